@@ -1,0 +1,83 @@
+"""The project's jobs: `nox -l` lists them, `nox -s "tests(2.15)" -- -k name` runs a part of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+from nox.virtualenv import PassthroughEnv
+
+# The one table of supported versions: torch, and the torchvision and transformers that fit it.
+RELEASES = {
+    "2.6": ("torch==2.6.0", "torchvision==0.21.0", "transformers==5.23.0"),
+    "2.8": ("torch==2.8.0", "torchvision==0.23.0", "transformers==5.23.0"),
+    "2.11": ("torch==2.11.0", "torchvision==0.26.0", "transformers==5.23.0"),
+    "2.13": ("torch==2.13.0", "torchvision==0.28.0", "transformers==5.23.0"),
+    "2.15": ("torch==2.15.0", "torchvision==0.29.2", "transformers==5.23.0"),
+}
+NEWEST = list(RELEASES)[-1]
+PROJECT = ("-e", ".[dev,suites]")
+# Each worker of pytest-xdist has one core: threads of its own would only get in the way of the others.
+PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "uv|venv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_missing_interpreters = True
+nox.options.sessions = ["lint", f"tests({NEWEST})"]
+
+each_torch = nox.parametrize("torch", list(RELEASES), ids=list(RELEASES))
+
+
+@nox.session
+@each_torch
+def tests(session: nox.Session, torch: str) -> None:
+    """The plugin's own tests."""
+    install(session, torch)
+    session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or ["tests"]), env=ONE_THREAD)
+
+
+@nox.session
+@each_torch
+def suites(session: nox.Session, torch: str) -> None:
+    """The suites over real models, on CPU: the main job."""
+    install(session, torch)
+    chosen = session.posargs or ["suites", "-m", "not gpu"]
+    session.run("python", "-m", "pytest", *PARALLEL, *chosen, env=ONE_THREAD)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, formatting and types."""
+    if not isinstance(session.virtualenv, PassthroughEnv):
+        session.install(*PROJECT[:1], ".[dev]")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+
+
+def install(session: nox.Session, torch: str) -> None:
+    """Set up the environment for one torch; under --no-venv the torch that is there stays."""
+    if isinstance(session.virtualenv, PassthroughEnv):
+        install_beside_torch(session, torch)
+    else:
+        session.install(*RELEASES[torch], *PROJECT)
+
+
+def install_beside_torch(session: nox.Session, torch: str) -> None:
+    """Add to the current environment what is missing, under a constraint that keeps the torch it has."""
+    read = "import importlib.metadata as m; print(m.version('torch'))"
+    installed = str(session.run("python", "-c", read, silent=True)).strip()
+    if torch != nearest_release(installed):
+        session.skip(f"this environment has torch {installed}")
+    constraint = Path(session.create_tmp()) / "torch.txt"
+    constraint.write_text(f"torch=={installed}\n", encoding="utf-8")
+    session.run_install("python", "-m", "pip", "install", "--constraint", str(constraint), *PROJECT)
+
+
+def nearest_release(installed: str) -> str:
+    """The newest release in the table that is not newer than the installed one."""
+    minor = [int(part) for part in installed.split(".")[:2]]
+    fitting = [release for release in RELEASES if [int(part) for part in release.split(".")] <= minor]
+    return fitting[-1] if fitting else NEWEST
