@@ -1,0 +1,5 @@
+"""One small encoder."""
+
+from .encoder import Encoder
+
+__all__ = ["Encoder"]
