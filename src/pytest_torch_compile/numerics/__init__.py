@@ -1,0 +1,19 @@
+"""The legs of a check compared: values, gradients, writes, aliasing, metadata, exceptions, random streams."""
+
+from __future__ import annotations
+
+from .compare import Comparison, LeafVerdict, compare_calls
+from .record import CallRecord
+from .tolerances import Tolerance, Tolerances
+from .tree import Flat, flatten
+
+__all__ = [
+    "CallRecord",
+    "Comparison",
+    "Flat",
+    "LeafVerdict",
+    "Tolerance",
+    "Tolerances",
+    "compare_calls",
+    "flatten",
+]

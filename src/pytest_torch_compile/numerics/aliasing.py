@@ -1,0 +1,52 @@
+"""Which outputs share memory with arguments, parameters, buffers and each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+
+def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
+    """What two tensors of one memory block have in common; None where there is no block to speak of."""
+    if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta":
+        return None
+    try:
+        pointer = tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return None
+    return (str(tensor.device), pointer) if pointer else None
+
+
+def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> dict[tuple[str, str], int]:
+    """Every pair (output, other tensor) on one memory block, with the distance between their first elements."""
+    holders: dict[tuple[str, int], list[tuple[str, torch.Tensor]]] = {}
+    for name, tensor in others.items():
+        key = storage_key(tensor)
+        if key is not None:
+            holders.setdefault(key, []).append((name, tensor))
+    pairs: dict[tuple[str, str], int] = {}
+    for name, tensor in outputs.items():
+        key = storage_key(tensor)
+        if key is None:
+            continue
+        for other, held in holders.get(key, []):
+            pairs[name, other] = tensor.storage_offset() - held.storage_offset()
+        holders.setdefault(key, []).append((name, tensor))
+    return pairs
+
+
+def aliasing_differences(eager: Mapping[tuple[str, str], int], compiled: Mapping[tuple[str, str], int]) -> list[str]:
+    """One readable line per pair that shares memory in one leg only, or at another place in it."""
+    lines = []
+    for pair in dict.fromkeys([*eager, *compiled]):
+        name, other = pair
+        if pair not in compiled:
+            lines.append(f"{name} shares memory with {other} in eager, but not compiled")
+        elif pair not in eager:
+            lines.append(f"{name} shares memory with {other} compiled, but not in eager")
+        elif eager[pair] != compiled[pair]:
+            lines.append(
+                f"{name} starts {eager[pair]} elements after {other} in eager, {compiled[pair]} elements compiled"
+            )
+    return lines

@@ -1,0 +1,210 @@
+"""Leaves judged one after the other: by tolerance, then against fp64, then by eager's own spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+
+from . import rule
+from .measure import (
+    Difference,
+    Errors,
+    bitwise_equal,
+    difference,
+    element,
+    errors,
+    is_floating,
+    root_mean_square,
+)
+from .rule import Level, Measured
+from .tolerances import Tolerances
+
+Values = Mapping[str, torch.Tensor]
+Scalar = float | complex | int | bool
+
+
+@dataclass
+class LeafVerdict:
+    """One leaf's verdict. ``ratio`` is the measured error over its limit; ``index`` is the worst element's."""
+
+    path: str
+    ok: bool
+    rule: Literal["tolerance", "fp64", "spread"] = "tolerance"
+    measure: str = "error"
+    error: float = 0.0
+    limit: float = 0.0
+    ratio: float = 0.0
+    index: tuple[int, ...] = ()
+    eager: Scalar | None = None
+    compiled: Scalar | None = None
+    reference: Scalar | None = None
+    differing: int = 0
+    elements: int = 0
+    note: str = ""
+
+
+@dataclass
+class Pair:
+    """One leaf of both legs, as plain dense tensors of equal shape and dtype."""
+
+    path: str
+    section: str
+    eager: torch.Tensor
+    compiled: torch.Tensor
+
+
+@dataclass
+class Judgement:
+    """All verdicts of a call, and what had to be asked for them."""
+
+    verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
+    reference: Literal["not needed", "fp64", "spread of two eager runs"] = "not needed"
+    nondeterministic: bool = False
+
+
+def judge(
+    pairs: Sequence[Pair],
+    reference: Callable[[], Values | None],
+    repeat: Callable[[], Values | None],
+    tolerances: Tolerances,
+) -> Judgement:
+    """Judge every pair; ask for the fp64 run and for a second eager run only where a leaf needs them."""
+    result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
+    failing = [pair for pair in pairs if not result.verdicts[pair.path].ok]
+    ruled = [p for p in failing if is_floating(p.eager) and not tolerances.given_for(p.path, p.eager.dtype)]
+    if ruled:
+        values = reference()
+        result.reference = "spread of two eager runs" if values is None else "fp64"
+        result.verdicts.update(_by_reference(pairs, ruled, values or {}, result.verdicts))
+    failing = [pair for pair in failing if not result.verdicts[pair.path].ok]
+    asked = [pair for pair in failing if not tolerances.given_for(pair.path, pair.eager.dtype)]
+    if asked:
+        _judge_by_spread(asked, repeat, result)
+    return result
+
+
+def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
+    """The verdict without a reference: equality, the user's tolerance, or the one that is never wrong."""
+    if bitwise_equal(pair.eager, pair.compiled):
+        return LeafVerdict(pair.path, True, elements=pair.eager.numel())
+    if not is_floating(pair.eager):
+        return _unequal(pair)
+    given = tolerances.given_for(pair.path, pair.eager.dtype)
+    tolerance = given or rule.near(pair.eager.dtype, root_mean_square(pair.eager))
+    return _verdict_of_difference(pair, difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol))
+
+
+def _unequal(pair: Pair) -> LeafVerdict:
+    found = difference(pair.eager, pair.compiled, 0.0, 0.0)
+    index, eager = element(pair.eager, found.index)
+    compiled = element(pair.compiled, found.index)[1]
+    return LeafVerdict(
+        pair.path, False, "tolerance", "difference", found.error, 0.0, math.inf, index, eager, compiled,
+        differing=found.differing, elements=pair.eager.numel(),
+    )  # fmt: skip
+
+
+def _verdict_of_difference(pair: Pair, found: Difference) -> LeafVerdict:
+    at = found.index if found.nonfinite is None else found.nonfinite
+    index, eager = element(pair.eager, at)
+    verdict = LeafVerdict(
+        pair.path, found.ratio <= 1 and found.nonfinite is None, "tolerance", "error", found.error, found.limit,
+        found.ratio, index, eager, element(pair.compiled, at)[1], differing=found.differing,
+        elements=pair.eager.numel(),
+    )  # fmt: skip
+    if found.nonfinite is not None:
+        verdict.ratio, verdict.note = math.inf, "NaN or infinity at different places"
+    return verdict
+
+
+def _by_reference(
+    pairs: Sequence[Pair], open_pairs: Sequence[Pair], values: Values, verdicts: Mapping[str, LeafVerdict]
+) -> dict[str, LeafVerdict]:
+    measured = {pair.path: _errors(pair, values) for pair in pairs if verdicts[pair.path].differing}
+    sections: dict[str, list[Errors]] = {}
+    for pair in pairs:
+        found = measured.get(pair.path)
+        if found is not None:
+            sections.setdefault(pair.section, []).append(found)
+    levels = {section: Level.of(found) for section, found in sections.items()}
+    everything = Level.of(e for found in sections.values() for e in found)
+    return {
+        pair.path: _judge_one(pair, verdicts[pair.path], measured.get(pair.path), values, levels, everything)
+        for pair in open_pairs
+    }
+
+
+def _errors(pair: Pair, values: Values) -> Errors | None:
+    true = values.get(pair.path)
+    usable = true is not None and is_floating(pair.eager) and is_floating(true) and true.shape == pair.eager.shape
+    if not usable or true is None or true.dtype.is_complex != pair.eager.dtype.is_complex:
+        return None
+    found = errors(pair.eager, pair.compiled, true)
+    return found if found.count else None
+
+
+def _judge_one(
+    pair: Pair,
+    verdict: LeafVerdict,
+    found: Errors | None,
+    values: Values,
+    levels: Mapping[str, Level],
+    everything: Level,
+) -> LeafVerdict:
+    if math.isinf(verdict.ratio) and verdict.note:
+        return verdict
+    if found is None or everything.is_unrelated(pair.eager.dtype):
+        tolerance = rule.alone(pair.eager.dtype, root_mean_square(pair.eager))
+        return _verdict_of_difference(pair, difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol))
+    level = levels.get(pair.section, everything)
+    measures = rule.against_reference(found, pair.eager.dtype, level)
+    return _verdict_of_measures(pair, verdict, found, values[pair.path], measures)
+
+
+def _verdict_of_measures(
+    pair: Pair, verdict: LeafVerdict, found: Errors, true: torch.Tensor, measures: Sequence[Measured]
+) -> LeafVerdict:
+    worst = max(measures, key=lambda measure: measure.ratio)
+    index, eager = element(pair.eager, found.worst)
+    return LeafVerdict(
+        pair.path, worst.ratio <= 1, "fp64", worst.name, worst.error, worst.limit, worst.ratio, index, eager,
+        element(pair.compiled, found.worst)[1], element(true, found.worst)[1], verdict.differing, verdict.elements,
+    )  # fmt: skip
+
+
+def _judge_by_spread(asked: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement) -> None:
+    _dirty_free_memory(asked)
+    again = repeat() or {}
+    for pair in asked:
+        second = again.get(pair.path)
+        if second is None or second.shape != pair.eager.shape or bitwise_equal(pair.eager, second):
+            continue
+        result.nondeterministic = True
+        result.verdicts[pair.path] = _spread_verdict(pair, second)
+
+
+def _dirty_free_memory(asked: Sequence[Pair]) -> None:
+    """Leave other bytes in the blocks a second run will be given, so that uninitialised memory shows itself."""
+    dirty = [torch.full_like(pair.eager.detach(), 85) for pair in asked for _ in range(3) if pair.eager.numel() < 1 << 24]
+    del dirty
+
+
+def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
+    base = LeafVerdict(pair.path, True, "spread", elements=pair.eager.numel())
+    if not is_floating(pair.eager):
+        return base
+    # Eager's second run takes the place of the reference: its distance from the first is what is allowed.
+    if not bool(second.isfinite().all()) and bool(pair.eager.isfinite().all()):
+        return base
+    found = errors(second, pair.compiled, pair.eager)
+    index, eager = element(pair.eager, found.worst)
+    limit = rule.SPREAD * max(found.max_eager, rule.eps(pair.eager.dtype) * found.rms_reference)
+    worst = Measured("largest error", found.max_compiled, limit)
+    return LeafVerdict(
+        pair.path, worst.ratio <= 1, "spread", worst.name, worst.error, worst.limit, worst.ratio, index, eager,
+        element(pair.compiled, found.worst)[1], None, elements=pair.eager.numel(),
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""What a tensor is apart from its values, and the plain tensors that its values are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..findings import CompileUsageError
+
+_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+_QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+
+
+def metadata_differences(
+    eager: torch.Tensor, compiled: torch.Tensor, *, strides: bool = True, requires_grad: bool = True
+) -> list[str]:
+    """One readable line per difference, such as ``dtype: eager torch.float32, compiled torch.float16``."""
+    checked: list[tuple[str, Any, Any]] = [
+        ("type", type(eager).__name__, type(compiled).__name__),
+        ("shape", _shape(eager), _shape(compiled)),
+        ("dtype", eager.dtype, compiled.dtype),
+        ("device", eager.device, compiled.device),
+        ("layout", eager.layout, compiled.layout),
+    ]
+    if requires_grad:
+        checked.append(("requires_grad", eager.requires_grad, compiled.requires_grad))
+    if strides and is_dense(eager) and _shape(eager) == _shape(compiled) and compiled.layout is torch.strided:
+        checked.append(("strides", *_strides_that_matter(eager, compiled)))
+    return [f"{what}: eager {left}, compiled {right}" for what, left, right in checked if left != right]
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
+    if tensor.is_nested:
+        return f"nested, {tensor.dim()} dimensions"
+    return tuple(tensor.shape)
+
+
+def _strides_that_matter(eager: torch.Tensor, compiled: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if eager.numel() == 0:
+        return (), ()
+    # A dimension of one element is never stepped over: its stride is arbitrary.
+    sized = [dim for dim, size in enumerate(eager.shape) if size > 1]
+    left = tuple(eager.stride(dim) for dim in sized)
+    right = tuple(compiled.stride(dim) for dim in sized)
+    return (left, right) if left == right else (tuple(eager.stride()), tuple(compiled.stride()))
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill a block of memory exactly, in some order of dimensions."""
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        return False
+    expected = 1
+    for stride, size in sorted((tensor.stride(d), tensor.shape[d]) for d in range(tensor.dim()) if tensor.shape[d] != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
+    """The strided tensors that hold the values: several for sparse, nested and quantised ones.
+
+    Raises:
+        CompileUsageError: a layout that cannot be compared.
+    """
+    tensor = tensor.detach()
+    if tensor.device.type == "meta":
+        return {}
+    if tensor.is_nested:
+        return _nested(tensor, path)
+    if tensor.layout is torch.sparse_coo:
+        return _coo(tensor, path)
+    if tensor.layout in _COMPRESSED:
+        return _compressed(tensor, path)
+    if tensor.layout is not torch.strided:
+        if hasattr(tensor, "is_mkldnn") and tensor.is_mkldnn:
+            return {path: tensor.to_dense()}
+        raise CompileUsageError(f"{path} has layout {tensor.layout}, which cannot be compared; return a dense tensor")
+    if tensor.dtype in _QUANTISED:
+        return _quantised(tensor, path)
+    return {path: tensor.resolve_conj().resolve_neg()}
+
+
+def _nested(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
+    parts: dict[str, torch.Tensor] = {}
+    for index, part in enumerate(tensor.unbind()):
+        parts.update(plain_tensors(part, f"{path}[{index}]"))
+    return parts
+
+
+def _coo(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
+    tensor = tensor.coalesce()
+    return {f"{path}.indices()": tensor.indices(), f"{path}.values()": tensor.values()}
+
+
+def _compressed(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
+    by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+    outer, inner = ("crow_indices", "col_indices") if by_row else ("ccol_indices", "row_indices")
+    return {f"{path}.{name}()": getattr(tensor, name)() for name in (outer, inner, "values")}
+
+
+def _quantised(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
+    parts = {f"{path}.int_repr()": tensor.int_repr()}
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        parts[f"{path}.q_scale()"] = torch.tensor(tensor.q_scale(), dtype=torch.float64)
+        parts[f"{path}.q_zero_point()"] = torch.tensor(tensor.q_zero_point())
+    else:
+        parts[f"{path}.q_per_channel_scales()"] = tensor.q_per_channel_scales()
+        parts[f"{path}.q_per_channel_zero_points()"] = tensor.q_per_channel_zero_points()
+    return parts

@@ -1,0 +1,46 @@
+"""What one leg did on one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+@dataclass
+class CallRecord:
+    """What one leg did on one call. The tensors are the leg's own, not copies, so that aliasing can be seen.
+
+    ``arguments`` is ``(args, kwargs)`` after the call and ``pristine`` the caller's unmodified pair, which tells what
+    eager changed in place. ``state`` holds parameters and buffers after the call by name, ``initial_state`` the same
+    before it (may be empty), ``grads`` the parameters' gradients, ``input_grads`` those of the inputs.
+    ``parameters`` names the entries of ``state`` that are parameters (the keys of ``grads`` when empty).
+    ``argument_names`` gives the positional arguments names for messages.
+    """
+
+    label: str = "call 1"
+    output: Any = None
+    error: BaseException | None = None
+    arguments: Any = None
+    pristine: Any = None
+    input_grads: Mapping[str, torch.Tensor | None] = field(default_factory=dict)
+    state: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    grads: Mapping[str, torch.Tensor | None] = field(default_factory=dict)
+    initial_state: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    rng: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    optimizer_steps: int = 0
+    parameters: frozenset[str] = frozenset()
+    argument_names: Sequence[str] = ()
+
+    def state_label(self, name: str) -> str:
+        """``parameter NAME`` or ``buffer NAME``."""
+        known = self.parameters or frozenset(self.grads)
+        is_parameter = name in known or isinstance(self.state.get(name), torch.nn.Parameter)
+        return f"{'parameter' if is_parameter else 'buffer'} {name}"
+
+    def argument_label(self, position: int) -> str:
+        """``argument NAME``, or ``argument 0`` where the name is not known."""
+        names = self.argument_names
+        return f"argument {names[position] if position < len(names) else position}"

@@ -1,0 +1,116 @@
+"""Containers and leaves that are not tensors, eager against compiled."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import torch
+
+from ..findings import CompileUsageError
+from .tree import Flat, Node, object_attributes
+
+_NAMED = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
+
+
+def structure_differences(eager: Flat, compiled: Flat) -> Iterator[str]:
+    """One readable line per container or leaf type that differs; what lies below a difference is left out."""
+    below: list[str] = []
+    for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
+        if any(path.startswith(prefix) and path != prefix for prefix in below):
+            continue
+        line = _node_difference(path, eager.nodes.get(path), compiled.nodes.get(path))
+        if line:
+            below.append(path)
+            yield line
+
+
+def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> str:
+    if eager is None or compiled is None:
+        leg, other = ("compiled", "eager") if eager is None else ("eager", "compiled")
+        return f"{path} exists {leg}, but not {other}"
+    left, right = _type_name(eager), _type_name(compiled)
+    if left != right or (eager.kind is not compiled.kind and not _both_tensors(eager, compiled)):
+        if left == right:
+            left, right = eager.kind.__module__ + "." + left, compiled.kind.__module__ + "." + right
+        return f"{path} is {left} in eager, {right} compiled"
+    if eager.is_leaf != compiled.is_leaf or eager.shape != compiled.shape:
+        return f"{path} has {eager.shape or 'no parts'} in eager, {compiled.shape or 'no parts'} compiled"
+    return ""
+
+
+def _both_tensors(eager: Node, compiled: Node) -> bool:
+    return isinstance(eager.value, torch.Tensor) and isinstance(compiled.value, torch.Tensor)
+
+
+def _type_name(node: Node) -> str:
+    if isinstance(node.value, torch.Tensor):
+        return "a tensor"
+    return "None" if node.kind is type(None) else node.kind.__qualname__
+
+
+def as_tensor(leaf: Any) -> torch.Tensor | None:
+    """A leaf whose value is judged by error: a tensor, a NumPy array or number, a Python float or complex."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf
+    if isinstance(leaf, (float, complex)) and not isinstance(leaf, bool):
+        # Python numbers come out of tensors with ``.item()``, so they carry no more than float32 in general.
+        return torch.tensor(leaf, dtype=torch.complex64 if isinstance(leaf, complex) else torch.float32)
+    if type(leaf).__module__ == "numpy" and hasattr(leaf, "dtype"):
+        return _from_numpy(leaf)
+    return None
+
+
+def _from_numpy(leaf: Any) -> torch.Tensor | None:
+    try:
+        return torch.as_tensor(leaf if getattr(leaf, "ndim", 0) == 0 else leaf.copy())
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool) -> str:
+    """A readable line if two leaves that are not tensors differ, else nothing.
+
+    Raises:
+        CompileUsageError: ``strict`` and the objects cannot be compared.
+    """
+    if eager is compiled or _same_name(eager, compiled):
+        return ""
+    equal = _equal(eager, compiled)
+    if equal is None:
+        if not strict:
+            return ""
+        raise CompileUsageError(
+            f"{path} is a {type(eager).__name__}, which cannot be compared: give the class an __eq__, or leave it out "
+            "of what the checked function returns"
+        )
+    return "" if equal else f"{path} is {_short(eager)} in eager, {_short(compiled)} compiled"
+
+
+def _same_name(eager: Any, compiled: Any) -> bool:
+    if not isinstance(eager, _NAMED) or type(eager) is not type(compiled):
+        return False
+    names = [(getattr(f, "__module__", None), getattr(f, "__qualname__", f.__name__)) for f in (eager, compiled)]
+    return names[0] == names[1]
+
+
+def _equal(eager: Any, compiled: Any) -> bool | None:
+    """None: the objects cannot be compared."""
+    if isinstance(eager, AbstractSet) and any(isinstance(item, torch.Tensor) for item in eager):
+        return None
+    if isinstance(eager, _NAMED):
+        return False
+    if type(eager).__eq__ is object.__eq__:
+        has_state = hasattr(eager, "__dict__") and not object_attributes(eager)
+        return True if has_state and type(eager) is type(compiled) else None
+    try:
+        return bool(eager == compiled) or (eager != eager and compiled != compiled)
+    except Exception:  # any class may raise anything from its __eq__
+        return None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,90 @@
+"""How far a compiled value may be from eager: the constants of the rule, and what a user may override."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """``|compiled - eager| <= atol + rtol * |eager|``, for every element.
+
+    Raises:
+        ValueError: a number that is negative or not finite.
+    """
+
+    rtol: float
+    atol: float
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol"):
+            _require_tolerance(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How leaves are judged. Without arguments: the documented rule, by dtype and against fp64.
+
+    Args:
+        rtol, atol: given together, they decide alone for every floating leaf, as in ``torch.testing.assert_close``.
+        leaves: a tolerance for single leaves by path, ``*`` and ``?`` as wildcards, for example
+            ``{"output.logits": Tolerance(rtol=1e-2, atol=1e-3)}``. The first pattern that matches decides.
+        dtypes: a tolerance for all leaves of a dtype.
+        strides: compare the strides of dense tensors.
+        aliasing: compare which outputs share memory with arguments, parameters, buffers and each other.
+        rng: compare the state of the random generators after the call. This holds where compiled code draws the same
+            random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for what it does not cover.
+
+    Raises:
+        ValueError: only one of ``rtol`` and ``atol``, a number that is negative or not finite, an entry that is not a
+            ``Tolerance``.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+    leaves: Mapping[str, Tolerance] = field(default_factory=dict)
+    dtypes: Mapping[torch.dtype, Tolerance] = field(default_factory=dict)
+    strides: bool = True
+    aliasing: bool = True
+    rng: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.rtol is None) != (self.atol is None):
+            raise ValueError("give rtol and atol together, or neither")
+        for name in ("rtol", "atol"):
+            if getattr(self, name) is not None:
+                _require_tolerance(name, getattr(self, name))
+        for name in ("leaves", "dtypes"):
+            _require_entries(name, getattr(self, name))
+        for dtype in self.dtypes:
+            if not isinstance(dtype, torch.dtype):
+                raise ValueError(f"dtypes: {dtype!r} is not a torch.dtype")
+
+    def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
+        """The tolerance the user gave for this leaf, or None: the documented rule decides."""
+        for pattern, tolerance in self.leaves.items():
+            if path == pattern or fnmatch.fnmatchcase(path, pattern.replace("[", "[[]")):
+                return tolerance
+        if dtype in self.dtypes:
+            return self.dtypes[dtype]
+        if self.rtol is not None and self.atol is not None:
+            return Tolerance(self.rtol, self.atol)
+        return None
+
+
+def _require_tolerance(name: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number) or number < 0:
+        raise ValueError(f"{name} is {number!r}; it must be a finite number, 0 or more")
+
+
+def _require_entries(name: str, entries: object) -> None:
+    if not isinstance(entries, Mapping):
+        raise ValueError(f"{name} must be a mapping, got {type(entries).__name__}")
+    for key, tolerance in entries.items():
+        if not isinstance(tolerance, Tolerance):
+            raise ValueError(f"{name}[{key!r}] is {tolerance!r}; write Tolerance(rtol=..., atol=...)")

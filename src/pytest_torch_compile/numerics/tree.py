@@ -1,0 +1,139 @@
+"""Any Python structure as leaves with readable paths, and what its containers are."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import torch
+
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
+
+
+@dataclasses.dataclass
+class Flat:
+    """A structure taken apart: containers and leaves by path, in the order they were met."""
+
+    nodes: dict[str, Node] = dataclasses.field(default_factory=dict)
+
+    @property
+    def leaves(self) -> dict[str, Any]:
+        """The leaves by path."""
+        return {path: node.value for path, node in self.nodes.items() if node.is_leaf}
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The leaves that are tensors, by path."""
+        return {path: leaf for path, leaf in self.leaves.items() if isinstance(leaf, torch.Tensor)}
+
+
+@dataclasses.dataclass
+class Node:
+    """One container (``shape`` says which, ``value`` is None) or one leaf."""
+
+    kind: type
+    is_leaf: bool
+    value: Any = None
+    shape: str = ""
+
+
+def flatten(value: Any, root: str = "output") -> Flat:
+    """Take ``value`` apart. Cycles are cut; shared objects appear under each of their paths."""
+    flat = Flat()
+    _walk(value, root, flat, frozenset())
+    return flat
+
+
+def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
+    if id(value) in above:
+        flat.nodes[path] = Node(type(value), False, shape="a reference back to one of its own containers")
+        return
+    children = _children(value, path)
+    if children is None:
+        flat.nodes[path] = Node(type(value), True, value)
+        return
+    shape, entries = children
+    flat.nodes[path] = Node(type(value), False, shape=shape)
+    for child_path, child in entries:
+        _walk(child, child_path, flat, above | {id(value)})
+
+
+def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | None:
+    """What kind of container ``value`` is and what it holds; None for a leaf."""
+    if value is None or isinstance(value, (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum)):
+        return None
+    if isinstance(value, _FUNCTIONS):
+        return None
+    if isinstance(value, torch.nn.Module):
+        tensors = dict(value.named_parameters()) | dict(value.named_buffers())
+        return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
+    if isinstance(value, Mapping):
+        return _mapping(value, path)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"length {len(value)}", ((f"{path}.{k}", getattr(value, k)) for k in value._fields)
+    if isinstance(value, (list, tuple, deque)):
+        return f"length {len(value)}", ((f"{path}[{i}]", v) for i, v in enumerate(value))
+    if isinstance(value, AbstractSet):
+        return None
+    if dataclasses.is_dataclass(value):
+        fields = [f.name for f in dataclasses.fields(value) if hasattr(value, f.name)]
+        return f"fields {_names(fields)}", ((f"{path}.{k}", getattr(value, k)) for k in fields)
+    return _object(value, path)
+
+
+def _mapping(value: Mapping[Any, Any], path: str) -> tuple[str, Iterator[tuple[str, Any]]]:
+    keys = list(value)
+    if not isinstance(value, OrderedDict) or dataclasses.is_dataclass(value):
+        keys.sort(key=repr)
+    # A dataclass that is also a mapping (transformers' ModelOutput) reads best with dots.
+    dotted = dataclasses.is_dataclass(value)
+    return f"keys {_names(keys)}", ((f"{path}.{k}" if dotted else f"{path}[{k!r}]", value[k]) for k in keys)
+
+
+def _object(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | None:
+    """An object of any other class: its attributes, unless the class says itself when two are equal."""
+    if type(value).__module__ == "numpy":
+        return None
+    attributes = object_attributes(value)
+    defines_eq = type(value).__eq__ is not object.__eq__
+    if not attributes or (defines_eq and not _holds_tensors(value, 6)):
+        return None
+    return f"attributes {_names(attributes)}", ((f"{path}.{k}", v) for k, v in attributes.items())
+
+
+def object_attributes(value: Any) -> dict[str, Any]:
+    """The instance attributes, from ``__dict__`` and ``__slots__``, without the callables."""
+    found = dict(getattr(value, "__dict__", None) or {})
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                found[name] = getattr(value, name)
+    return {k: v for k, v in found.items() if isinstance(k, str) and not isinstance(v, _FUNCTIONS)}
+
+
+def _holds_tensors(value: Any, depth: int) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if depth == 0 or value is None or isinstance(value, (str, bytes, int, float, complex)):
+        return False
+    children = _children_plain(value)
+    return any(_holds_tensors(child, depth - 1) for child in children)
+
+
+def _children_plain(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, (list, tuple, deque)):
+        return list(value)
+    return list(object_attributes(value).values())
+
+
+def _names(names: Any) -> str:
+    listed = [str(name) for name in names]
+    return ", ".join(listed) if listed else "none"
