@@ -1,0 +1,195 @@
+"""Run measurements in fresh processes, one after another on one device, and keep what they return as compact JSON.
+
+A process imports while the one before it measures, then waits for its turn before it touches the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The options every experiment has."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--out", type=Path, help="JSON to write; runs already in it count")
+    options.add_argument("--processes", type=int, default=20, help="fresh processes wanted in all")
+    options.add_argument("--cases", default="core", help="core, all, rest, or names joined by commas")
+    options.add_argument("--seconds", type=float, default=1.5, help="measuring time of one case")
+    options.add_argument("--precision", type=float, default=0.002)
+    options.add_argument("--budget-seconds", type=float, default=520.0)
+    options.add_argument("--device", default="cuda")
+    options.add_argument("--tiny", action="store_true", help="one small case, eager backend: tries the script out")
+    options.add_argument("--backend", default="inductor")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--variants", default="plain", help="plain, pin, or both joined by a comma: taken in turn")
+    options.add_argument("--prewarm", type=int, default=4, help="processes that fill the compile cache first; 0 for none")
+    options.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "speed-inductor-cache")
+    options.add_argument("--load-cache", type=Path, help="tar file to fill the compile cache from")
+    options.add_argument("--save-cache", type=Path, help="tar file to save the compile cache to")
+    options.add_argument("--turn", type=int, default=-1, help=argparse.SUPPRESS)
+    options.add_argument("--only-compile", action="store_true", help=argparse.SUPPRESS)
+    return options
+
+
+def drive(script: str, options: argparse.Namespace, argv: list[str]) -> None:
+    """Start the fresh processes in turn until enough have answered or the time is up."""
+    start = time.monotonic()
+    document = _read(options.out)
+    if options.load_cache and options.load_cache.exists() and not options.cache.exists():
+        with tarfile.open(options.load_cache) as archive:
+            archive.extractall(options.cache, filter="data")
+    if options.prewarm:
+        _prewarm(script, options, argv)
+        print(f"prewarmed in {time.monotonic() - start:.0f} s", flush=True)
+    durations: list[float] = []
+    waiting = None
+    while len(document["runs"]) < options.processes:
+        left = options.budget_seconds - (time.monotonic() - start)
+        if left < 1.15 * max(durations, default=0.0):
+            print("time is up", flush=True)
+            break
+        turn = 1 + max((run["turn"] for run in document["runs"]), default=-1)
+        current = waiting or _start(script, argv, options, turn)
+        last = len(document["runs"]) + 1 >= options.processes
+        began = time.monotonic()
+        _go(current)
+        waiting = None if last else _start(script, argv, options, turn + 1)
+        answer = _answer(current, max(30.0, left))
+        durations.append(time.monotonic() - began)
+        if answer is None:
+            break
+        document["runs"].append(answer)
+        _write(options.out, document)
+        spent = " ".join(f"{name}={case['spent']}" for name, case in answer["cases"].items())
+        print(f"run {turn} ({answer['variant']}): {durations[-1]:.1f} s; {spent}", flush=True)
+    if waiting:
+        waiting.kill()
+    if options.save_cache:
+        with tarfile.open(options.save_cache, "w:xz", preset=1) as archive:
+            archive.add(options.cache, arcname=".")
+
+
+def serve(options: argparse.Namespace, run: Callable[[argparse.Namespace, str], dict[str, Any]]) -> None:
+    """The inside of a fresh process: import, wait for the turn, run the cases in an order of its own, answer."""
+    sys.path.insert(0, str(ROOT))
+    import torch
+    import torch._inductor.compile_fx
+    import torchvision
+    import transformers
+
+    from suites.speed.cases import CASES
+
+    print("ready", flush=True)
+    sys.stdin.readline()
+    variants = options.variants.split(",")
+    variant = variants[options.turn % len(variants)]
+    if variant == "pin":
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-4:])
+    if options.device == "cuda":
+        torch.cuda.init()
+    names = chosen(CASES, options.cases)
+    random.Random(f"{options.seed}/{options.turn}").shuffle(names)
+    began = time.perf_counter()
+    answer: dict[str, Any] = {"turn": options.turn, "variant": variant, "when": round(time.time()), "cases": {}}
+    for order, name in enumerate(names):
+        started = time.perf_counter()
+        try:
+            found = run(options, name)
+        except Exception as error:  # one broken case must not cost the others their device time
+            found = {"error": f"{type(error).__name__}: {error}"[:300]}
+            print(f"{name}: {found['error']}", file=sys.stderr, flush=True)
+        torch.compiler.reset()
+        if options.device == "cuda":
+            torch.cuda.empty_cache()
+        answer["cases"][name] = {"order": order, "spent": round(time.perf_counter() - started, 2), **found}
+    answer["spent"] = round(time.perf_counter() - began, 1)
+    answer["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__,
+                          "torchvision": torchvision.__version__}
+    print("answer " + json.dumps(answer, separators=(",", ":")), flush=True)
+
+
+def chosen(cases: dict[str, Any], wanted: str) -> list[str]:
+    """The case names that ``--cases`` means."""
+    if wanted in ("all", "core", "rest"):
+        return [n for n, case in cases.items() if wanted == "all" or case.core == (wanted == "core")]
+    return wanted.split(",")
+
+
+def micros(seconds: list[float]) -> list[float]:
+    """Seconds as microseconds with two decimals: short in JSON."""
+    return [round(value * 1e6, 2) for value in seconds]
+
+
+def _start(script: str, argv: list[str], options: argparse.Namespace, turn: int, *extra: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(options.cache), "PYTHONWARNINGS": "ignore",
+                   "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, script, *argv, "--turn", str(turn), *extra]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
+
+
+def _go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin and process.stdout
+    while True:
+        line = process.stdout.readline()
+        if line == "ready\n":
+            break
+        if not line:
+            raise SystemExit("a process ended before it was ready")
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def _answer(process: subprocess.Popen[str], seconds: float) -> dict[str, Any] | None:
+    try:
+        text, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        print("a run did not fit into the time left", flush=True)
+        return None
+    lines = [line for line in text.splitlines() if line.startswith("answer ")]
+    if not lines:
+        raise SystemExit(f"a process gave no answer: exit {process.returncode}")
+    return json.loads(lines[-1][len("answer ") :])
+
+
+def _prewarm(script: str, options: argparse.Namespace, argv: list[str]) -> None:
+    """Fill the compile cache with several processes at once; autotuned cases last and alone."""
+    sys.path.insert(0, str(ROOT))
+    from suites.speed.cases import CASES
+
+    names = chosen(CASES, options.cases)
+    tuned = [n for n in names if n in CASES and "autotune" in CASES[n].mode]
+    plain = [n for n in names if n not in tuned]
+    shares = [plain[i :: options.prewarm] for i in range(options.prewarm)]
+    for group in ([share for share in shares if share], [tuned] if tuned else []):
+        started = [_start(script, argv, options, 0, "--only-compile", "--cases", ",".join(share)) for share in group]
+        for process in started:
+            _go(process)
+        for process in started:
+            _answer(process, options.budget_seconds)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path and path.exists():
+        return json.loads(path.read_text())
+    return {"schema_version": 1, "runs": []}
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    text = json.dumps(document, separators=(",", ":")).replace('{"turn"', '\n{"turn"')
+    path.with_suffix(".part").write_text(text)
+    path.with_suffix(".part").replace(path)

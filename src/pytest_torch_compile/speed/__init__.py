@@ -1,0 +1,1 @@
+"""The speed gate: measuring (torch), statistics and verdict (neither torch nor pytest)."""

@@ -1,0 +1,72 @@
+"""What one measurement of one target gave: plain data, neither torch nor pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One quantity of both legs, per call: seconds, or bytes for memory.
+
+    ``log_ratio`` is log(compiled / eager) over interleaved rounds, so above zero the compiled leg is the slower;
+    ``half_width`` is half its 95 % interval within this process.
+    """
+
+    eager: float
+    compiled: float
+    log_ratio: float
+    half_width: float = 0.0
+
+
+@dataclass(frozen=True)
+class SpeedSample:
+    """One process's measurement of one target.
+
+    ``wall`` is time per call, ``host`` the time until the call has been handed to the device, ``device`` the sum of
+    the kernel durations, ``memory`` the peak in bytes. ``kernels`` and ``cold_start`` are eager then compiled;
+    ``problems`` says why the figures must not be gated.
+    """
+
+    wall: Paired
+    host: Paired | None = None
+    device: Paired | None = None
+    memory: Paired | None = None
+    kernels: tuple[int, int] | None = None
+    cold_start: tuple[float, float] = (0.0, 0.0)
+    warm_start: float | None = None
+    what: str = "forward"
+    mode: str = "default"
+    rounds: int = 0
+    calls_per_round: tuple[int, int] = (1, 1)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def speedup(self) -> float:
+        """Eager wall time over compiled wall time."""
+        return self.wall.eager / self.wall.compiled
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sample as JSON-ready data."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
+        """The sample that ``to_dict`` wrote. Raises ValueError when it is of another schema."""
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(f"a speed sample of schema {data.get('schema_version')!r}, expected {SCHEMA_VERSION}")
+        fields = {name: value for name, value in data.items() if name != "schema_version"}
+        for name in ("wall", "host", "device", "memory"):
+            if fields.get(name) is not None:
+                fields[name] = Paired(**fields[name])
+        for name in ("kernels", "cold_start", "calls_per_round", "problems"):
+            if fields.get(name) is not None:
+                fields[name] = tuple(fields[name])
+        return cls(**fields)

@@ -1,0 +1,132 @@
+"""Interleaved rounds of several legs, with device events on an accelerator and the host clock on CPU."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Protocol
+
+import torch
+
+from .statistics import half_width, log_ratios, median
+
+Run = Callable[[], object]
+BLOCK_SECONDS = 0.008
+MIN_ROUNDS = 12
+
+
+class Timer(Protocol):
+    """Times a block of calls: wall seconds and host seconds per call."""
+
+    def block(self, run: Run, calls: int) -> tuple[float, float]: ...
+
+    def synchronize(self) -> None: ...
+
+
+class HostTimer:
+    """The host clock, for CPU."""
+
+    def block(self, run: Run, calls: int) -> tuple[float, float]:
+        """Wall and host seconds per call; on CPU they are the same."""
+        start = perf_counter()
+        for _ in range(calls):
+            run()
+        seconds = (perf_counter() - start) / calls
+        return seconds, seconds
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+
+class EventTimer:
+    """Device events around the block, and the host clock until the last call of it is enqueued."""
+
+    def __init__(self) -> None:
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._end = torch.cuda.Event(enable_timing=True)
+
+    def block(self, run: Run, calls: int) -> tuple[float, float]:
+        """Wall seconds per call by device events, and host seconds per call."""
+        torch.cuda.synchronize()
+        self._start.record()
+        start = perf_counter()
+        for _ in range(calls):
+            run()
+        host = perf_counter() - start
+        self._end.record()
+        self._end.synchronize()
+        return self._start.elapsed_time(self._end) / 1e3 / calls, host / calls
+
+    def synchronize(self) -> None:
+        """Wait until the device is idle."""
+        torch.cuda.synchronize()
+
+
+def timer_for(device: torch.device) -> Timer:
+    """Device events for CUDA, the host clock for everything else."""
+    return EventTimer() if device.type == "cuda" else HostTimer()
+
+
+def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
+    """Call until steady; returns the cold start (all that was not steady running) and the steady seconds per call."""
+    times: list[float] = []
+    while True:
+        start = perf_counter()
+        run()
+        timer.synchronize()
+        times.append(perf_counter() - start)
+        if len(times) >= min_calls and (_steady(times) or sum(times[1:]) > seconds):
+            steady = min(times[-3:])
+            return max(0.0, sum(times) - steady * len(times)), steady
+
+
+def _steady(times: list[float]) -> bool:
+    return median(times[-3:]) >= 0.9 * median(times[-6:-3])
+
+
+@contextmanager
+def quiet_host() -> Iterator[None]:
+    """No garbage collection while timing; what exists already is left out of later collections too."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+def calls_per_block(steady: float) -> int:
+    """How many calls of ``steady`` seconds fill one block."""
+    return max(1, min(2000, round(BLOCK_SECONDS / max(steady, 1e-7))))
+
+
+def interleave(
+    legs: Mapping[str, Run], calls: Mapping[str, int], timer: Timer, *, seconds: float, precision: float
+) -> dict[str, list[tuple[float, float]]]:
+    """Rounds of one block per leg, the order turned around every other round.
+
+    Stops when the interval of every leg's ratio to the first leg is within ``precision``, or after ``seconds``.
+    """
+    names = list(legs)
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    deadline = perf_counter() + seconds
+    while True:
+        for name in names:
+            times[name].append(timer.block(legs[name], calls[name]))
+        names.reverse()
+        rounds = len(times[names[0]])
+        if rounds >= 3 and perf_counter() > deadline:
+            return times
+        if rounds >= MIN_ROUNDS and rounds % 4 == 0 and _precise(times, precision):
+            return times
+
+
+def _precise(times: Mapping[str, list[tuple[float, float]]], precision: float) -> bool:
+    reference, *others = ([wall for wall, _ in leg] for leg in times.values())
+    return all(half_width(log_ratios(reference, other)) <= precision for other in others)

@@ -1,0 +1,94 @@
+"""The call that is timed: forward, forward and backward, or a whole train step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+
+
+def workload(
+    target: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    train: bool | Callable[[Any], Any] = False,
+    optimizer: Callable[[Iterable[Any]], Any] | None = None,
+    compile: Callable[[Any], Any] | None = None,
+) -> Callable[[], object]:
+    """A function without arguments that runs ``target`` once; ``target`` and the inputs are its own."""
+    parameters = list(target.parameters()) if isinstance(target, torch.nn.Module) else []
+    args, kwargs = _own(args), _own(dict(kwargs or {}))
+    runner = compile(target) if compile else target
+    new_step = torch.compiler.cudagraph_mark_step_begin if compile else _nothing
+    if not (train or optimizer):
+        return _forward(runner, args, kwargs, new_step)
+    leaves = [t for t in (*parameters, *tensors_in((args, kwargs))) if t.requires_grad and t.is_leaf]
+    backward = _backward_of(train if callable(train) else None)
+    steps = optimizer(parameters) if optimizer else None
+
+    def train_step() -> None:
+        new_step()
+        for leaf in leaves:
+            leaf.grad = None
+        backward(runner(*args, **kwargs))
+        if steps is not None:
+            steps.step()
+
+    return train_step
+
+
+def _nothing() -> None:
+    """Eager records no CUDA graph, so it has no step to begin."""
+
+
+def _forward(
+    runner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], new_step: Callable[[], object]
+) -> Callable[[], object]:
+    def forward() -> object:
+        new_step()
+        with torch.no_grad():
+            return runner(*args, **kwargs)
+
+    return forward
+
+
+def _backward_of(loss: Callable[[Any], Any] | None) -> Callable[[Any], None]:
+    if loss is not None:
+        return lambda output: loss(output).backward()
+    seeds: list[torch.Tensor] = []
+
+    def backward(output: Any) -> None:
+        outputs = [t for t in tensors_in(output) if t.requires_grad]
+        if not seeds:
+            seeds.extend(torch.ones_like(t) for t in outputs)
+        torch.autograd.backward(outputs, seeds)
+
+    return backward
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors in nested tuples, lists, mappings and dataclasses."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_in(item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for entry in fields(value):
+            yield from tensors_in(getattr(value, entry.name))
+
+
+def _own(value: Any) -> Any:
+    """The same arguments with tensors of their own."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone(memory_format=torch.preserve_format).requires_grad_(value.requires_grad)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_own(item) for item in value)
+    if isinstance(value, dict):
+        return {name: _own(item) for name, item in value.items()}
+    return value

@@ -1,0 +1,1 @@
+"""Speed cases over vision, transformers and captioning models."""
