@@ -1,0 +1,58 @@
+"""Assert in one line that code works under torch.compile."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .check import check_compile
+    from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding, Location
+    from .guard import compile_guard
+    from .numerics import Tolerance, Tolerances
+    from .result import CompileReport
+    from .sequence import Call, call, padded, random_lengths, sizes
+    from .suite import CompileSuite
+
+__version__ = "0.1.0"
+
+# Loaded on first use: a project that has the plugin installed and does not use it must not import torch.
+_HOMES = {
+    "check": ("check_compile",),
+    "findings": ("Budget", "CompileCheckFailed", "CompileUsageError", "Finding", "Location"),
+    "guard": ("compile_guard",),
+    "numerics": ("Tolerance", "Tolerances"),
+    "result": ("CompileReport",),
+    "sequence": ("Call", "call", "padded", "random_lengths", "sizes"),
+    "suite": ("CompileSuite",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Budget",
+    "Call",
+    "CompileCheckFailed",
+    "CompileReport",
+    "CompileSuite",
+    "CompileUsageError",
+    "Finding",
+    "Location",
+    "Tolerance",
+    "Tolerances",
+    "call",
+    "check_compile",
+    "compile_guard",
+    "padded",
+    "random_lengths",
+    "sizes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""The only rooms with private torch names. Each use says on which torch versions it was checked."""

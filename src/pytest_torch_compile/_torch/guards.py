@@ -1,0 +1,136 @@
+"""From the text of a failed guard to the argument or attribute it names and the kind of cause. Text only: no torch.
+
+The wording was read on torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+
+from ..observation import FailedGuard
+
+_ENTRY = re.compile(r"^(?P<entry>[\[\]!\d/.]+):\s*(?P<text>.*)", re.S)
+_COMMENT = re.compile(r"\s{2,}#.*|\s+# .*", re.S)
+_QUOTED_TENSOR = re.compile(r"^tensor '(?P<names>.+?)' ")
+_SIZE = re.compile(r"size mismatch at index (?P<dim>-?\d+)\. expected (?P<expected>-?\d+), actual (?P<actual>-?\d+)")
+_PATH = re.compile(
+    r"(?:[LG]\[(?P<quote>['\"])\w+(?P=quote)\]|\b[A-Za-z_]\w*)(?:\.[A-Za-z_]\w*|\[[^\[\]]*\])*"
+)
+
+# The first that fits decides: from the particular to the general.
+_CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("new-backend", re.compile(r"BACKEND_MATCH|___current_backend|skip_backend_check")),
+    ("dynamic-mark", re.compile(r"_has_dynamo_dim_marking|_dynamo_(?:dynamic|weak_dynamic|static)_indices")),
+    ("size-0-or-1", re.compile(r"size mismatch at index -?\d+\. expected (?:[01], actual|\d+, actual [01]\b)")),
+    ("size", re.compile(r"size mismatch at index")),
+    ("stride", re.compile(r"stride mismatch|strides? mismatch|\.stride\(\)|is_contiguous")),
+    ("rank", re.compile(r"rank mismatch|ndim|\.dim\(\)")),
+    ("dtype", re.compile(r"dtype mismatch")),
+    ("device", re.compile(r"device index mismatch|device mismatch")),
+    ("requires-grad", re.compile(r"requires_grad mismatch|requires_grad")),
+    ("dispatch-keys", re.compile(r"dispatch key set mismatch")),
+    ("grad-mode", re.compile(r"grad_mode|is_grad_enabled|GRAD_MODE")),
+    ("autocast", re.compile(r"autocast", re.I)),
+    ("inference-mode", re.compile(r"inference_mode|is_inference")),
+    ("global-state", re.compile(r"___check_global_state|GLOBAL_STATE|deterministic_algorithms|default_dtype|num_threads")),
+    ("train-or-eval", re.compile(r"\.training\b|\['training'\]")),
+    ("duck-shape", re.compile(r"(?:size\(\)|shape)\[\d+\]\s*(?:==|!=)\s*[^\n]*(?:size\(\)|shape)\[\d+\]")),
+    ("size-0-or-1", re.compile(r"(?:2 <= .*(?:size\(\)|shape)\[|(?:size\(\)|shape)\[\d+\] (?:!= [01]\b|> 1\b|>= 2\b|== [01]\b))")),
+    ("size", re.compile(r"(?:size\(\)|shape)\[\d+\]|^Eq\(|^Ne\(|\bs\d+\b")),
+    ("length", re.compile(r"\blen\(|___dict_version|list\(.*keys|dict_keys|KeyError|DICT_(?:LENGTH|KEYS)|not in |___dict_contains| in (?:L|G)\[")),
+    ("new-object", re.compile(r"___check_obj_id|___check_type_id|check_obj_id|weakref|ID_MATCH|___closure_code| is not None| is None|type\(")),
+    ("closure", re.compile(r"__closure__|cell_contents")),
+    ("global", re.compile(r"G\[")),
+    ("python-bool", re.compile(r"== (?:True|False)\b")),
+    ("python-string", re.compile(r"""==\s*(?:'|")""")),
+    ("python-number", re.compile(r"==\s*-?(?:\d|inf|nan|float)|math\.isnan|isinstance\(.*(?:int|float)")),
+)  # fmt: skip
+
+EXPLANATIONS: dict[str, str] = {
+    "size": "a tensor size changed; mark the dimension dynamic (dynamic_dims=...), compile with dynamic=True, "
+    "or pad to a fixed set of sizes",
+    "size-0-or-1": "torch specialises on the sizes 0 and 1, so that they cost a graph of their own even with "
+    "dynamic=True; allow one recompile for it or keep such sizes out",
+    "duck-shape": "two dimensions had one size by accident and were made one symbol (duck shaping); make them differ "
+    "in the first call, or mark both dynamic",
+    "stride": "the memory layout of a tensor changed; make it contiguous, or always hand over the same memory format",
+    "rank": "the number of dimensions changed; reshape before the compiled code",
+    "dtype": "the dtype of a tensor changed; cast before the compiled code",
+    "device": "a tensor was on another device",
+    "requires-grad": "requires_grad of a tensor changed",
+    "dispatch-keys": "a tensor was made under another mode (inference mode, autocast, a wrapper subclass)",
+    "grad-mode": "grad mode changed: keep torch.no_grad() in the same state around every call",
+    "inference-mode": "inference mode changed: keep it in the same state around every call",
+    "autocast": "autocast changed: keep it in the same state around every call",
+    "global-state": "a global torch state changed (grad mode, autocast, default dtype, deterministic algorithms)",
+    "train-or-eval": "the module went from train() to eval() or back: one graph for each is needed",
+    "length": "the length or the keys of a container changed; pass a tensor, or always the same structure",
+    "new-object": "another object (a new function, module or None) was passed where the graph holds one fast",
+    "closure": "a variable of an enclosing function changed",
+    "global": "a global variable changed",
+    "python-number": "a Python number changed; pass it as a tensor, or mark it dynamic",
+    "python-bool": "a Python flag changed: one graph for each value is needed",
+    "python-string": "a Python string changed: one graph for each value is needed",
+    "new-code": "a new function object was compiled for the same source line; define it once, outside the call",
+    "new-backend": "another backend object was used; make one backend callable and use it for every compilation",
+    "dynamic-mark": "the dynamic marks of a tensor changed; mark it in every call, or in none",
+    "other": "see the guard text",
+}
+
+
+def parse_recompile_reasons(payload: str) -> list[str]:
+    """The reasons, newest cache entry first. The payload is a string, or a JSON list of strings."""
+    if payload.lstrip().startswith("["):
+        try:
+            found = json.loads(payload)
+        except json.JSONDecodeError:
+            try:
+                found = ast.literal_eval(payload)
+            except (SyntaxError, ValueError):
+                found = [payload]
+        return [str(item) for item in found]
+    return [payload]
+
+
+def parse_guard(reason: str) -> FailedGuard:
+    """One reason such as ``0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5``."""
+    match = _ENTRY.match(reason.strip())
+    entry, text = (match["entry"], match["text"]) if match else ("", reason)
+    where = re.search(r"#\s*(?P<code>.*)", text.split("\nUser stack trace")[0])
+    raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
+    raw = raw.split(". Cached backend:")[0] or "torch gave no guard"
+    cause = classify(raw, where["code"] if where else "")
+    return FailedGuard(entry, readable(raw), _names(raw), cause)
+
+
+def classify(text: str, code: str = "") -> str:
+    """The kind of cause of a guard; ``code`` is the source line that torch appended as a comment."""
+    for name, pattern in _CAUSES:
+        if pattern.search(text):
+            return name
+    return "other"
+
+
+def readable(text: str) -> str:
+    """The guard without dynamo's ``L['x']``, ``_modules['x']`` and ``_buffers['x']``."""
+    text = re.sub(r"L\[(['\"])(\w+)\1\]", r"\2", text)
+    text = re.sub(r"G\[(['\"])(\w+)\1\]", r"global \2", text)
+    return re.sub(r"\._(?:modules|buffers|parameters)\[(['\"])([^'\"]+)\1\]", r".\2", text)
+
+
+def size_change(text: str) -> tuple[int, int, int] | None:
+    """(dimension, size of the cache entry, size of the call) of a size guard, or None."""
+    match = _SIZE.search(text)
+    return (int(match["dim"]), int(match["expected"]), int(match["actual"])) if match else None
+
+
+def _names(text: str) -> str:
+    tensor = _QUOTED_TENSOR.match(text)
+    if tensor:
+        return readable(tensor["names"])
+    inner = re.sub(r"^(?:not )?(?:len|list|type|id|___\w+|isinstance|hasattr|set|dict)\(+", "", text)
+    numeric = re.sub(r"^(?:-?\d+ (?:<=?|==) )", "", inner)
+    match = _PATH.search(numeric)
+    return readable(match.group(0)) if match else ""

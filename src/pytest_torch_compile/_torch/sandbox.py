@@ -1,0 +1,163 @@
+"""Leave torch as it was found: configuration, grad mode, random state, counters and dynamo's caches.
+
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` and
+``torch._inductor.config`` (``get_config_copy``), ``convert_frame.input_codes``,
+``torch._dynamo.eval_frame.reset_code``, ``pgo`` code state (what automatic dynamic remembers), ``utils.counters``.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._inductor.config as inductor_config
+from torch._dynamo import convert_frame, pgo
+from torch._dynamo.eval_frame import reset_code
+from torch._dynamo.utils import counters
+
+from .source import function_name, is_torch
+
+
+@contextmanager
+def sandbox() -> Iterator[Sandbox]:
+    """Run the body with nothing of earlier compilations in the way, and put everything back after it.
+
+    Cache entries of code that the body does not run stay. Entries of the very code that is checked cannot be kept
+    apart from those of the check: they are dropped, and that code compiles anew at its next call.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_kept_config(torch._dynamo.config))
+        stack.enter_context(_kept_config(inductor_config))
+        stack.enter_context(kept_rng())
+        stack.enter_context(torch.set_grad_enabled(torch.is_grad_enabled()))
+        stack.enter_context(_kept_counters())
+        stack.enter_context(_kept_shape_memory())
+        box = Sandbox()
+        stack.callback(box.forget)
+        # Without it Inductor draws other random numbers than eager, and dropout could not be compared.
+        inductor_config.fallback_random = True
+        yield box
+
+
+class Sandbox:
+    """Dynamo's cache entries of the code under check: found while eager runs, dropped before it is compiled."""
+
+    def __init__(self) -> None:
+        self._before = {id(code): code for code in _compiled_codes()}
+        self._ran: dict[int, CodeType] = {}
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Note which code runs in the body, if any code has been compiled at all."""
+        if not self._before:
+            yield
+            return
+        previous = sys.getprofile()
+
+        def note(frame: FrameType, event: str, argument: Any) -> None:
+            if event == "call":
+                self._ran[id(frame.f_code)] = frame.f_code
+
+        sys.setprofile(note)
+        try:
+            yield
+        finally:
+            sys.setprofile(previous)
+
+    def forget(self) -> None:
+        """Drop the cache entries of the code that ran, and what automatic dynamic learnt, so that a leg starts cold."""
+        ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
+        for code in _compiled_codes():
+            name = function_name(code.co_name)
+            # Modules that torch defines are compiled through one function of torch's own, which eager does not run.
+            if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
+                reset_code(code)
+        pgo._CODE_STATE = None
+
+
+def _compiled_codes() -> list[CodeType]:
+    return [code for ref in convert_frame.input_codes.seen if (code := ref()) is not None]
+
+
+@contextmanager
+def _kept_shape_memory() -> Iterator[None]:
+    """Automatic dynamic remembers sizes for each source line, beyond the cache entries: the body gets an empty memory."""
+    before = pgo._CODE_STATE
+    pgo._CODE_STATE = None
+    try:
+        yield
+    finally:
+        pgo._CODE_STATE = before
+
+
+@contextmanager
+def _kept_counters() -> Iterator[None]:
+    before = copy.deepcopy({name: dict(values) for name, values in counters.items()})
+    try:
+        yield
+    finally:
+        counters.clear()
+        for name, values in before.items():
+            counters[name].update(values)
+
+
+@contextmanager
+def _kept_config(config: Any) -> Iterator[None]:
+    before = {name: _copied(value) for name, value in config.get_config_copy().items()}
+    try:
+        yield
+    finally:
+        now = config.get_config_copy()
+        for name in before.keys() & now.keys():
+            if now[name] is not before[name] and now[name] != before[name]:
+                _set_config(config, name, before[name])
+
+
+def _copied(value: Any) -> Any:
+    return copy.copy(value) if isinstance(value, (list, dict, set)) else value
+
+
+def _set_config(config: Any, name: str, value: Any) -> None:
+    *groups, leaf = name.split(".")
+    owner: Any = config
+    for group in groups:
+        owner = getattr(owner, group)
+    setattr(owner, leaf, value)
+
+
+@contextmanager
+def kept_rng() -> Iterator[None]:
+    """Restore the random state of torch (every device in use) and of Python."""
+    before = rng_state()
+    python = random.getstate()
+    try:
+        yield
+    finally:
+        set_rng_state(before)
+        random.setstate(python)
+
+
+def rng_state() -> dict[str, torch.Tensor]:
+    """Device name -> random state, for the CPU and every CUDA device once CUDA is in use."""
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states |= {f"cuda:{i}": torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())}
+    return states
+
+
+def set_rng_state(states: dict[str, torch.Tensor]) -> None:
+    """Put back what ``rng_state`` gave."""
+    for device, state in states.items():
+        if device == "cpu":
+            torch.set_rng_state(state)
+        else:
+            torch.cuda.set_rng_state(state, device)
+
+

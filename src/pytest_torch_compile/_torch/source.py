@@ -1,0 +1,69 @@
+"""Which line of a stack is the user's own. Text only: no torch."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from pathlib import Path
+
+from ..findings import Location
+
+_FRAME = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
+_RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+?)_at_\d+$")
+_OWN = str(Path(__file__).resolve().parents[1])
+_STDLIB = sysconfig.get_paths()["stdlib"]
+
+
+def function_name(name: str) -> str:
+    """The name a person wrote: without dynamo's ``torch_dynamo_resume_in_..._at_N``."""
+    match = _RESUME.match(name)
+    return match["name"] if match else name
+
+
+def parse_stack(text: str) -> list[Location]:
+    """Python traceback text as locations, outermost first, from the first frame below this package."""
+    frames: list[Location] = []
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
+        match = _FRAME.match(line)
+        if match is None:
+            continue
+        source = lines[index + 1].strip() if index + 1 < len(lines) and not _FRAME.match(lines[index + 1]) else ""
+        frames.append(
+            Location(match["file"], int(match["line"]), function_name((match["function"] or "").strip()), source)
+        )
+    own = [index for index, frame in enumerate(frames) if frame.file.startswith(_OWN)]
+    return frames[own[-1] + 1 :] if own else frames
+
+
+def user_location(frames: list[Location]) -> Location:
+    """The innermost frame that is the user's own, with the library's place where the two differ.
+
+    Where no frame is the user's (a model of an installed library), it is the innermost one outside torch.
+    """
+    innermost = frames[-1]
+    own = [frame for frame in frames if not is_library(frame.file)]
+    own = own or [frame for frame in frames if not is_torch(frame.file)] or frames
+    user = own[-1]
+    library = None if user == innermost else innermost
+    return Location(user.file, user.line, user.function, user.source, library)
+
+
+def is_torch(file: str) -> bool:
+    """Whether a file belongs to torch itself."""
+    return "site-packages/torch/" in file.replace("\\", "/")
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is installed rather than the user's own: site-packages, the standard library, generated code."""
+    path = file.replace("\\", "/")
+    return "/site-packages/" in path or "/dist-packages/" in path or path.startswith((_STDLIB, "<frozen"))
+
+
+def stable_path(file: str) -> str:
+    """A path that is the same on every machine: inside site-packages, or the last two parts."""
+    path = file.replace("\\", "/")
+    for marker in ("/site-packages/", "/dist-packages/"):
+        if marker in path:
+            return path.split(marker, 1)[1]
+    return "/".join(path.split("/")[-2:])

@@ -1,0 +1,94 @@
+"""What the installed torch can do, and which of its exceptions mean what.
+
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.list_backends``,
+``torch._dynamo.exc``, ``torch._inductor.list_mode_options``, ``torch._dynamo.config.recompile_limit``
+(``cache_size_limit`` before 2.7).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch._dynamo
+from packaging.version import Version
+
+from ..findings import CompileUsageError
+
+OLDEST = Version("2.6")
+NEWEST = Version("2.15")
+
+
+def torch_version() -> str:
+    """The version without its local part, such as ``2.13.0``."""
+    return str(torch.__version__).split("+")[0]
+
+
+def require_supported_torch() -> None:
+    """Raise ``CompileUsageError`` where torch is older than the oldest version whose trace this package can read."""
+    if Version(Version(torch_version()).base_version) < OLDEST:
+        raise CompileUsageError(
+            f"torch {torch_version()} is not supported: pytest-torch-compile reads the compile trace of torch "
+            f"{OLDEST} to {NEWEST}. Install torch>={OLDEST}."
+        )
+
+
+def newer_than_checked() -> str:
+    """A remark for reports on a torch newer than any that was checked, or an empty string."""
+    found = Version(torch_version())
+    if (found.major, found.minor) <= (NEWEST.major, NEWEST.minor):
+        return ""
+    return f"torch {found} is newer than {NEWEST}, the newest version whose trace was checked"
+
+
+def require_backend(backend: Any) -> None:
+    """Raise ``CompileUsageError`` for a backend name that torch does not know."""
+    if not isinstance(backend, str):
+        if not callable(backend):
+            raise CompileUsageError(f"backend is {backend!r}; give the name of a backend or a callable")
+        return
+    known = set(torch._dynamo.list_backends(exclude_tags=()))
+    if backend not in known:
+        usual = ["eager", "aot_eager", *torch._dynamo.list_backends()]
+        raise CompileUsageError(f"backend {backend!r} is not known to torch; it knows, among others: {', '.join(usual)}")
+
+
+def require_mode(mode: str | None) -> None:
+    """Raise ``CompileUsageError`` for a mode that ``torch.compile`` does not have."""
+    from torch._inductor import list_mode_options
+
+    if mode is not None and mode not in list_mode_options():
+        raise CompileUsageError(f"mode {mode!r} is not known to torch; it is one of: {', '.join(list_mode_options())}")
+
+
+def recompile_limit() -> int:
+    """How many graphs dynamo keeps for one piece of code before it falls back to eager."""
+    config: Any = torch._dynamo.config
+    return int(config.recompile_limit if hasattr(config, "recompile_limit") else config.cache_size_limit)
+
+
+def is_compiler_error(error: BaseException) -> bool:
+    """Whether an exception comes from torch's compiler rather than from the code that it compiles."""
+    return type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
+
+
+def is_recompile_limit(error: BaseException) -> bool:
+    """Whether an exception says that the recompile limit was hit (its class changed in 2.11)."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if "RecompileLimit" in type(chain).__name__ or "recompile limit" in str(chain).lower():
+            return True
+        chain = chain.__cause__
+    return False
+
+
+def is_missing_compiler(error: BaseException) -> bool:
+    """Whether Inductor found no working C++ compiler."""
+    text = f"{type(error).__name__}: {error}"
+    return any(sign in text for sign in ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'"))
+
+
+def user_error(error: BaseException) -> BaseException:
+    """The exception behind a dynamo wrapper: what eager would have raised, where dynamo kept it."""
+    inner = getattr(error, "inner_exception", None) or error.__cause__
+    return inner if is_compiler_error(error) and isinstance(inner, BaseException) else error

@@ -1,0 +1,244 @@
+"""The observer: one listener on torch's in-process structured trace log.
+
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
+behind TORCH_TRACE), the event names below, ``torch._dynamo.utils.counters`` (CUDA graph skips only).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from ..findings import Location
+from ..observation import CompileError, EagerFallback, FailedGuard, Graph, GraphBreak, Observation, Recompile
+from . import breaks, guards
+from .source import function_name, parse_stack, user_location
+
+_OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
+_PLAIN_NAME = re.compile(r"^[\w.]+$")
+_INFIX = re.compile(r"^[\w.]+ (?P<op>[-+*/@%&|^<>=!]+) [\w.]+$")
+_MODE_SWITCHES = ("torch._C._set", "torch.amp.autocast_mode", "torch._C._functorch", "torch.set_grad_enabled")
+_LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
+_BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
+_CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
+_PARTS = {
+    "dynamo": "dynamo_cumulative_compile_time_us",
+    "aot_autograd": "aot_autograd_cumulative_compile_time_us",
+    "inductor": "inductor_cumulative_compile_time_us",
+}
+
+# Modules that torch itself defines are compiled through a function of dynamo's, whose name says nothing to a user.
+_INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
+TARGET_FRAME = "forward of a torch module"
+
+CompileKey = tuple[Any, Any, Any]
+
+
+class TraceObserver(logging.Handler):
+    """Records what dynamo, AOTAutograd and Inductor say while it is open. A context manager; observers nest.
+
+    ``call`` is the number of the call of a sequence that is running; events are filed under it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.NOTSET)
+        self.seen = Observation()
+        self.call = 0
+        self._lock_seen = threading.RLock()
+        self._frames: dict[Any, Location] = {}
+        self._code_frames: dict[tuple[str, int, str], Any] = {}
+        self._pending: dict[CompileKey, tuple[FailedGuard, ...]] = {}
+        self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
+        self._broken: set[CompileKey] = set()
+        self._skips_before = 0
+        self._was_disabled = False
+        self._on_event: dict[str, Callable[[Any, str, CompileKey], None]] = {
+            "dynamo_start": self._dynamo_start,
+            "dynamo_output_graph": self._output_graph,
+            "compilation_metrics": self._metrics,
+            "bwd_compilation_metrics": self._backward_metrics,
+            "artifact": self._artifact,
+        }
+
+    def __enter__(self) -> TraceObserver:
+        logger = _trace_logger()
+        self._was_disabled, logger.disabled = logger.disabled, False
+        self._skips_before = _cudagraph_skips()
+        logger.addHandler(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        logger = _trace_logger()
+        if self not in logger.handlers:
+            self._unobservable("torch's trace log was reset by the code under test: what came after was not seen")
+        logger.removeHandler(self)
+        logger.disabled = self._was_disabled
+        missed = _cudagraph_skips() - self._skips_before - len(self.seen.cudagraph_skips)
+        self.seen.cudagraph_skips += ["reason not given by this torch"] * max(0, missed)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one trace event. A record that cannot be read is said to be so: it never becomes a zero."""
+        metadata: dict[str, Any] | None = getattr(record, "metadata", None)
+        if not metadata:
+            return
+        payload = str(getattr(record, "payload", None) or "")
+        key = (metadata.get("compiled_autograd_id"), metadata.get("frame_id"), metadata.get("frame_compile_id"))
+        for name, take in self._on_event.items():
+            if name in metadata:
+                with self._lock_seen:
+                    try:
+                        take(metadata[name], payload, key)
+                    except Exception as error:  # a listener must not break the compilation that it listens to
+                        self._unobservable(f"trace event {name} could not be read: {error!r}")
+
+    def _unobservable(self, what: str) -> None:
+        if what not in self.seen.not_observable:
+            self.seen.not_observable.append(what)
+
+    def _dynamo_start(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        stack = event.get("stack") or []
+        if not stack:
+            return
+        code = stack[-1]
+        name = str(code.get("name", ""))
+        file = _file_of(code.get("filename"))
+        if file.endswith(_INLINED_MODULE_FILE):
+            name = TARGET_FRAME
+        location = Location(file, int(code.get("line", 0)), function_name(name))
+        self._frames[key[:2]] = location
+        self._note_new_code(name, location, key)
+        if key in self._pending:
+            self._add_recompile(key, self._pending.pop(key))
+
+    def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
+        """A second code object for one source line recompiles each time, and has no cache entry to fail a guard."""
+        if name.startswith("torch_dynamo_resume_in_") or key[2] != 0:
+            return
+        place = (location.file, location.line, name)
+        first = self._code_frames.setdefault(place, key[:2])
+        if first != key[:2]:
+            text = f"a new code object for {name} at {location.file}:{location.line}"
+            self._pending.setdefault(key, (FailedGuard("", text, name, "new-code"),))
+
+    def _add_recompile(self, key: CompileKey, failed: tuple[FailedGuard, ...]) -> None:
+        location = self._frames.get(key[:2])
+        frame = location.function if location else ""
+        if frame == TARGET_FRAME:
+            location = None
+        self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key)))
+
+    def _output_graph(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        ops = graph_ops(payload)
+        if not ops:
+            return
+        location = self._frames.get(key[:2])
+        self.seen.graphs.append(Graph(location.function if location else "", ops, self.call, _compile_id(key)))
+
+    def _artifact(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        name = str(event.get("name", ""))
+        if name == "dynamo_graph_break_reason":
+            self._graph_break(payload, key)
+        elif name == "recompile_reasons":
+            self._pending[key] = tuple(guards.parse_guard(r) for r in guards.parse_recompile_reasons(payload))
+        elif match := _CACHE_EVENT.match(name):
+            prefix = "fx" if match["cache"] == "fx_graph" else "aot"
+            field = f"{prefix}_{ {'hit': 'hits', 'miss': 'misses', 'bypass': 'bypasses'}[match['outcome']] }"
+            setattr(self.seen.cache, field, getattr(self.seen.cache, field) + 1)
+
+    def _graph_break(self, payload: str, key: CompileKey) -> None:
+        found = breaks.parse_break(payload, self.call)
+        if found is None:
+            self._unobservable("a graph break without a place was seen")
+            return
+        self._broken.add(key)
+        innermost = found.location.library or found.location
+        place = (innermost.file, innermost.line, found.category)
+        if place in self._breaks:
+            self._breaks[place].times += 1
+        else:
+            self._breaks[place] = found
+            self.seen.graph_breaks.append(found)
+
+    def _metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        seconds = self.seen.compile_seconds
+        seconds.total += event.get("entire_frame_compile_time_s") or 0.0
+        for part, column in _PARTS.items():
+            setattr(seconds, part, getattr(seconds, part) + (event.get(column) or 0) / 1e6)
+        if reason := event.get("cudagraph_skip_reason"):
+            self.seen.cudagraph_skips.append(str(reason))
+        if event.get("fail_type"):
+            self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
+
+    def _backward_metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        # torch 2.6 files a frame refused at the recompile limit under the backward's name.
+        self.seen.compile_seconds.backward += (event.get("duration_us") or 0) / 1e6
+        if event.get("fail_type"):
+            self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
+
+    def _failed(self, kind: str, reason: str, key: CompileKey) -> None:
+        location = self._frames.get(key[:2])
+        frame = location.function if location else "unknown function"
+        if _LIMIT.search(kind) or _LIMIT.search(reason):
+            failed = self._pending.pop(key, ())
+            detail = failed[0].text if failed else reason.splitlines()[0] if reason else ""
+            self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call))
+        elif not (kind in _BREAK_ERRORS and key in self._broken):
+            self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key)))
+
+
+def graph_ops(readable: str) -> tuple[str, ...]:
+    """The ops of a graph from its printed form: whatever stands right of ``name = `` and is more than a name."""
+    found = (_OP_LINE.match(line) for line in readable.splitlines())
+    names = (_op_name(match["call"]) for match in found if match and not _PLAIN_NAME.match(match["call"]))
+    return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
+
+
+def _op_name(call: str) -> str:
+    if infix := _INFIX.match(call):
+        return infix["op"]
+    head = call.split("(")[0].strip()
+    if head.endswith("]"):
+        return "getitem"
+    return head if head.startswith("torch.") else head.rsplit(".", 1)[-1]
+
+
+def _file_of(value: Any) -> str:
+    """The trace interns file names: an int stands for a name in torch's table."""
+    if not isinstance(value, int):
+        return str(value)
+    from torch._logging.structured import INTERN_TABLE
+
+    return next((name for name, index in INTERN_TABLE.items() if index == value), str(value))
+
+
+def _compile_id(key: CompileKey) -> str:
+    autograd, frame, compiled = key
+    return f"{f'!{autograd}/' if autograd is not None else ''}{frame}/{compiled}"
+
+
+def _trace_logger() -> logging.Logger:
+    from torch._logging._internal import trace_log
+
+    logger: logging.Logger = trace_log
+    return logger
+
+
+def _cudagraph_skips() -> int:
+    from torch._dynamo.utils import counters
+
+    return int(counters["inductor"]["cudagraph_skips"])
+
+
+def error_location(error: BaseException) -> Location | None:
+    """The user's line that a dynamo exception names in its message, or None."""
+    frames = parse_stack(str(error))
+    real = getattr(error, "real_stack", None)
+    if not frames and real:
+        frames = [Location(f.filename, f.lineno or 0, function_name(f.name), f.line or "") for f in real]
+    return user_location(frames) if frames else None

@@ -1,0 +1,214 @@
+"""check_compile: one line that holds a compiled target against eager, its graph breaks and its recompiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ._torch import support
+from ._torch.sandbox import Sandbox, sandbox
+from ._torch.trace import TraceObserver
+from .compiling import Compiling
+from .copies import modules_of
+from .describe import call_row, rerun_command, target_name
+from .errors import error_findings, raise_if_usage_error
+from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding
+from .judge import judge
+from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
+from .numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
+from .observation import Observation
+from .report.text import failure_text
+from .result import CallReport, CompileReport, NumericsReport
+from .sequence import as_calls
+
+
+def check_compile(
+    target: Callable[..., Any],
+    *args: Any,
+    calls: Iterable[Any] | None = None,
+    fullgraph: bool | None = None,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    compile: Callable[[Any], Any] | None = None,
+    dynamic_dims: DynamicDims | None = None,
+    train: bool | Loss = False,
+    optimizer: OptimizerFactory | None = None,
+    steps: int = 1,
+    max_graph_breaks: int | Mapping[str, int] = 0,
+    max_recompiles: int | Mapping[str, int] = 0,
+    accepted_breaks: Iterable[str] = (),
+    tolerances: Tolerances | None = None,
+    seed: int = 0,
+    **kwargs: Any,
+) -> CompileReport:
+    """Compile ``target``, run it beside eager, and raise if anything is wrong.
+
+    Two legs, eager and compiled, get a deep copy of the target and clones of the inputs each, and run the calls in
+    lockstep under the same random state. Outputs, in-place changes, aliasing, gradients, exceptions, graph breaks,
+    recompiles, eager fallback and "was anything compiled at all" are judged together. The caller's model, inputs,
+    random state, grad mode and configuration are as before; so are dynamo's cache entries of all other code.
+
+    Args:
+        target: a module, function, bound method or other callable.
+        *args: the arguments of the one call, when ``calls`` is not given; keyword arguments that are no option too.
+        calls: the call sequence; an item is ``call(...)``, a tuple of positional arguments, or the one argument.
+        fullgraph: handed to ``torch.compile``; True while ``max_graph_breaks`` is 0 and nothing is accepted.
+        dynamic, backend, mode, options: handed to ``torch.compile``.
+        compile: ``callable(target) -> compiled`` in place of ``torch.compile`` with the options above.
+        dynamic_dims: dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
+        train: True runs backward with random cotangents through every floating output; a callable is the loss.
+        optimizer: ``params -> Optimizer``; parameters and buffers are compared after ``steps`` steps for each call.
+        max_graph_breaks, max_recompiles: the budget, a number or ``{"<2.8": 2, ">=2.8": 0}`` by torch version.
+        accepted_breaks: fingerprints of graph breaks that do not count.
+        tolerances: how close is close enough; by default the rule in ``docs/numerics.md``.
+        seed: of the random state that each leg starts from.
+
+    Returns:
+        The report of everything observed.
+
+    Raises:
+        CompileCheckFailed: something was found that is not allowed; it carries ``.report`` and ``.findings``.
+        CompileUsageError: the check was asked for something that cannot be done, or eager itself raises.
+    """
+    support.require_supported_torch()
+    budget = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    if fullgraph is None:
+        fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
+    compiling = Compiling(backend, mode, options, dynamic, fullgraph, compile)
+    work = Work(target, as_calls(args, kwargs, calls), train or optimizer is not None, optimizer, steps, seed, dynamic_dims)
+    _validate(work)
+    with sandbox() as box:
+        run = _lockstep(work, compiling, tolerances or Tolerances(), box)
+        if run.compile_error is not None and compiling.can_relax:
+            # fullgraph stops at the first break: a second run without it lists every one.
+            box.forget()
+            first, run = run, _lockstep(work, compiling.relaxed(), tolerances or Tolerances(), box)
+            run.refused = first.compile_error
+    report = _report(work, compiling, budget, run)
+    if report.findings:
+        raise CompileCheckFailed(failure_text(report), report, report.findings)
+    return report
+
+
+@dataclass
+class _Run:
+    """One pass over the call sequence, both legs."""
+
+    seen: Observation
+    rows: list[CallReport] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+    compile_error: BaseException | None = None
+    refused: BaseException | None = None
+
+
+def _validate(work: Work) -> None:
+    if not callable(work.target):
+        raise CompileUsageError(f"the target is {work.target!r}, which cannot be called; give a module or a function")
+    if work.steps < 1:
+        raise CompileUsageError(f"steps={work.steps}: at least one step is needed")
+    _require_same_device(work)
+
+
+def _require_same_device(work: Work) -> None:
+    devices = {p.device.type for m in modules_of(work.target).values() for p in m.parameters()}
+    if len(devices) != 1:
+        return
+    for number, call in enumerate(work.calls, 1):
+        for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():
+            if tensor.device.type not in devices and tensor.ndim:
+                raise CompileUsageError(
+                    f"call {number}: {path} is on {tensor.device}, the model on {devices.pop()}; move one of them"
+                )
+
+
+def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: Sandbox) -> _Run:
+    """Run every call in eager, then compiled, and compare, before the next one."""
+    eager, compiled = Leg(work), Leg(work, wrap=compiling)
+    reference = LazyLeg(lambda: Leg(work, cast=torch.float64))
+    repeat = LazyLeg(lambda: Leg(work))
+    with TraceObserver() as observer:
+        run = _Run(observer.seen)
+        for index in range(len(work.calls)):
+            with box.watching():
+                expected = eager.run(index)
+            if index == 0:
+                box.forget()
+            observer.call = index + 1
+            actual = compiled.run(index)
+            raise_if_usage_error(expected, actual, compiling)
+            run.rows.append(call_row(index, work.calls[index], observer.seen, argument_names(work.target)))
+            if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
+                run.compile_error = actual.error
+                break
+            run.comparisons.append(_compare(expected, actual, reference, repeat, tolerances, index))
+            if expected.error is not None or actual.error is not None:
+                break
+    return run
+
+
+def _compare(
+    expected: CallRecord, actual: CallRecord, reference: LazyLeg, repeat: LazyLeg, tolerances: Tolerances, index: int
+) -> Comparison:
+    return compare_calls(
+        expected,
+        actual,
+        reference=lambda: reference.record(index),
+        repeat=lambda: repeat.record(index),
+        tolerances=tolerances,
+    )
+
+
+def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> CompileReport:
+    report = CompileReport(
+        target=target_name(work.target),
+        checked_mode=compiling.checked_mode,
+        backend=compiling.name,
+        torch=str(torch.__version__),
+        device=_device(work),
+        budget={"max_graph_breaks": budget.max_graph_breaks, "max_recompiles": budget.max_recompiles},
+        calls=run.rows,
+        observation=run.seen,
+        numerics=_numerics(run.comparisons),
+        rerun=rerun_command(),
+    )
+    if remark := support.newer_than_checked():
+        run.seen.not_observable.append(remark)
+    report.findings = _findings(run, budget, compiling)
+    return report
+
+
+def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
+    found = judge(
+        run.seen,
+        budget,
+        aborted=run.compile_error is not None,
+        cudagraphs=compiling.wants_cudagraphs,
+        limit=support.recompile_limit(),
+    )
+    error = run.compile_error or (run.refused if not found else None)
+    found += error_findings(error) if error is not None else []
+    return found + [finding for comparison in run.comparisons for finding in comparison.findings]
+
+
+def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
+    leaves = [leaf for comparison in comparisons for leaf in comparison.leaves]
+    worst = max(leaves, key=lambda leaf: leaf.ratio, default=None)
+    references = {comparison.reference for comparison in comparisons} - {"not needed"}
+    return NumericsReport(
+        leaves=len(leaves),
+        worst_ratio=worst.ratio if worst else 0.0,
+        worst_leaf=worst.path if worst else "",
+        reference=", ".join(sorted(references)) or "not needed",
+        nondeterministic=any(comparison.nondeterministic for comparison in comparisons),
+    )
+
+
+def _device(work: Work) -> str:
+    tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
+    tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
+    return str(tensors[0].device) if tensors else "cpu"

@@ -1,0 +1,83 @@
+"""How the compiled leg is made: ``torch.compile`` with the check's options, or the caller's own wrapper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ._torch import support
+from .findings import CompileUsageError
+
+CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """Called with a target, gives it compiled.
+
+    Raises:
+        CompileUsageError: a backend or mode that torch does not know, or options that exclude each other.
+    """
+
+    backend: str | Callable[..., Any] = "inductor"
+    mode: str | None = None
+    options: dict[str, Any] | None = None
+    dynamic: bool | None = None
+    fullgraph: bool = True
+    wrapper: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.wrapper is not None:
+            if not callable(self.wrapper):
+                raise CompileUsageError(f"compile={self.wrapper!r}; give a callable, target -> compiled")
+            return
+        support.require_backend(self.backend)
+        support.require_mode(self.mode)
+        if self.mode is not None and self.options is not None:
+            raise CompileUsageError("mode and options exclude each other in torch.compile: give one of them")
+
+    def __call__(self, target: Any) -> Any:
+        """Compile ``target``."""
+        if self.wrapper is not None:
+            return self.wrapper(target)
+        return torch.compile(
+            target,
+            fullgraph=self.fullgraph,
+            dynamic=self.dynamic,
+            backend=self.backend,
+            mode=self.mode,
+            options=self.options,
+        )
+
+    @property
+    def name(self) -> str:
+        """The backend, and the mode if there is one, for reports."""
+        if self.wrapper is not None:
+            return getattr(self.wrapper, "__name__", type(self.wrapper).__name__)
+        backend = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", "callable")
+        return f"{backend} ({self.mode})" if self.mode else backend
+
+    @property
+    def checked_mode(self) -> str:
+        """What was checked: ``fullgraph``, ``default``, or the caller's own wrapper."""
+        if self.wrapper is not None:
+            return "own compile function"
+        return "fullgraph" if self.fullgraph else "default"
+
+    @property
+    def can_relax(self) -> bool:
+        """Whether the same can be compiled without fullgraph."""
+        return self.wrapper is None and self.fullgraph
+
+    def relaxed(self) -> Compiling:
+        """The same without fullgraph."""
+        return replace(self, fullgraph=False)
+
+    @property
+    def wants_cudagraphs(self) -> bool:
+        """Whether CUDA graphs were asked for, so that skipping them is a finding."""
+        asked = (self.options or {}).get("triton.cudagraphs", False)
+        return bool(asked) or self.backend == "cudagraphs" or self.mode in CUDAGRAPH_MODES

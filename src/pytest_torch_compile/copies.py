@@ -1,0 +1,148 @@
+"""Copies of a target and its inputs that share nothing with the caller's, so that each leg starts from the same state."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .findings import CompileUsageError
+from .numerics import flatten
+from .sequence import Call
+
+_EMPTY = object()
+
+
+def copy_leg(
+    target: Any, calls: Sequence[Call], cast: torch.dtype | None = None
+) -> tuple[Any, list[Call], dict[str, torch.nn.Module]]:
+    """A copy of target and calls for one leg, and its modules by name prefix.
+
+    Inputs keep strides, storage sharing, ``requires_grad`` and dynamic marks; what the target and the calls share stays
+    shared within the copy. ``cast`` turns floating parameters and inputs into another dtype.
+
+    Raises:
+        CompileUsageError: something that cannot be deep-copied.
+    """
+    memo: dict[int, Any] = {}
+    for owner in (target, *(action for call in calls for action in call.actions)):
+        _copy_closures(owner, memo)
+    for tensor in _tensors(calls):
+        replacement = _special_copy(tensor, memo, cast)
+        if replacement is not None:
+            memo[id(tensor)] = replacement
+    try:
+        new_target, new_calls = copy.deepcopy((target, list(calls)), memo)
+    except CompileUsageError:
+        raise
+    except Exception as error:
+        raise CompileUsageError(
+            f"{_name(target)} or its inputs cannot be deep-copied, and each leg of the check needs its own copy: "
+            f"{type(error).__name__}: {error}. Give the class that cannot be copied a __deepcopy__ method."
+        ) from error
+    modules = modules_of(new_target)
+    if cast is not None:
+        for module in modules.values():
+            module.to(cast)
+    return new_target, new_calls, modules
+
+
+def modules_of(target: Any) -> dict[str, torch.nn.Module]:
+    """The modules whose state belongs to a target: itself, a bound method's owner, or those a function closes over."""
+    if isinstance(target, torch.nn.Module):
+        return {"": target}
+    found: dict[str, torch.nn.Module] = {}
+    for name, value in _parts(target):
+        for inner, module in modules_of(value).items() if not isinstance(value, type) else ():
+            found.setdefault(f"{name}.{inner}".strip("."), module)
+    return found
+
+
+def _parts(target: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(target, types.MethodType):
+        yield "", target.__self__
+    elif isinstance(target, functools.partial):
+        yield "", target.func
+        yield from ((f"argument {i}", value) for i, value in enumerate(target.args))
+    elif isinstance(target, types.FunctionType):
+        yield from _closure(target)
+    elif hasattr(target, "__dict__") and not isinstance(target, type):
+        yield from ((name, value) for name, value in vars(target).items() if isinstance(value, torch.nn.Module))
+
+
+def _closure(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if _content(cell) is not _EMPTY:
+            yield name, _content(cell)
+
+
+def _copy_closures(owner: Any, memo: dict[int, Any]) -> None:
+    """Plain deepcopy keeps functions as they are; a leg needs the variables that a function closes over for itself."""
+    if isinstance(owner, functools.partial):
+        _copy_closures(owner.func, memo)
+    if not isinstance(owner, types.FunctionType) or not owner.__closure__ or id(owner) in memo:
+        return
+    cells = tuple(memo.setdefault(id(cell), types.CellType()) for cell in owner.__closure__)
+    twin = types.FunctionType(owner.__code__, owner.__globals__, owner.__name__, owner.__defaults__, cells)
+    twin.__kwdefaults__, twin.__qualname__, twin.__module__ = (
+        owner.__kwdefaults__,
+        owner.__qualname__,
+        owner.__module__,
+    )
+    twin.__dict__.update(owner.__dict__)
+    memo[id(owner)] = twin
+    for cell, twin_cell in zip(owner.__closure__, cells, strict=True):
+        _copy_cell(cell, twin_cell, memo)
+
+
+def _copy_cell(cell: types.CellType, twin: types.CellType, memo: dict[int, Any]) -> None:
+    if _content(cell) is _EMPTY or _content(twin) is not _EMPTY:
+        return
+    content = _content(cell)
+    _copy_closures(content, memo)
+    try:
+        twin.cell_contents = copy.deepcopy(content, memo)
+    except Exception as error:
+        if isinstance(content, (torch.nn.Module, torch.Tensor)):
+            raise CompileUsageError(
+                f"{_name(content)}, which the target closes over, cannot be deep-copied, and each leg of the check "
+                f"needs its own copy: {type(error).__name__}: {error}"
+            ) from error
+        twin.cell_contents = content  # a lock, a generator, a fixture: shared between the legs
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _EMPTY
+
+
+def _tensors(calls: Iterable[Call]) -> Iterator[torch.Tensor]:
+    for call in calls:
+        yield from flatten((call.args, dict(call.kwargs)), "inputs").tensors.values()
+
+
+def _special_copy(tensor: torch.Tensor, memo: dict[int, Any], cast: torch.dtype | None) -> torch.Tensor | None:
+    """The copy of a tensor that plain deepcopy refuses or would make wrong; None where deepcopy does it right."""
+    if id(tensor) in memo:
+        return None
+    if cast is not None and (tensor.is_floating_point() or tensor.is_complex()):
+        dtype = torch.complex128 if tensor.is_complex() else cast
+        return tensor.detach().to(dtype, copy=True).requires_grad_(tensor.requires_grad)
+    if tensor.is_inference():
+        with torch.inference_mode():
+            return tensor.clone()
+    if tensor.requires_grad and not tensor.is_leaf:
+        twin = copy.deepcopy(tensor.detach(), memo).requires_grad_(True)
+        twin.__dict__.update(tensor.__dict__)
+        return twin
+    return None
+
+
+def _name(target: Any) -> str:
+    return getattr(target, "__qualname__", None) or type(target).__name__

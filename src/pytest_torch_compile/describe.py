@@ -1,0 +1,63 @@
+"""Short texts about calls and targets: names, shapes, the row of the sequence table, the command to run again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .numerics import flatten
+from .observation import Observation
+from .result import CallReport
+from .sequence import Call
+
+_DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64"}
+
+
+def target_name(target: Any) -> str:
+    """What a person would call the target."""
+    return getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or type(target).__name__
+
+
+def shapes_text(call: Call, names: Sequence[str] = ()) -> str:
+    """The arguments of a call: ``x f32[2, 16], n=3``."""
+    named = [(names[i] if i < len(names) else "", value) for i, value in enumerate(call.args)]
+    parts = [_value_text(name, value) for name, value in [*named, *call.kwargs.items()]]
+    return ", ".join(part for part in parts if part)
+
+
+def _value_text(name: str, value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{name} {_DTYPES.get(value.dtype, str(value.dtype).removeprefix('torch.'))}{list(value.shape)}".strip()
+    tensors = flatten(value, name or "arg").tensors
+    if tensors:
+        return ", ".join(_value_text(path, tensor) for path, tensor in list(tensors.items())[:4])
+    text = repr(value)
+    return f"{name}={text if len(text) <= 40 else text[:37] + '...'}".lstrip("=")
+
+
+def call_row(index: int, call: Call, seen: Observation, names: Sequence[str]) -> CallReport:
+    """One call of the sequence: compiled, recompiled, reused or eager, and the guard that failed."""
+    now = seen.during(index + 1)
+    if now.fallbacks:
+        outcome, guard = "eager (recompile limit)", now.fallbacks[0].detail
+    elif now.recompiles:
+        outcome, guard = "recompiled", now.recompiles[0].guard
+    elif now.graphs:
+        outcome, guard = f"compiled, {len(now.graphs)} graph{'s' if len(now.graphs) != 1 else ''}", ""
+    elif now.errors or not seen.graphs:
+        outcome, guard = "not compiled", ""
+    else:
+        outcome, guard = "reused" if not seen.fallbacks else "reused or eager", ""
+    return CallReport(call.label or f"call {index + 1}", shapes_text(call, names), outcome, guard)
+
+
+def rerun_command() -> str:
+    """The command that runs the current test again, or an empty string outside pytest."""
+    current = os.environ.get("PYTEST_CURRENT_TEST")
+    if current:
+        return f"python -m pytest '{current.rsplit(' (', 1)[0]}'"
+    return f"python {' '.join(sys.argv)}" if sys.argv and sys.argv[0] not in ("", "-c") else ""

@@ -1,0 +1,139 @@
+"""What a check can find, and how much of it is allowed. Plain data: neither torch nor pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from .result import CompileReport
+
+FindingKind = Literal[
+    "graph-break",
+    "recompile",
+    "eager-fallback",
+    "nothing-compiled",
+    "compile-error",
+    "numerics",
+    "gradient",
+    "mutation",
+    "aliasing",
+    "metadata",
+    "exception",
+    "cudagraph-skip",
+    "cache-miss",
+    "slowdown",
+    "memory",
+    "compile-time",
+]
+FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in source code.
+
+    ``library`` is the place inside torch or another library where it happened, when that is not the user's own line.
+    """
+
+    file: str
+    line: int
+    function: str = ""
+    source: str = ""
+    library: Location | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}"
+        return f"{where} in {self.function}" if self.function else where
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: ``message`` says what, with the limit and the measured value.
+
+    ``evidence`` is what was seen (guard text, worst element, source line), ``hint`` the likely fix.
+    """
+
+    kind: FindingKind
+    message: str
+    location: Location | None = None
+    evidence: str = ""
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in FINDING_KINDS:
+            raise ValueError(f"unknown finding kind {self.kind!r}; it is one of: {', '.join(FINDING_KINDS)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as JSON-ready data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many distinct graph breaks and how many recompiles a check allows.
+
+    A limit may depend on the torch version: a mapping from a version specifier to a number, for example
+    ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that holds decides; none holding means 0.
+
+    Raises:
+        ValueError: a negative limit or a specifier that does not parse.
+    """
+
+    max_graph_breaks: int | Mapping[str, int] = 0
+    max_recompiles: int | Mapping[str, int] = 0
+    accepted_breaks: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "accepted_breaks", frozenset(self.accepted_breaks))
+        for name in ("max_graph_breaks", "max_recompiles"):
+            _validate_limit(name, getattr(self, name))
+
+    def on(self, torch_version: str) -> Budget:
+        """The same budget with plain numbers, for one torch version such as ``"2.13.0"``."""
+        return Budget(
+            _limit_on(self.max_graph_breaks, torch_version),
+            _limit_on(self.max_recompiles, torch_version),
+            self.accepted_breaks,
+        )
+
+
+def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    entries = limit.items() if isinstance(limit, Mapping) else [("", limit)]
+    for specifier, number in entries:
+        try:
+            SpecifierSet(specifier)
+        except InvalidSpecifier:
+            raise ValueError(
+                f"{name}: {specifier!r} is not a version specifier; write one like '>=2.8' or '<2.11'"
+            ) from None
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise ValueError(f"{name} is {number!r}; it must be a whole number, 0 or more")
+
+
+def _limit_on(limit: int | Mapping[str, int], torch_version: str) -> int:
+    from packaging.specifiers import SpecifierSet
+
+    if isinstance(limit, int):
+        return limit
+    base = torch_version.split("+")[0]
+    for specifier, number in limit.items():
+        if SpecifierSet(specifier).contains(base, prereleases=True):
+            return number
+    return 0
+
+
+class CompileCheckFailed(AssertionError):
+    """A check found something that its budget does not allow. ``report`` holds everything observed."""
+
+    def __init__(self, text: str, report: CompileReport | None = None, findings: Iterable[Finding] = ()) -> None:
+        super().__init__(text)
+        self.report = report
+        self.findings = tuple(findings)
+
+
+class CompileUsageError(ValueError):
+    """The check was asked for something that cannot be done; the message says what to change."""

@@ -1,0 +1,68 @@
+"""compile_guard: hold a region that compiles inside itself (generate(), pipelines, trainers) to a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ._torch import support
+from ._torch.trace import TraceObserver
+from .describe import rerun_command
+from .findings import Budget, CompileCheckFailed
+from .judge import judge
+from .observation import Observation
+from .report.text import failure_text
+from .result import CompileReport
+
+
+@contextmanager
+def compile_guard(
+    *,
+    max_graph_breaks: int | Mapping[str, int] = 0,
+    max_recompiles: int | Mapping[str, int] = 0,
+    accepted_breaks: Iterable[str] = (),
+    cudagraphs: bool = False,
+    name: str = "the guarded region",
+) -> Iterator[Observation]:
+    """Observe everything that compiles in the body, in any thread, and hold it to the budget when the body ends.
+
+    The yielded ``Observation`` fills while the body runs: ``seen.graph_breaks[0].location``,
+    ``seen.recompiles[0].guard``, ``seen.graphs``. Code that was compiled before the body is reused and not seen; a body
+    in which nothing compiles is a finding. If the body raises, its exception passes and nothing is judged.
+
+    Args:
+        max_graph_breaks, max_recompiles, accepted_breaks: the budget, as for ``check_compile``.
+        cudagraphs: True makes a skipped CUDA graph a finding.
+        name: what the region is called in messages.
+
+    Raises:
+        CompileCheckFailed: when the body ends, if something was found that the budget does not allow.
+        ValueError: a negative budget.
+    """
+    support.require_supported_torch()
+    budget = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    with TraceObserver() as observer:
+        yield observer.seen
+    report = _report(observer.seen, budget, name)
+    report.findings = judge(
+        observer.seen, budget, aborted=False, cudagraphs=cudagraphs, limit=support.recompile_limit()
+    )
+    if report.findings:
+        raise CompileCheckFailed(failure_text(report), report, report.findings)
+
+
+def _report(seen: Observation, budget: Budget, name: str) -> CompileReport:
+    limits: dict[str, Any] = {"max_graph_breaks": budget.max_graph_breaks, "max_recompiles": budget.max_recompiles}
+    return CompileReport(
+        target=name,
+        checked_mode="the code's own",
+        backend="the code's own",
+        torch=str(torch.__version__),
+        device="any device",
+        budget=limits,
+        observation=seen,
+        rerun=rerun_command(),
+    )

@@ -1,0 +1,131 @@
+"""What was seen, held against the budget: from observations to findings. Neither torch nor pytest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ._torch.guards import EXPLANATIONS
+from .findings import Budget, Finding
+from .observation import CompileError, EagerFallback, GraphBreak, Observation, Recompile
+
+BREAK_HINTS = {
+    "data-dependent branch": "a branch on a tensor's value splits the graph: use torch.where or torch.cond, or decide "
+    "on something that is known before the call",
+    "scalar from a tensor": "keep the value a tensor (no .item(), .tolist(), float(tensor)), or compute it outside",
+    "explicit graph break": "remove the graph_break() call",
+    "disabled function": "the function is marked torch.compiler.disable: call it outside the compiled region, or allow "
+    "this break with max_graph_breaks or accepted_breaks",
+    "dynamic output shape": "the op's output shape depends on data: use a form with a fixed shape (torch.where, masks)",
+    "call to print or a logger": "remove the call, guard it with torch.compiler.is_compiling(), or move it out",
+    "function that dynamo skips": "dynamo does not trace this function: replace it, or call it outside",
+}
+
+
+def judge(seen: Observation, budget: Budget, *, aborted: bool, cudagraphs: bool, limit: int) -> list[Finding]:
+    """The findings of one run. ``aborted`` says that compilation itself raised, so that no graph may be missing.
+
+    ``limit`` is torch's recompile limit; ``cudagraphs`` whether CUDA graphs were asked for.
+    """
+    found = _graph_breaks(seen.graph_breaks, budget)
+    found += _recompiles(seen.recompiles, budget)
+    found += [_fallback(fallback, limit) for fallback in _first_of_each_frame(seen.fallbacks)]
+    found += [_swallowed(error) for error in seen.errors] if not aborted else []
+    if not seen.graphs and not aborted and not seen.errors:
+        found.append(_nothing_compiled(seen))
+    if cudagraphs and seen.cudagraph_skips:
+        found.append(_cudagraph_skips(seen.cudagraph_skips))
+    return found
+
+
+def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
+    counted = [found for found in breaks if found.fingerprint not in budget.accepted_breaks]
+    allowed = int(budget.max_graph_breaks)  # type: ignore[arg-type]
+    if len(counted) <= allowed:
+        return []
+    return [_graph_break(found, f"graph break {i} of {len(counted)}, {allowed} allowed", budget) for i, found in enumerate(counted, 1)]
+
+
+def _graph_break(found: GraphBreak, count: str, budget: Budget) -> Finding:
+    lines = [found.location.source] if found.location.source else []
+    if found.location.library is not None:
+        lines.append(f"inside {found.location.library}: {found.location.library.source}".rstrip(": "))
+    if found.skipped_frame:
+        lines.append("torch skipped the whole function, so that all of it runs in eager")
+    lines.append(f"torch says: {found.explanation or found.reason}")
+    lines.append(f"fingerprint {found.fingerprint}")
+    fallback_hint = found.hints[0] if found.hints else "rewrite the line with what torch.compile can trace, or accept the break by its fingerprint"
+    hint = BREAK_HINTS.get(found.category, fallback_hint)
+    return Finding("graph-break", f"{count}: {found.category}", found.location, "\n".join(lines), hint)
+
+
+def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding]:
+    allowed = int(budget.max_recompiles)  # type: ignore[arg-type]
+    if len(recompiles) <= allowed:
+        return []
+    lines = [describe_recompile(recompile) for recompile in recompiles]
+    causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
+    hint = "; ".join(EXPLANATIONS[cause] for cause, _ in causes.most_common())
+    count = f"{len(recompiles)} recompile{'s' if len(recompiles) != 1 else ''}, {allowed} allowed"
+    return [Finding("recompile", count, recompiles[0].location, "\n".join(lines), hint)]
+
+
+def describe_recompile(recompile: Recompile) -> str:
+    """One line for one recompile: the call, the function, and the failed guard of every cache entry."""
+    shown = [f"[{guard.entry}] {guard.text}" if guard.entry else guard.text for guard in recompile.guards[:3]]
+    more = len(recompile.guards) - len(shown)
+    guards = "; ".join(shown) + (f"; and {more} more cache entries" if more else "")
+    cause = f" ({recompile.guards[0].cause})" if recompile.guards else ""
+    where = f"call {recompile.call}: " if recompile.call else ""
+    return f"{where}{recompile.frame}{cause}: {guards}"
+
+
+def _first_of_each_frame(fallbacks: Sequence[EagerFallback]) -> list[EagerFallback]:
+    return list({(f.frame, f.location): f for f in reversed(fallbacks)}.values())[::-1]
+
+
+def _fallback(fallback: EagerFallback, limit: int) -> Finding:
+    when = f" at call {fallback.call}" if fallback.call else ""
+    return Finding(
+        "eager-fallback",
+        f"{fallback.frame} hit the recompile limit of {limit}{when}: from then on, calls that fit no graph run in eager",
+        fallback.location,
+        f"the guard that failed last: {fallback.detail}",
+        "bound what changes between calls: mark a dimension dynamic (dynamic_dims=...), use dynamic=True, or pad to a "
+        "few sizes",
+    )
+
+
+def _swallowed(error: CompileError) -> Finding:
+    summary = error.message.strip().splitlines() or [error.error]
+    return Finding(
+        "eager-fallback",
+        f"compilation of {error.frame} failed and the error was swallowed: it ran in eager",
+        None,
+        f"{error.error}: {' '.join(summary[:3])}",
+        "mend the error, or set torch._dynamo.config.suppress_errors = False to let it surface",
+    )
+
+
+def _nothing_compiled(seen: Observation) -> Finding:
+    why = seen.not_observable or [
+        "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor op that dynamo sees"
+    ]
+    return Finding(
+        "nothing-compiled",
+        "0 graphs with an op were compiled, at least 1 expected",
+        None,
+        "\n".join(why),
+        "look for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops",
+    )
+
+
+def _cudagraph_skips(reasons: Sequence[str]) -> Finding:
+    counted = Counter(reasons)
+    return Finding(
+        "cudagraph-skip",
+        f"CUDA graphs were asked for and skipped {len(reasons)} time{'s' if len(reasons) != 1 else ''}, 0 allowed",
+        None,
+        "\n".join(f"{reason} (x{times})" for reason, times in counted.items()),
+        "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use mode='max-autotune-no-cudagraphs'",
+    )

@@ -1,0 +1,254 @@
+"""One leg of a check: its own copy of the target and the inputs, its own random stream, the whole call sequence."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ._torch.sandbox import kept_rng, rng_state, set_rng_state
+from .copies import copy_leg
+from .findings import CompileUsageError
+from .numerics import CallRecord, flatten
+from .sequence import Call
+
+Loss = Callable[[Any], torch.Tensor]
+OptimizerFactory = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
+DynamicDims = Mapping[str | int, Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What each leg does: the caller's target and calls, and how a call is carried out."""
+
+    target: Any
+    calls: Sequence[Call]
+    train: bool | Loss = False
+    optimizer: OptimizerFactory | None = None
+    steps: int = 1
+    seed: int = 0
+    dynamic_dims: DynamicDims | None = None
+
+
+class Leg:
+    """Runs the calls of ``work`` in order on a copy of the target; ``wrap`` turns the copy into what is called."""
+
+    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None = None, cast: torch.dtype | None = None) -> None:
+        self._work = work
+        self._cast = cast
+        self._initial, self._calls, self._modules = copy_leg(work.target, work.calls, cast)
+        self._names = argument_names(work.target)
+        if wrap is not None and work.dynamic_dims:
+            for call in self._calls:
+                mark_dynamic(call, work.dynamic_dims, self._names)
+        self._called = wrap(self._initial) if wrap else self._initial
+        params = [p for m in self._modules.values() for p in m.parameters() if p.requires_grad]
+        self._optimizer = work.optimizer(params) if work.optimizer else None
+        self._next = 0
+        with kept_rng():
+            torch.manual_seed(work.seed)
+            random.seed(work.seed)
+            self._rng, self._python_rng = rng_state(), random.getstate()
+
+    def run(self, index: int) -> CallRecord:
+        """Carry out call ``index`` (0 is the first; they must come in order) and record what it did."""
+        call, given = self._calls[index], self._work.calls[index]
+        record = CallRecord(label=f"call {index + 1}", pristine=(given.args, dict(given.kwargs)))
+        record.initial_state = self._buffers()
+        with self._own_random_stream(record), self._default_dtype():
+            for action in call.actions:
+                action(self._initial)
+            self._zero_grad(call)
+            try:
+                self._steps(call, index, record)
+            except Exception as error:
+                record.error = error
+        self._take_state(call, record)
+        return record
+
+    def _steps(self, call: Call, index: int, record: CallRecord) -> None:
+        for step in range(self._work.steps):
+            if step:
+                self._zero_grad(call)
+            with ExitStack() as stack:
+                for factory in call.contexts:
+                    stack.enter_context(factory())
+                record.output = self._called(*call.args, **call.kwargs)
+            if self._work.train:
+                self._backward(record.output, index)
+            if self._optimizer is not None:
+                self._optimizer.step()
+                record.optimizer_steps = step + 1
+
+    def _backward(self, output: Any, index: int) -> None:
+        if callable(self._work.train):
+            self._work.train(output).backward()
+            return
+        tensors = [
+            tensor
+            for tensor in flatten(output).tensors.values()
+            if tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex())
+        ]
+        unique = list({id(tensor): tensor for tensor in tensors}.values())
+        if unique:
+            torch.autograd.backward(unique, _cotangents(unique, self._work.seed + index))
+
+    def _zero_grad(self, call: Call) -> None:
+        for tensor in (*self._parameters().values(), *self._inputs(call).values()):
+            if tensor.is_leaf:
+                tensor.grad = None
+
+    def _take_state(self, call: Call, record: CallRecord) -> None:
+        record.arguments = (call.args, dict(call.kwargs))
+        record.argument_names = self._names
+        parameters = self._parameters()
+        record.state = {**parameters, **self._named(lambda module: module.named_buffers())}
+        record.parameters = frozenset(parameters)
+        if self._work.train:
+            record.grads = {name: parameter.grad for name, parameter in parameters.items()}
+            record.input_grads = {
+                path: tensor.grad
+                for path, tensor in self._inputs(call).items()
+                if tensor.requires_grad and tensor.is_leaf
+            }
+
+    def _inputs(self, call: Call) -> dict[str, torch.Tensor]:
+        named = {_label(self._names, i): value for i, value in enumerate(call.args)} | dict(call.kwargs)
+        found: dict[str, torch.Tensor] = {}
+        for name, value in named.items():
+            found |= flatten(value, name).tensors
+        return found
+
+    def _parameters(self) -> dict[str, torch.Tensor]:
+        return self._named(lambda module: module.named_parameters())
+
+    def _buffers(self) -> dict[str, torch.Tensor]:
+        return {k: v.detach().clone() for k, v in self._named(lambda module: module.named_buffers()).items()}
+
+    def _named(
+        self, entries: Callable[[torch.nn.Module], Iterator[tuple[str, torch.Tensor]]]
+    ) -> dict[str, torch.Tensor]:
+        return {
+            f"{prefix}.{name}".lstrip("."): tensor
+            for prefix, module in self._modules.items()
+            for name, tensor in entries(module)
+        }
+
+    @contextmanager
+    def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
+        with kept_rng():
+            set_rng_state(self._rng)
+            random.setstate(self._python_rng)
+            try:
+                yield
+            finally:
+                self._rng, self._python_rng = rng_state(), random.getstate()
+                record.rng = self._rng
+
+    @contextmanager
+    def _default_dtype(self) -> Iterator[None]:
+        before = torch.get_default_dtype()
+        if self._cast is not None:
+            torch.set_default_dtype(self._cast)
+        try:
+            yield
+        finally:
+            if self._cast is not None:
+                torch.set_default_dtype(before)
+
+
+class LazyLeg:
+    """A leg that runs only as far as somebody asks: the fp64 reference, the second eager run. Its records, or None."""
+
+    def __init__(self, build: Callable[[], Leg]) -> None:
+        self._build = build
+        self._leg: Leg | None = None
+        self._done = 0
+        self._broken = False
+        self._record: CallRecord | None = None
+        self.used = False
+
+    def record(self, index: int) -> CallRecord | None:
+        """What the leg did on call ``index``, having run all calls up to it; None where it cannot run."""
+        self.used = True
+        while not self._broken and self._done <= index:
+            self._advance()
+        return None if self._broken else self._record
+
+    def _advance(self) -> None:
+        try:
+            self._leg = self._leg or self._build()
+            self._record = self._leg.run(self._done)
+        except (RuntimeError, TypeError, CompileUsageError):
+            self._broken = True
+            return
+        self._done += 1
+        self._broken = self._record.error is not None
+
+
+def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+    """Random gradients for backward, the same in every leg: a plain sum would hide errors that cancel."""
+    generator = torch.Generator().manual_seed(seed)
+    made = []
+    for tensor in tensors:
+        noise = torch.randn(tensor.shape, generator=generator)
+        if tensor.is_complex():
+            noise = torch.complex(noise, torch.randn(tensor.shape, generator=generator))
+        else:
+            noise = noise.bfloat16()  # such numbers are exact in every dtype, so that all legs get the same
+        made.append(noise.to(device=tensor.device, dtype=tensor.dtype))
+    return made
+
+
+def argument_names(target: Any) -> tuple[str, ...]:
+    """The names of a target's positional arguments, as far as its signature tells."""
+    function = target.forward if isinstance(target, torch.nn.Module) else target
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def _label(names: Sequence[str], position: int) -> str:
+    return names[position] if position < len(names) else f"argument {position}"
+
+
+def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
+    """Mark dimensions of a call's tensors dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
+
+    Raises:
+        CompileUsageError: a name or position that is no tensor argument of the call, or a dimension it does not have.
+    """
+    for key, dims in dynamic_dims.items():
+        tensor = _argument(call, key, names)
+        if not isinstance(tensor, torch.Tensor):
+            given = [_label(names, i) for i in range(len(call.args))] + list(call.kwargs)
+            raise CompileUsageError(
+                f"dynamic_dims names {key!r}, which is no tensor argument of the call; its arguments are: {', '.join(given)}"
+            )
+        ranges = dims if isinstance(dims, Mapping) else {d: None for d in ((dims,) if isinstance(dims, int) else dims)}
+        for dim, bounds in ranges.items():
+            if not -tensor.ndim <= dim < tensor.ndim:
+                raise CompileUsageError(f"dynamic_dims: {key!r} has {tensor.ndim} dimensions, so no dimension {dim}")
+            _mark(tensor, dim % tensor.ndim, bounds)
+
+
+def _mark(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | None) -> None:
+    from ._torch.dynamic import mark_dynamic_dim
+
+    mark_dynamic_dim(tensor, dim, bounds)
+
+
+def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
+    if isinstance(key, int):
+        return call.args[key] if 0 <= key < len(call.args) else None
+    if key in call.kwargs:
+        return call.kwargs[key]
+    position = names.index(key) if key in names else len(call.args)
+    return call.args[position] if position < len(call.args) else None

@@ -1,0 +1,147 @@
+"""What was seen while code compiled: plain data, filled in by the observer and read by checks and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeVar
+
+from .findings import Location
+
+
+class _OfCall(Protocol):
+    @property
+    def call(self) -> int: ...
+
+
+_T = TypeVar("_T", bound=_OfCall)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One graph that dynamo handed to the backend."""
+
+    frame: str
+    ops: tuple[str, ...]
+    call: int = 0
+    compile_id: str = ""
+
+
+@dataclass
+class GraphBreak:
+    """One place where a graph broke. ``times`` counts the compilations in which it was met."""
+
+    location: Location
+    reason: str
+    category: str
+    fingerprint: str
+    call: int = 0
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    skipped_frame: bool = False
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class FailedGuard:
+    """Why one cache entry could not be reused.
+
+    ``entry`` is dynamo's name for it (``0/1``), ``names`` the argument or attribute that the guard reads,
+    ``cause`` the kind of guard (``size``, ``dtype``, ``python-number``, ...).
+    """
+
+    entry: str
+    text: str
+    names: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """One compilation of code that had been compiled before, with the guard that failed for every cache entry."""
+
+    frame: str
+    location: Location | None
+    guards: tuple[FailedGuard, ...]
+    call: int = 0
+    compile_id: str = ""
+
+    @property
+    def guard(self) -> str:
+        """The failed guard of the newest cache entry, as text."""
+        return self.guards[0].text if self.guards else ""
+
+
+@dataclass(frozen=True)
+class EagerFallback:
+    """Code that ran in eager although it was meant to be compiled."""
+
+    frame: str
+    why: Literal["recompile-limit", "error"]
+    detail: str
+    location: Location | None = None
+    call: int = 0
+
+
+@dataclass(frozen=True)
+class CompileError:
+    """A frame whose compilation failed; ``error`` is the exception's type, ``backend`` whether the backend raised."""
+
+    frame: str
+    error: str
+    message: str
+    call: int = 0
+    compile_id: str = ""
+
+
+@dataclass
+class CacheCounts:
+    """Look-ups in Inductor's graph cache and AOTAutograd's cache."""
+
+    fx_hits: int = 0
+    fx_misses: int = 0
+    fx_bypasses: int = 0
+    aot_hits: int = 0
+    aot_misses: int = 0
+    aot_bypasses: int = 0
+
+
+@dataclass
+class CompileSeconds:
+    """Where compile time went, in seconds. ``total`` is whole frames, the others the parts that torch names."""
+
+    total: float = 0.0
+    dynamo: float = 0.0
+    aot_autograd: float = 0.0
+    inductor: float = 0.0
+    backward: float = 0.0
+
+
+@dataclass
+class Observation:
+    """Everything one observer saw, in order."""
+
+    graphs: list[Graph] = field(default_factory=list)
+    graph_breaks: list[GraphBreak] = field(default_factory=list)
+    recompiles: list[Recompile] = field(default_factory=list)
+    fallbacks: list[EagerFallback] = field(default_factory=list)
+    errors: list[CompileError] = field(default_factory=list)
+    cudagraph_skips: list[str] = field(default_factory=list)
+    cache: CacheCounts = field(default_factory=CacheCounts)
+    compile_seconds: CompileSeconds = field(default_factory=CompileSeconds)
+    not_observable: list[str] = field(default_factory=list)
+
+    @property
+    def ops(self) -> int:
+        """Ops over all graphs."""
+        return sum(len(graph.ops) for graph in self.graphs)
+
+    def during(self, call: int) -> Observation:
+        """What was seen during one call of the sequence (1 is the first)."""
+
+        def of(items: Sequence[_T]) -> list[_T]:
+            return [item for item in items if item.call == call]
+
+        return Observation(
+            of(self.graphs), of(self.graph_breaks), of(self.recompiles), of(self.fallbacks), of(self.errors)
+        )

@@ -1,0 +1,1 @@
+"""From a report to what people read: one file for each form."""

@@ -1,0 +1,77 @@
+"""A report as plain text: the message of a failed check."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ..findings import Finding, Location
+from ..result import CallReport, CompileReport
+
+_WIDTH = 120
+
+
+def failure_text(report: CompileReport) -> str:
+    """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence."""
+    count = len(report.findings)
+    head = (
+        f"{report.target} does not hold under torch.compile: {count} finding{'s' if count != 1 else ''} "
+        f"(backend {report.backend}, {report.checked_mode} mode, torch {report.torch}, {report.device})"
+    )
+    blocks = [head, *(_finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
+    if len(report.calls) > 1:
+        blocks.append("Sequence\n" + sequence_table(report.calls))
+    blocks.append(_summary(report))
+    blocks += [f"Not observable: {what}" for what in report.not_observable]
+    if report.rerun:
+        blocks.append(f"Run again: {report.rerun}")
+    return "\n\n".join(blocks)
+
+
+def _finding_text(number: int, finding: Finding) -> str:
+    lines = [f"{number}. {finding.kind}: {finding.message}"]
+    if finding.location is not None:
+        lines.append(f"   at {place(finding.location)}")
+    lines += [f"     {line}" for line in finding.evidence.splitlines() if line.strip()]
+    if finding.hint:
+        lines.append(f"   fix: {finding.hint}")
+    return "\n".join(lines)
+
+
+def place(location: Location) -> str:
+    """``file:line in function``, relative to the current folder where that is shorter."""
+    try:
+        relative = os.path.relpath(location.file)
+    except ValueError:  # another drive
+        relative = location.file
+    file = relative if not relative.startswith("..") else location.file
+    return f"{file}:{location.line}" + (f" in {location.function}" if location.function else "")
+
+
+def sequence_table(calls: Sequence[CallReport]) -> str:
+    """The call sequence as an aligned table: call, shapes, compiled or reused, the guard that failed."""
+    rows = [("call", "arguments", "outcome", "guard that failed")]
+    rows += [(call.label, _cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return "\n".join(
+        "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+        for row in rows
+    )
+
+
+def _summary(report: CompileReport) -> str:
+    seen, numerics = report.observation, report.numerics
+    worst = f"worst error {numerics.worst_ratio:.2g} of its limit ({numerics.worst_leaf})" if numerics.leaves else ""
+    parts = [
+        f"{len(seen.graphs)} graphs, {seen.ops} ops",
+        f"{len(seen.graph_breaks)} graph breaks",
+        f"{len(seen.recompiles)} recompiles",
+        worst,
+        f"reference {numerics.reference}" if numerics.leaves else "",
+        f"compiled in {seen.compile_seconds.total:.1f} s",
+    ]
+    return "Seen: " + ", ".join(part for part in parts if part)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
