@@ -1,0 +1,11 @@
+"""Dropout under Inductor, which has a random stream of its own unless it is told otherwise."""
+
+import torch
+from torch import nn
+
+from pytest_torch_compile import check_compile
+
+
+def check(**options):
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).train()
+    return check_compile(model, torch.randn(4, 8), **options)
