@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SCHEMA_VERSION = 1
+Figures = dict[str, tuple[float, float, float]]
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class SpeedSample:
     """One process's measurement of one target.
 
     ``wall`` is time per call, ``host`` the time until the call has been handed to the device, ``device`` the sum of
-    the kernel durations, ``memory`` the peak in bytes. ``kernels`` and ``cold_start`` are eager then compiled;
-    ``problems`` says why the figures must not be gated.
+    the kernel durations, ``memory`` the peak in bytes. ``kernels`` and ``cold_start`` are eager then compiled.
+    ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache, each in a fresh
+    process. ``problems`` says why the figures must not be gated.
     """
 
     wall: Paired
@@ -38,7 +41,7 @@ class SpeedSample:
     memory: Paired | None = None
     kernels: tuple[int, int] | None = None
     cold_start: tuple[float, float] = (0.0, 0.0)
-    warm_start: float | None = None
+    start: tuple[float, float] | None = None
     what: str = "forward"
     mode: str = "default"
     rounds: int = 0
@@ -53,6 +56,15 @@ class SpeedSample:
         """Eager wall time over compiled wall time."""
         return self.wall.eager / self.wall.compiled
 
+    def figures(self) -> Figures:
+        """What a baseline stores of one process: eager, compiled and their log ratio, for each quantity."""
+        pairs = {name: getattr(self, name) for name in ("wall", "host", "device", "memory")}
+        found = {n: (p.eager, p.compiled, p.log_ratio) for n, p in pairs.items() if p is not None}
+        if self.start is not None:
+            found["start"] = (1.0, self.start[0], math.log(self.start[0]))
+            found["warm-start"] = (1.0, self.start[1], math.log(self.start[1]))
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """The sample as JSON-ready data."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
@@ -66,7 +78,7 @@ class SpeedSample:
         for name in ("wall", "host", "device", "memory"):
             if fields.get(name) is not None:
                 fields[name] = Paired(**fields[name])
-        for name in ("kernels", "cold_start", "calls_per_round", "problems"):
+        for name in ("kernels", "cold_start", "calls_per_round", "problems", "start"):
             if fields.get(name) is not None:
                 fields[name] = tuple(fields[name])
         return cls(**fields)
