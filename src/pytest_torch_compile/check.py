@@ -20,6 +20,7 @@ from .judge import judge
 from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
 from .numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
 from .observation import Observation
+from .recording import announce
 from .report.text import failure_text
 from .result import CallReport, CompileReport, NumericsReport
 from .sequence import as_calls
@@ -75,6 +76,7 @@ def check_compile(
         CompileCheckFailed: something was found that is not allowed; it carries ``.report`` and ``.findings``.
         CompileUsageError: the check was asked for something that cannot be done, or eager itself raises.
     """
+    __tracebackhide__ = True
     support.require_supported_torch()
     budget = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
     if fullgraph is None:
@@ -90,6 +92,7 @@ def check_compile(
             first, run = run, _lockstep(work, compiling.relaxed(), tolerances or Tolerances(), box)
             run.refused = first.compile_error
     report = _report(work, compiling, budget, run)
+    announce(report)
     if report.findings:
         raise CompileCheckFailed(failure_text(report), report, report.findings)
     return report

@@ -51,6 +51,35 @@ def copy_leg(
     return new_target, new_calls, modules
 
 
+def on_device(target: Any, calls: Sequence[Call], device: str | None) -> tuple[Any, list[Call]]:
+    """Target and calls on a device: copies where something has to move, the caller's own where nothing has.
+
+    Raises:
+        CompileUsageError: a device that is not there.
+    """
+    tensors = [*_tensors(calls), *(p for module in modules_of(target).values() for p in module.parameters())]
+    if device is None or all(tensor.device == _resolved(device) for tensor in tensors):
+        return target, list(calls)
+    memo: dict[int, Any] = {id(t): _moved(t, _resolved(device)) for t in _tensors(calls)}
+    _copy_closures(target, memo)
+    target, moved = copy.deepcopy((target, list(calls)), memo)
+    for module in modules_of(target).values():
+        module.to(device)
+    return target, moved
+
+
+def _resolved(device: str) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise CompileUsageError(f"device {device!r} is not there: {reason}") from error
+
+
+def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+
+
 def modules_of(target: Any) -> dict[str, torch.nn.Module]:
     """The modules whose state belongs to a target: itself, a bound method's owner, or those a function closes over."""
     if isinstance(target, torch.nn.Module):

@@ -137,3 +137,8 @@ class CompileCheckFailed(AssertionError):
 
 class CompileUsageError(ValueError):
     """The check was asked for something that cannot be done; the message says what to change."""
+
+
+# Shown in test reports under the name they are imported by.
+for _public in (CompileCheckFailed, CompileUsageError):
+    _public.__module__ = __name__.rpartition(".")[0]

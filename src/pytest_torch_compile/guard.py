@@ -14,6 +14,7 @@ from .describe import rerun_command
 from .findings import Budget, CompileCheckFailed
 from .judge import judge
 from .observation import Observation
+from .recording import announce
 from .report.text import failure_text
 from .result import CompileReport
 
@@ -50,6 +51,7 @@ def compile_guard(
     report.findings = judge(
         observer.seen, budget, aborted=False, cudagraphs=cudagraphs, limit=support.recompile_limit()
     )
+    announce(report)
     if report.findings:
         raise CompileCheckFailed(failure_text(report), report, report.findings)
 

@@ -55,7 +55,7 @@ class TraceObserver(logging.Handler):
         self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
         self._broken: set[CompileKey] = set()
         self._skips_before = 0
-        self._was_disabled = False
+        self._before = (False, False)
         self._on_event: dict[str, Callable[[Any, str, CompileKey], None]] = {
             "dynamo_start": self._dynamo_start,
             "dynamo_output_graph": self._output_graph,
@@ -66,7 +66,9 @@ class TraceObserver(logging.Handler):
 
     def __enter__(self) -> TraceObserver:
         logger = _trace_logger()
-        self._was_disabled, logger.disabled = logger.disabled, False
+        # Disabled loggers see nothing; propagating ones flood every handler of the root logger.
+        self._before = (logger.disabled, logger.propagate)
+        logger.disabled, logger.propagate = False, False
         self._skips_before = _cudagraph_skips()
         logger.addHandler(self)
         return self
@@ -78,7 +80,7 @@ class TraceObserver(logging.Handler):
         if self not in logger.handlers:
             self._unobservable("torch's trace log was reset by the code under test: what came after was not seen")
         logger.removeHandler(self)
-        logger.disabled = self._was_disabled
+        logger.disabled, logger.propagate = self._before
         missed = _cudagraph_skips() - self._skips_before - len(self.seen.cudagraph_skips)
         self.seen.cudagraph_skips += ["reason not given by this torch"] * max(0, missed)
 

@@ -1,0 +1,78 @@
+"""The marker ``compile_known_failure``: strict expected failures that name their reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import pytest
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from .findings import FINDING_KINDS, CompileCheckFailed
+
+MARKER = "compile_known_failure"
+
+
+@dataclass(frozen=True)
+class KnownFailure:
+    """One marker: ``compile_known_failure(reason, kind=None, torch=None)``."""
+
+    reason: str
+    kinds: tuple[str, ...] = ()
+    torch: SpecifierSet | None = None
+
+    def applies(self) -> bool:
+        """Whether it speaks of the installed torch."""
+        if self.torch is None:
+            return True
+        try:
+            return self.torch.contains(metadata.version("torch").split("+")[0], prereleases=True)
+        except metadata.PackageNotFoundError:
+            return False
+
+    def explains(self, error: BaseException) -> bool:
+        """Whether this is the failure that was expected: a failed check with findings of these kinds only."""
+        if not isinstance(error, CompileCheckFailed):
+            return False
+        return not self.kinds or {finding.kind for finding in error.findings} <= set(self.kinds)
+
+
+def read(item: pytest.Item) -> list[KnownFailure]:
+    """The known failures of a test that apply on this torch.
+
+    Raises:
+        pytest.UsageError: a marker without a reason, with an unknown kind, or with a specifier that does not parse.
+    """
+    found = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
+    return [failure for failure in found if failure.applies()]
+
+
+def _parse(
+    test: str, reason: str = "", kind: str | Sequence[str] | None = None, torch: str | None = None, **unknown: Any
+) -> KnownFailure:
+    kinds = (kind,) if isinstance(kind, str) else tuple(kind or ())
+    wrong = [name for name in kinds if name not in FINDING_KINDS]
+    if not reason or unknown:
+        raise pytest.UsageError(f"{test}: write @pytest.mark.{MARKER}(reason, kind=None, torch=None)")
+    if wrong:
+        raise pytest.UsageError(f"{test}: {MARKER}(kind={wrong[0]!r}) is none of: {', '.join(FINDING_KINDS)}")
+    try:
+        specifier = SpecifierSet(torch) if torch is not None else None
+    except InvalidSpecifier:
+        raise pytest.UsageError(f"{test}: {MARKER}(torch={torch!r}): write a version specifier like '>=2.8'") from None
+    return KnownFailure(reason, kinds, specifier)
+
+
+def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:
+    """Turn the expected failure into an xfail, and a test that no longer fails into an error."""
+    if error is None and report.passed:
+        reasons = "; ".join(failure.reason for failure in failures)
+        report.outcome = "failed"
+        report.longrepr = f"known failure no longer fails, remove its {MARKER} marker: {reasons}"
+        return
+    explaining = [failure for failure in failures if error is not None and failure.explains(error)]
+    if explaining:
+        report.outcome = "skipped"
+        report.wasxfail = f"reason: {explaining[0].reason}"

@@ -1,0 +1,208 @@
+"""The pytest plugin: hooks and fixtures only. Imports no torch until a test uses it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from . import isolate, known_failure, settings
+from .cache_folder import CacheFolder
+from .progress import sign_of_life
+from .recording import listening
+from .report import terminal
+
+if TYPE_CHECKING:
+    import torch
+
+    from .numerics import Tolerances
+    from .result import CompileReport
+
+MARKER = "torch_compile"
+_FIXTURES = {"compile_check", "compile_options", "compile_tolerances", "compile_device"}
+_ROWS: pytest.StashKey[list[dict[str, str]]] = pytest.StashKey()
+_FOLDER: pytest.StashKey[CacheFolder] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    settings.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers and read the settings."""
+    config.addinivalue_line("markers", f"{MARKER}(**options): options of check_compile for this test's compile_check")
+    config.addinivalue_line(
+        "markers",
+        f"{known_failure.MARKER}(reason, kind=None, torch=None): this check is known to fail; passing is an error",
+    )
+    settings.current = settings.read(config)
+    config.stash[_ROWS] = []
+    config.stash[_FOLDER] = CacheFolder(settings.current.cache, os.environ.get("PYTEST_XDIST_WORKER", ""))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Put the environment back."""
+    if _FOLDER in config.stash:
+        config.stash[_FOLDER].close()
+
+
+def uses_plugin(item: pytest.Item) -> bool:
+    """Whether a test asks for a fixture or marker of the plugin, or stands in a CompileSuite."""
+    cls = getattr(item, "cls", None)
+    in_suite = any(base.__module__ == f"{__package__}.suite" for base in getattr(cls, "__mro__", ()))
+    named = _FIXTURES & set(getattr(item, "fixturenames", ()))
+    return bool(named) or in_suite or item.get_closest_marker(MARKER) is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse wrong markers before anything runs."""
+    for item in items:
+        known_failure.read(item)
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Say what checks run on, if there are any."""
+    if not any(uses_plugin(item) for item in items):
+        return []
+    import torch
+
+    chosen = settings.current
+    device = chosen.device or "where the tests put it"
+    return [f"torch.compile: torch {torch.__version__}, device {device}, backend {chosen.backend}, cache {chosen.cache}"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Under ``--compile-isolate``, run the test elsewhere."""
+    if not settings.current.isolate or isolate.is_child() or not uses_plugin(item):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in isolate.run(item):
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Start tests that use the plugin, and only those, with nothing compiled and their own cache folder."""
+    if uses_plugin(item):
+        item.config.stash[_FOLDER].enter_test()
+        _reset()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Collect a row for each check of the test, and show a sign of life."""
+    item.stash[_ROWS] = []
+    with listening(lambda report: item.stash[_ROWS].append(terminal.row(item.nodeid, report.to_dict()))):
+        if not uses_plugin(item):
+            return (yield)
+        with sign_of_life(_speaker(item.config), item.nodeid):
+            return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Leave nothing compiled behind."""
+    try:
+        return (yield)
+    finally:
+        if uses_plugin(item):
+            _reset()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Hold known failures to what they say, and send the rows of the checks with the report."""
+    report = yield
+    if call.when == "call":
+        failures = known_failure.read(item)
+        if failures:
+            known_failure.apply(report, call.excinfo.value if call.excinfo else None, failures)
+        vars(report)["torch_compile_rows"] = item.stash.get(_ROWS, [])
+    if isolate.is_child():
+        isolate.save(item.config, report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One aligned row for each check."""
+    rows = [
+        row
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for row in getattr(report, "torch_compile_rows", ())
+    ]
+    if rows:
+        terminalreporter.section("torch.compile checks")
+        terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
+
+
+def _reset() -> None:
+    from ._torch.reset import reset_dynamo
+
+    reset_dynamo()
+
+
+def _speaker(config: pytest.Config) -> Callable[[str], None]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not hasattr(reporter, "ensure_newline"):  # a worker of pytest-xdist has no terminal
+        return lambda text: None
+
+    def say(text: str) -> None:
+        reporter.ensure_newline()
+        reporter.write_line(text)
+
+    return say
+
+
+@pytest.fixture
+def compile_options() -> dict[str, Any]:
+    """Options of ``check_compile`` for all tests in reach; override this fixture to set them."""
+    return {}
+
+
+@pytest.fixture
+def compile_tolerances() -> Tolerances | None:
+    """The tolerances of ``compile_check``; override this fixture to loosen them. None: the documented rule."""
+    return None
+
+
+@pytest.fixture
+def compile_device() -> torch.device:
+    """The device that tests should build on: ``--compile-device``, or the CPU."""
+    import torch
+
+    return torch.device(settings.current.device or "cpu")
+
+
+@pytest.fixture
+def compile_check(
+    request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
+) -> Iterator[Callable[..., CompileReport]]:
+    """``check_compile`` with this test's options: the call's own, then markers, ``compile_options``, settings."""
+    from .check import check_compile
+    from .copies import on_device
+    from .sequence import as_calls
+
+    markers: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers(MARKER))):
+        markers |= marker.kwargs
+    defaults = {"backend": settings.current.backend, "tolerances": compile_tolerances, **compile_options, **markers}
+
+    def check(target: Callable[..., Any], *args: Any, calls: Any = None, **options: Any) -> CompileReport:
+        __tracebackhide__ = True
+        merged = defaults | options
+        if settings.current.device is None:
+            return check_compile(target, *args, calls=calls, **merged)
+        target, sequence = on_device(target, as_calls(args, {}, calls), settings.current.device)
+        return check_compile(target, calls=sequence, **merged)
+
+    yield check

@@ -1,0 +1,73 @@
+"""CompileSuite: the same checks for many models, as a mixin in pytest or unittest style."""
+
+from __future__ import annotations
+
+import contextlib
+import unittest
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from . import settings
+from .check import check_compile
+from .copies import on_device
+from .findings import CompileUsageError
+from .result import CompileReport
+from .sequence import Call, as_call
+
+
+class CompileSuite:
+    """Give ``make_model`` and ``make_inputs``; get checks of inference, training and a sequence of shapes.
+
+    Example::
+
+        class TestEncoder(CompileSuite):
+            shapes = [(1, 64), (2, 64), (4, 128)]
+
+            def make_model(self): return Encoder()
+            def make_inputs(self, shape): return torch.randn(*shape, 16)
+
+    ``shapes`` holds what ``make_inputs`` takes, or finished calls (``sizes(...)``). ``options`` are handed to
+    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``: 1 pays for one automatic-dynamic recompile.
+    """
+
+    shapes: ClassVar[Sequence[Any]] = ()
+    options: ClassVar[dict[str, Any]] = {}
+    max_recompiles: ClassVar[int] = 1
+    trains: ClassVar[bool] = True
+
+    def make_model(self) -> Any:
+        """Build the target; called once for each check."""
+        raise CompileUsageError(f"{type(self).__name__} needs make_model(self), which returns the module to check")
+
+    def make_inputs(self, shape: Any) -> Any:
+        """The inputs for one entry of ``shapes``: a call, a tuple, a dict, or the one argument."""
+        raise CompileUsageError(f"{type(self).__name__} needs make_inputs(self, shape), which returns a call's inputs")
+
+    def test_compile_inference(self) -> None:
+        """One call without gradients: equal to eager, no graph break."""
+        self._check(self._calls()[:1], torch.no_grad())
+
+    def test_compile_training(self) -> None:
+        """One call and its backward: gradients, buffers and outputs equal to eager, no graph break."""
+        if not self.trains:
+            raise unittest.SkipTest("trains = False")
+        self._check(self._calls()[:1], contextlib.nullcontext(), train=True)
+
+    def test_compile_shapes(self) -> None:
+        """All shapes in order, within ``max_recompiles``."""
+        if len(self.shapes) < 2:
+            raise unittest.SkipTest("one shape only")
+        self._check(self._calls(), torch.no_grad(), max_recompiles=self.max_recompiles)
+
+    def _calls(self) -> list[Call]:
+        if not self.shapes:
+            raise CompileUsageError(f"{type(self).__name__}.shapes is empty: give at least one, for example [(1, 64)]")
+        return [s if isinstance(s, Call) else as_call(self.make_inputs(s)).named(str(s)) for s in self.shapes]
+
+    def _check(self, calls: list[Call], context: Any, **options: Any) -> CompileReport:
+        chosen = {"backend": settings.current.backend, **options, **self.options}
+        target, calls = on_device(self.make_model(), calls, settings.current.device)
+        with context:
+            return check_compile(target, calls=calls, **chosen)
