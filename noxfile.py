@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import nox
@@ -66,14 +67,21 @@ def install(session: nox.Session, torch: str) -> None:
 
 
 def install_beside_torch(session: nox.Session, torch: str) -> None:
-    """Add to the current environment what is missing, under a constraint that keeps the torch it has."""
-    read = "import importlib.metadata as m; print(m.version('torch'))"
-    installed = str(session.run("python", "-c", read, silent=True)).strip()
+    """Add the project and what it lacks to the current environment, under a constraint that keeps its torch."""
+    installed = version_here("torch") or session.error("--no-venv uses the torch of this environment, and it has none")
     if torch != nearest_release(installed):
         session.skip(f"this environment has torch {installed}")
+    if version_here("pytest-torch-compile"):
+        return
     constraint = Path(session.create_tmp()) / "torch.txt"
     constraint.write_text(f"torch=={installed}\n", encoding="utf-8")
     session.run_install("python", "-m", "pip", "install", "--constraint", str(constraint), *PROJECT)
+
+
+def version_here(distribution: str) -> str:
+    """The version of a distribution in the current environment, or nothing."""
+    read = f"import importlib.metadata as m; print(m.version({distribution!r}))"
+    return subprocess.run(["python", "-c", read], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def nearest_release(installed: str) -> str:
