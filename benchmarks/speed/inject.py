@@ -50,10 +50,8 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     if launch_bound:
         slowed |= {f"host-{p}": with_host(compiled, wall * p / 100) for p in LEVELS}
     legs = {"eager": eager, "compiled": compiled, **slowed}
-    samples = measure.measure_legs(
-        {leg: (lambda run=run: run) for leg, run in legs.items()}, device,
-        seconds=options.seconds, precision=0.0, raw=True,
-    )
+    bench = measure.Bench({leg: (lambda run=run: run) for leg, run in legs.items()}, device)
+    samples = bench.measure(seconds=options.seconds, precision=0.0, raw=True)
     return {"launch_bound": launch_bound, "legs": {leg: compact(sample, leg) for leg, sample in samples.items()}}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch.autograd import DeviceType
@@ -42,7 +42,7 @@ def split_by_call(durations: list[float], calls: int) -> tuple[list[float], int]
 
 
 def interleaved_device_times(
-    legs: dict[str, Run], calls: dict[str, int], sessions: int
+    legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, int]]:
     """For each leg the median device seconds per call of each profiler session, and its kernels per call."""
     names = list(legs)

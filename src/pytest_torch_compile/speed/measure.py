@@ -15,13 +15,13 @@ from .sample import Paired, SpeedSample
 from .statistics import fmean, half_width, log_ratios, median, trimmed_mean
 from .workload import workload
 
-Compile = Callable[[Any], Any]
-PROFILED_CALLS_SECONDS = 0.01
+SESSIONS = 2
+PROFILED_SECONDS = 0.01
 
 
 @dataclass
 class Leg:
-    """One way to run the target: the call itself, and what setting it up cost."""
+    """One way to run the target, warm: the call itself, and what getting there cost."""
 
     run: timing.Run
     calls: int = 1
@@ -30,100 +30,141 @@ class Leg:
 
 
 def measure_compile(
-    target: Any,
-    *args: Any,
-    kwargs: Mapping[str, Any] | None = None,
-    train: bool | Callable[[Any], Any] = False,
-    optimizer: Callable[[Iterable[Any]], Any] | None = None,
-    mode: str | None = None,
-    backend: str = "inductor",
-    options: Mapping[str, Any] | None = None,
-    dynamic: bool | None = None,
-    fullgraph: bool = False,
-    compile: Compile | None = None,
-    seconds: float = 2.0,
-    precision: float = 0.002,
-    raw: bool = False,
+    target: Any, *args: Any, seconds: float = 2.0, precision: float = 0.002, raw: bool = False, **options: Any
 ) -> SpeedSample:
     """Measure ``target(*args)`` eager and compiled, in interleaved rounds.
 
-    ``train=True`` adds the backward through every floating output, a callable ``train`` computes the loss, and
-    ``optimizer`` (``params -> Optimizer``) makes it a whole train step. Rounds stop when the 95 % interval of the
-    ratio is within ``precision``, or after ``seconds``. Compiling, autotuning and CUDA graph recording are excluded,
-    and reported as cold start. ``raw=True`` keeps every round.
-
-    Args:
-        compile: any ``callable(target) -> compiled``; the default is ``torch.compile`` with the options given here.
+    Rounds stop when the 95 % interval of the ratio is within ``precision``, or after ``seconds``. Compiling,
+    autotuning and CUDA graph recording are excluded, and reported as cold start. ``raw=True`` keeps every round.
+    The other options are those of ``Bench.of``.
     """
-    settings = {"mode": mode, "backend": backend, "options": options, "dynamic": dynamic, "fullgraph": fullgraph}
-    compiler = compile or (lambda t: torch.compile(t, **settings))
-    legs = {
-        "eager": lambda: workload(copy.deepcopy(target), args, kwargs, train, optimizer),
-        "compiled": lambda: workload(copy.deepcopy(target), args, kwargs, train, optimizer, compiler),
-    }
-    device = device_of(target, args, kwargs)
-    sample = measure_legs(legs, device, seconds=seconds, precision=precision, raw=raw)["compiled"]
-    what = "train step" if optimizer else "forward and backward" if train else "forward"
-    return replace(sample, what=what, mode=mode or "default")
+    return Bench.of(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)["compiled"]
 
 
-def measure_legs(
-    builders: Mapping[str, Callable[[], timing.Run]],
-    device: torch.device,
-    *,
-    seconds: float,
-    precision: float,
-    raw: bool = False,
-    sessions: int = 2,
-) -> dict[str, SpeedSample]:
-    """Build, warm and measure several legs together; a sample of each but the first, against the first."""
-    timer = timing.timer_for(device)
-    cuda = device.type == "cuda"
-    if cuda:
-        kernels.start_profiler()
-    before = _state(device)
-    legs = {name: _built(build, timer, cuda) for name, build in builders.items()}
-    with timing.quiet_host():
-        runs = {name: leg.run for name, leg in legs.items()}
-        calls = {name: leg.calls for name, leg in legs.items()}
-        rounds = timing.interleave(runs, calls, timer, seconds=seconds, precision=precision)
-        profiled = {n: max(6, min(200, round(leg.calls * PROFILED_CALLS_SECONDS / timing.BLOCK_SECONDS))) for n, leg in legs.items()}
-        device_seconds, counts = kernels.interleaved_device_times(runs, profiled, sessions) if cuda else ({}, {})
-    state = {"before": before, "after": _state(device)}
-    reference, *others = legs
-    shared = {
-        "environment": environment_of(device),
-        "state": state,
-        "problems": _problems(device, state),
-        "rounds": len(rounds[reference]),
-    }
-    return {
-        name: SpeedSample(
-            wall=_paired(*([t[0] for t in rounds[n]] for n in (reference, name))),
-            host=_paired(*([t[1] for t in rounds[n]] for n in (reference, name))) if cuda else None,
-            device=_paired(device_seconds[reference], device_seconds[name]) if cuda else None,
-            memory=_plain(legs[reference].memory, legs[name].memory) if cuda else None,
-            kernels=(counts[reference], counts[name]) if cuda else None,
-            cold_start=(legs[reference].cold_start, legs[name].cold_start),
-            calls_per_round=(legs[reference].calls, legs[name].calls),
-            raw=_raw(rounds, device_seconds, reference, name) if raw else {},
-            **shared,
+class Bench:
+    """Several legs of one target, built and warm, to be measured together. The first is the reference."""
+
+    def __init__(self, builders: Mapping[str, Callable[[], timing.Run]], device: torch.device) -> None:
+        self.device = device
+        self.what, self.mode = "forward", "default"
+        self._cuda = device.type == "cuda"
+        self._timer = timing.timer_for(device)
+        if self._cuda:
+            kernels.start_profiler()
+        self._before = self._state()
+        self.legs = {name: self._warm(build) for name, build in builders.items()}
+
+    @classmethod
+    def of(
+        cls,
+        target: Any,
+        *args: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        train: bool | Callable[[Any], Any] = False,
+        optimizer: Callable[[Iterable[Any]], Any] | None = None,
+        mode: str | None = None,
+        backend: str = "inductor",
+        options: Mapping[str, Any] | None = None,
+        dynamic: bool | None = None,
+        fullgraph: bool = False,
+        compile: Callable[[Any], Any] | None = None,
+    ) -> Bench:
+        """``target(*args, **kwargs)`` eager and compiled, each with its own copy of the target and the inputs.
+
+        ``train=True`` adds the backward through every floating output, a callable ``train`` computes the loss, and
+        ``optimizer`` (``params -> Optimizer``) makes it a whole train step. ``compile`` is any
+        ``callable(target) -> compiled``; without it ``torch.compile`` is called with the options given here.
+        """
+        settings = {"mode": mode, "backend": backend, "options": options, "dynamic": dynamic, "fullgraph": fullgraph}
+        compiler = compile or (lambda t: torch.compile(t, **settings))
+
+        def build(how: Callable[[Any], Any] | None) -> timing.Run:
+            return workload(copy.deepcopy(target), args, kwargs, train, optimizer, how)
+
+        legs = {"eager": lambda: build(None), "compiled": lambda: build(compiler)}
+        bench = cls(legs, device_of(target, args, kwargs))
+        bench.what = "train step" if optimizer else "forward and backward" if train else "forward"
+        bench.mode = mode or "default"
+        return bench
+
+    def measure(
+        self, *, seconds: float = 2.0, precision: float = 0.002, raw: bool = False
+    ) -> dict[str, SpeedSample]:
+        """A sample of each leg but the first, against the first."""
+        runs = {name: leg.run for name, leg in self.legs.items()}
+        calls = {name: leg.calls for name, leg in self.legs.items()}
+        with timing.quiet_host():
+            rounds = timing.interleave(runs, calls, self._timer, seconds=seconds, precision=precision)
+            device, counts = self._profile(runs, calls)
+        shared = self._circumstances(rounds)
+        reference, *others = self.legs
+        return {name: replace(self._sample(rounds, device, counts, (reference, name), raw), **shared) for name in others}
+
+    def synchronize(self) -> None:
+        """Wait until the device is idle."""
+        self._timer.synchronize()
+
+    def _warm(self, build: Callable[[], timing.Run]) -> Leg:
+        held = torch.cuda.memory_allocated() if self._cuda else 0
+        leg = Leg(build())
+        leg.cold_start, steady = timing.warm_up(leg.run, self._timer)
+        leg.calls = timing.calls_per_block(steady)
+        if self._cuda:
+            leg.memory = torch.cuda.memory_allocated() - held + _transient_memory(leg.run)
+            # A call that is waited for takes longer than one of many, so the block is sized again.
+            leg.calls = timing.calls_per_block(self._timer.block(leg.run, leg.calls)[0])
+        return leg
+
+    def _profile(
+        self, runs: Mapping[str, timing.Run], calls: Mapping[str, int]
+    ) -> tuple[dict[str, list[float]], dict[str, int]]:
+        if not self._cuda:
+            return {}, {}
+        share = PROFILED_SECONDS / timing.BLOCK_SECONDS
+        profiled = {name: max(6, min(200, round(count * share))) for name, count in calls.items()}
+        return kernels.interleaved_device_times(runs, profiled, SESSIONS)
+
+    def _sample(
+        self, rounds: timing.Rounds, device: Mapping[str, list[float]], counts: Mapping[str, int],
+        pair: tuple[str, str], raw: bool,
+    ) -> SpeedSample:  # fmt: skip
+        wall, host = ({leg: [times[i] for times in rounds[leg]] for leg in pair} for i in (0, 1))
+        eager, compiled = (self.legs[leg] for leg in pair)
+        sample = SpeedSample(
+            wall=_paired(wall, pair),
+            cold_start=(eager.cold_start, compiled.cold_start),
+            calls_per_round=(eager.calls, compiled.calls),
         )
-        for name in others
-    }
+        kept = {"wall": wall}
+        if self._cuda:
+            spent = {leg: device[leg] for leg in pair}
+            kept |= {"host": host, "device": spent}
+            sample = replace(
+                sample,
+                host=_paired(host, pair),
+                device=_paired(spent, pair),
+                memory=_bytes(eager.memory, compiled.memory),
+                kernels=(counts[pair[0]], counts[pair[1]]),
+            )
+        named = {q: {"eager": legs[pair[0]], "compiled": legs[pair[1]]} for q, legs in kept.items()}
+        return replace(sample, raw=named) if raw else sample
 
+    def _circumstances(self, rounds: timing.Rounds) -> dict[str, Any]:
+        state = {"before": self._before, "after": self._state()}
+        problems = device_problems(state["before"], state["after"], processes_of_holders())
+        if not self._cuda:
+            problems = (f"{self.device.type.upper()} figures are recorded, not gated",)
+        return {
+            "environment": environment_of(self.device),
+            "state": state,
+            "problems": problems,
+            "rounds": min(len(times) for times in rounds.values()),
+            "what": self.what,
+            "mode": self.mode,
+        }
 
-def _built(build: Callable[[], timing.Run], timer: timing.Timer, cuda: bool) -> Leg:
-    held = torch.cuda.memory_allocated() if cuda else 0
-    leg = Leg(build())
-    leg.cold_start, steady = timing.warm_up(leg.run, timer)
-    leg.calls = timing.calls_per_block(steady)
-    if cuda:
-        kept = torch.cuda.memory_allocated() - held
-        leg.memory = kept + _transient_memory(leg.run)
-        # A blocking call hides the host behind the device; a block of calls shows what the pair really needs.
-        leg.calls = timing.calls_per_block(timer.block(leg.run, leg.calls)[0])
-    return leg
+    def _state(self) -> dict[str, Any]:
+        return device_state(environment_of(self.device)["uuid"]) if self._cuda else {}
 
 
 def _transient_memory(run: timing.Run) -> int:
@@ -135,25 +176,17 @@ def _transient_memory(run: timing.Run) -> int:
     return int(torch.cuda.max_memory_allocated() - held)
 
 
-def _paired(eager: list[float], compiled: list[float]) -> Paired:
+def _paired(times: Mapping[str, list[float]], pair: tuple[str, str]) -> Paired:
+    eager, compiled = (times[leg] for leg in pair)
     ratios = log_ratios(eager, compiled)
     ratio = trimmed_mean(ratios) if len(ratios) > 3 else fmean(ratios)
     return Paired(median(eager), median(compiled), ratio, half_width(ratios) if len(ratios) > 5 else 0.0)
 
 
-def _plain(eager: int, compiled: int) -> Paired | None:
+def _bytes(eager: int, compiled: int) -> Paired | None:
     if eager <= 0 or compiled <= 0:
         return None
     return Paired(eager, compiled, log_ratios([eager], [compiled])[0])
-
-
-def _raw(rounds: Mapping[str, Any], device: Mapping[str, list[float]], reference: str, name: str) -> dict[str, Any]:
-    pairs = {"eager": reference, "compiled": name}
-    return {
-        "wall": {leg: [t[0] for t in rounds[source]] for leg, source in pairs.items()},
-        "host": {leg: [t[1] for t in rounds[source]] for leg, source in pairs.items()},
-        "device": {leg: device.get(source, []) for leg, source in pairs.items()},
-    }
 
 
 def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> torch.device:
@@ -169,18 +202,8 @@ def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | No
 
 def environment_of(device: torch.device) -> dict[str, Any]:
     """Device name and id, torch and CUDA versions."""
-    found: dict[str, Any] = {"device": "cpu", "torch": torch.__version__.split("+")[0], "cuda": None}
+    found: dict[str, Any] = {"device": device.type, "torch": torch.__version__.split("+")[0], "cuda": None}
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         found.update(device=properties.name, cuda=torch.version.cuda, uuid=f"GPU-{properties.uuid}")
     return found
-
-
-def _state(device: torch.device) -> dict[str, Any]:
-    return device_state(environment_of(device)["uuid"]) if device.type == "cuda" else {}
-
-
-def _problems(device: torch.device, state: Mapping[str, Any]) -> tuple[str, ...]:
-    if device.type != "cuda":
-        return (f"{device.type.upper()} figures are recorded, not gated",)
-    return device_problems(state["before"], state["after"], processes_of_holders())

@@ -13,6 +13,7 @@ import torch
 from .statistics import half_width, log_ratios, median
 
 Run = Callable[[], object]
+Rounds = Mapping[str, list[tuple[float, float]]]
 BLOCK_SECONDS = 0.008
 MIN_ROUNDS = 12
 

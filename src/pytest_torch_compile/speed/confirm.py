@@ -1,0 +1,76 @@
+"""Run one test again in a fresh process and read the sample it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .sample import SpeedSample
+
+SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
+CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
+
+
+class NotConfirmed(RuntimeError):
+    """The fresh process gave no sample; the message says why in one line."""
+
+
+def leave_sample(test: str, sample: SpeedSample) -> None:
+    """Write the sample for the process that asked for it through the environment, if one did."""
+    folder = os.environ.get(SAMPLES)
+    if folder:
+        sample_path(Path(folder), test).write_text(json.dumps({"test": test, "sample": sample.to_dict()}), encoding="utf-8")
+
+
+def sample_path(folder: Path, test: str) -> Path:
+    """Where the sample of a test lies."""
+    return folder / f"{hashlib.sha256(test.encode()).hexdigest()[:24]}.json"
+
+
+def read_samples(folder: Path) -> dict[str, SpeedSample]:
+    """The samples left in a folder, by test id."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return {entry["test"]: SpeedSample.from_dict(entry["sample"]) for entry in found}
+
+
+def fresh_sample(
+    test: str,
+    root: Path,
+    arguments: Sequence[str] = (),
+    *,
+    environment: Mapping[str, str] | None = None,
+    seconds: float = 900.0,
+) -> SpeedSample:
+    """Run one test in a fresh process, tracking only, and return what it measured.
+
+    Raises:
+        NotConfirmed: it failed, was skipped, or took longer than ``seconds``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pytest", test, "--rootdir", str(root), *arguments]
+        result = run_tests(command, root, Path(folder), seconds, {CONFIRMS: "1", **(environment or {})})
+        samples = list(read_samples(Path(folder)).values())
+    if not samples:
+        raise NotConfirmed(f"the fresh process gave no figures: {result}")
+    return samples[-1]
+
+
+def run_tests(command: Sequence[str], cwd: Path, folder: Path, seconds: float, environment: Mapping[str, str]) -> str:
+    """Run a pytest command that leaves its samples in ``folder``; returns the last line it printed."""
+    everything = {**os.environ, **environment, SAMPLES: str(folder)}
+    everything.pop("PYTEST_XDIST_WORKER", None)
+    everything.pop("PYTEST_CURRENT_TEST", None)
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, env=everything, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it took longer than {seconds:.0f} s"
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit status {done.returncode}, no output"

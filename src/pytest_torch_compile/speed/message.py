@@ -1,0 +1,76 @@
+"""What a verdict says to a person. Plain text: neither torch nor pytest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .sample import Figures
+from .statistics import fmean
+from .verdict import METRICS, Change, Verdict, split_wall
+
+ROWS = (("wall", "wall time"), ("host", "host time"), ("device", "device time"), ("memory", "peak memory"))
+
+
+def headline(found: Change) -> str:
+    """One line: what changed, by how much, and what would have been allowed."""
+    metric = METRICS[found.metric]
+    larger = "higher" if metric.kind != "slowdown" else "slower"
+    smaller = "lower" if metric.kind != "slowdown" else "faster"
+    against = "" if metric.kind == "compile-time" else " against eager"
+    return (
+        f"{metric.title}{against} is {abs(found.percent):.1f} % {larger if found.effect > 0 else smaller} than its baseline "
+        f"(allowed {100 * math.expm1(found.floor):.1f} %, p = {found.p_value:.1g}, confirmed in a fresh process)"
+    )
+
+
+def where(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
+    """Which part of a wall-time change came from the kernels and which from the host."""
+    split = split_wall(stored, new)
+    if split is None:
+        return ""
+    parts = f"of {_percent(split.wall)} wall time, kernels {_percent(split.kernels)}, host {_percent(split.host)}"
+    return f"where: {split.side} ({parts})"
+
+
+def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
+    """Both legs of every quantity, before and now, so that a faster eager shows as what it is."""
+    lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
+    for name, title in ROWS:
+        if all(name in run for run in (*stored, *new)):
+            for leg, index in (("eager", 0), ("compiled", 1)):
+                before, now = (fmean(run[name][index] for run in runs) for runs in (stored, new))
+                show = _bytes if name == "memory" else _seconds
+                change = _percent(math.log(now / before))
+                lines.append(f"{leg + ' ' + title:22}{show(before):>12}{show(now):>12}{change:>10}")
+    before, now = (math.exp(-fmean(run["wall"][2] for run in runs)) for runs in (stored, new))
+    lines.append(f"{'speedup':22}{before:>11.2f}x{now:>11.2f}x{_percent(math.log(now / before)):>10}")
+    return "\n".join(lines)
+
+
+def explain(test: str, verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
+    """The whole text of a regression: what, both legs, where, and what to do."""
+    what = [headline(found) for found in verdict.changed("regressed")]
+    parts = [*what, "", table(stored, new)]
+    if any(METRICS[found.metric].kind == "slowdown" for found in verdict.changed("regressed")):
+        parts += ["", where(stored, new)]
+    return "\n".join([*parts, "", f"If this is meant: pytest '{test}' --compile-perf=track --compile-update-baselines"])
+
+
+def summary(verdict: Verdict) -> str:
+    """A few words for a table: the changes over their floors, or the reason."""
+    if verdict.outcome in ("regressed", "improved"):
+        return ", ".join(f"{METRICS[c.metric].title} {_percent(c.effect)}" for c in verdict.changed(verdict.outcome))
+    return verdict.reason
+
+
+def _percent(log_ratio: float) -> str:
+    return f"{100 * math.expm1(log_ratio):+.1f} %"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1e6:.1f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 2**20:.1f} MiB"

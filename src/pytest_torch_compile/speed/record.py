@@ -1,0 +1,65 @@
+"""The runs a baseline entry stores, and how a new run gets into them. Plain data: neither torch nor pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .sample import SCHEMA_VERSION, Figures, SpeedSample
+from .verdict import METRICS, prior_spread
+
+KEY = "torch_compile"
+ENOUGH_RUNS = 10
+Entry = dict[str, Any]
+
+
+def runs_of(entry: Mapping[str, Any] | None) -> list[Figures]:
+    """The stored runs of an entry, oldest first."""
+    stored = (entry or {}).get("extra_info", {}).get(KEY, {}).get("runs", [])
+    return [{name: (pair[0], pair[1], pair[2]) for name, pair in run.items()} for run in stored]
+
+
+def priors_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """For each metric the typical spread between processes over a suite's entries."""
+    histories = [runs_of(entry) for entry in entries]
+    return {m: prior_spread(m, [[run[m][2] for run in runs if m in run] for runs in histories]) for m in METRICS}
+
+
+def new_entry(test: str, benchmark: Mapping[str, Any], sample: SpeedSample, runs: Sequence[Figures]) -> Entry:
+    """A pytest-benchmark entry with the runs of this test; the rounds themselves are left out."""
+    kept = ("group", "name", "param", "params", "options", "stats")
+    entry = {name: benchmark.get(name) for name in kept}
+    entry["stats"] = {name: value for name, value in (entry["stats"] or {}).items() if name != "data"}
+    entry["params"] = None
+    entry["fullname"] = test
+    entry["extra_info"] = {
+        KEY: {
+            "schema_version": SCHEMA_VERSION,
+            "what": sample.what,
+            "mode": sample.mode,
+            "kernels": list(sample.kernels) if sample.kernels else None,
+            "runs": [rounded(run) for run in runs],
+        }
+    }
+    return entry
+
+
+def merged(old: Entry | None, new: Entry, outcome: str) -> Entry:
+    """What to store: a changed test starts over, an unchanged one gathers runs until it has enough."""
+    stored = runs_of(old)
+    if old is None or outcome in ("regressed", "improved"):
+        return new
+    if len(stored) >= ENOUGH_RUNS:
+        return old
+    return {**new, "extra_info": {KEY: {**new["extra_info"][KEY], "runs": [rounded(r) for r in (*stored, *runs_of(new))]}}}
+
+
+def rounded(run: Figures) -> dict[str, list[float]]:
+    """Five significant digits of the times, six decimals of the log ratio."""
+    return {name: [float(f"{e:.5g}"), float(f"{c:.5g}"), round(ratio, 6)] for name, (e, c, ratio) in run.items()}
+
+
+def alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Whether two entries could be of one test: the same work in the same mode, with the same kernels."""
+    one, other = (entry.get("extra_info", {}).get(KEY, {}) for entry in (first, second))
+    return all(one.get(name) == other.get(name) for name in ("what", "mode", "kernels"))
