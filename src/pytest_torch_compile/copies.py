@@ -31,8 +31,9 @@ def copy_leg(
     memo: dict[int, Any] = {}
     for owner in (target, *(action for call in calls for action in call.actions)):
         _copy_closures(owner, memo)
+    bases: dict[tuple[int, torch.dtype], torch.Tensor] = {}
     for tensor in _tensors(calls):
-        replacement = _special_copy(tensor, memo, cast)
+        replacement = _special_copy(tensor, memo) if cast is None else _cast_copy(tensor, cast, bases)
         if replacement is not None:
             memo[id(tensor)] = replacement
     try:
@@ -156,13 +157,27 @@ def _tensors(calls: Iterable[Call]) -> Iterator[torch.Tensor]:
         yield from flatten((call.args, dict(call.kwargs)), "inputs").tensors.values()
 
 
-def _special_copy(tensor: torch.Tensor, memo: dict[int, Any], cast: torch.dtype | None) -> torch.Tensor | None:
+def _cast_copy(
+    tensor: torch.Tensor, cast: torch.dtype, bases: dict[tuple[int, torch.dtype], torch.Tensor]
+) -> torch.Tensor | None:
+    """A floating tensor in another dtype, with its strides, and sharing storage with whatever it shared it with."""
+    if not tensor.is_floating_point() and not tensor.is_complex():
+        return None
+    dtype = torch.complex128 if tensor.is_complex() else cast
+    if tensor.layout != torch.strided or not tensor.numel():
+        return tensor.detach().to(dtype, copy=True).requires_grad_(tensor.requires_grad)
+    storage = tensor.untyped_storage()
+    key = (storage.data_ptr(), tensor.dtype)
+    if key not in bases:
+        bases[key] = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage).to(dtype, copy=True)
+    twin = bases[key].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return twin.detach().requires_grad_(tensor.requires_grad)
+
+
+def _special_copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | None:
     """The copy of a tensor that plain deepcopy refuses or would make wrong; None where deepcopy does it right."""
     if id(tensor) in memo:
         return None
-    if cast is not None and (tensor.is_floating_point() or tensor.is_complex()):
-        dtype = torch.complex128 if tensor.is_complex() else cast
-        return tensor.detach().to(dtype, copy=True).requires_grad_(tensor.requires_grad)
     if tensor.is_inference():
         with torch.inference_mode():
             return tensor.clone()

@@ -51,10 +51,21 @@ def error_findings(error: BaseException) -> list[Finding]:
             "compile-error",
             f"compilation raised {type(inner).__name__}",
             location,
-            _summary(inner),
+            _evidence(error, inner),
             "try backend='aot_eager' and backend='eager': the first that fails tells which stage is at fault",
         )
     ]
+
+
+def _evidence(error: BaseException, inner: BaseException) -> str:
+    """What was raised, what torch explains about it, and the innermost cause."""
+    lines = [_summary(inner)]
+    told = ("Explanation:", "Developer debug context:")
+    lines += [line.strip() for line in str(error).splitlines() if line.strip().startswith(told)]
+    root = support.root_cause(error)
+    if root is not inner:
+        lines.append(f"caused by {_summary(root)}")
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _summary(error: BaseException) -> str:

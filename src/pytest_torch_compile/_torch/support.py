@@ -69,7 +69,9 @@ def recompile_limit() -> int:
 
 def is_compiler_error(error: BaseException) -> bool:
     """Whether an exception comes from torch's compiler rather than from the code that it compiles."""
-    return type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
+    ours = type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
+    # From 2.12 on, fullgraph raises a plain RuntimeError where nothing was compiled at all.
+    return ours or "fullgraph=True found no compiled frames" in str(error)
 
 
 def is_recompile_limit(error: BaseException) -> bool:
@@ -86,6 +88,17 @@ def is_missing_compiler(error: BaseException) -> bool:
     """Whether Inductor found no working C++ compiler."""
     text = f"{type(error).__name__}: {error}"
     return any(sign in text for sign in ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'"))
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The innermost exception that ``error`` was raised from."""
+    seen = {id(error)}
+    while True:
+        inner = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
+        if not isinstance(inner, BaseException) or id(inner) in seen:
+            return error
+        seen.add(id(inner))
+        error = inner
 
 
 def user_error(error: BaseException) -> BaseException:

@@ -55,7 +55,8 @@ class TraceObserver(logging.Handler):
         self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
         self._broken: set[CompileKey] = set()
         self._skips_before = 0
-        self._before = (False, False)
+        self._was_disabled = False
+        self._set_aside: list[logging.Handler] = []
         self._on_event: dict[str, Callable[[Any, str, CompileKey], None]] = {
             "dynamo_start": self._dynamo_start,
             "dynamo_output_graph": self._output_graph,
@@ -66,9 +67,11 @@ class TraceObserver(logging.Handler):
 
     def __enter__(self) -> TraceObserver:
         logger = _trace_logger()
-        # Disabled loggers see nothing; propagating ones flood every handler of the root logger.
-        self._before = (logger.disabled, logger.propagate)
-        logger.disabled, logger.propagate = False, False
+        self._was_disabled, logger.disabled = logger.disabled, False
+        # pytest captures the logs of loggers that do not propagate too: thousands of empty lines under each failure.
+        self._set_aside = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]
+        for handler in self._set_aside:
+            logger.removeHandler(handler)
         self._skips_before = _cudagraph_skips()
         logger.addHandler(self)
         return self
@@ -80,7 +83,9 @@ class TraceObserver(logging.Handler):
         if self not in logger.handlers:
             self._unobservable("torch's trace log was reset by the code under test: what came after was not seen")
         logger.removeHandler(self)
-        logger.disabled, logger.propagate = self._before
+        logger.disabled = self._was_disabled
+        for handler in self._set_aside:
+            logger.addHandler(handler)
         missed = _cudagraph_skips() - self._skips_before - len(self.seen.cudagraph_skips)
         self.seen.cudagraph_skips += ["reason not given by this torch"] * max(0, missed)
 
