@@ -74,3 +74,18 @@ def run_tests(command: Sequence[str], cwd: Path, folder: Path, seconds: float, e
         return f"it took longer than {seconds:.0f} s"
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     return lines[-1] if lines else f"exit status {done.returncode}, no output"
+
+
+def cold_and_warm_start(test: str, root: Path, arguments: Sequence[str] = ()) -> tuple[float, float]:
+    """The compiled cold start in seconds with an empty compile cache, and again with the cache that left.
+
+    Raises:
+        NotConfirmed: a process gave no figures.
+    """
+    kept = [argument for argument in arguments if not argument.startswith("--compile-cache")]
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = (
+            fresh_sample(test, root, [*kept, f"--compile-cache={cache}"], environment={"TORCHINDUCTOR_CACHE_DIR": cache})
+            for _ in range(2)
+        )
+    return cold.cold_start[1], warm.cold_start[1]

@@ -29,7 +29,7 @@ def where(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
     split = split_wall(stored, new)
     if split is None:
         return ""
-    parts = f"of {_percent(split.wall)} wall time, kernels {_percent(split.kernels)}, host {_percent(split.host)}"
+    parts = f"of {percent(split.wall)} wall time, kernels {percent(split.kernels)}, host {percent(split.host)}"
     return f"where: {split.side} ({parts})"
 
 
@@ -41,10 +41,10 @@ def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
             for leg, index in (("eager", 0), ("compiled", 1)):
                 before, now = (fmean(run[name][index] for run in runs) for runs in (stored, new))
                 show = _bytes if name == "memory" else _seconds
-                change = _percent(math.log(now / before))
+                change = percent(math.log(now / before))
                 lines.append(f"{leg + ' ' + title:22}{show(before):>12}{show(now):>12}{change:>10}")
     before, now = (math.exp(-fmean(run["wall"][2] for run in runs)) for runs in (stored, new))
-    lines.append(f"{'speedup':22}{before:>11.2f}x{now:>11.2f}x{_percent(math.log(now / before)):>10}")
+    lines.append(f"{'speedup':22}{before:>11.2f}x{now:>11.2f}x{percent(math.log(now / before)):>10}")
     return "\n".join(lines)
 
 
@@ -60,11 +60,12 @@ def explain(test: str, verdict: Verdict, stored: Sequence[Figures], new: Sequenc
 def summary(verdict: Verdict) -> str:
     """A few words for a table: the changes over their floors, or the reason."""
     if verdict.outcome in ("regressed", "improved"):
-        return ", ".join(f"{METRICS[c.metric].title} {_percent(c.effect)}" for c in verdict.changed(verdict.outcome))
+        return ", ".join(f"{METRICS[c.metric].title} {percent(c.effect)}" for c in verdict.changed(verdict.outcome))
     return verdict.reason
 
 
-def _percent(log_ratio: float) -> str:
+def percent(log_ratio: float) -> str:
+    """A log ratio as a signed percentage."""
     return f"{100 * math.expm1(log_ratio):+.1f} %"
 
 

@@ -1,0 +1,143 @@
+"""Compare the speed of this checkout with a revision: two checkouts, alternating fresh processes, one device."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import confirm, message
+from .sample import SpeedSample
+from .verdict import Verdict, judge
+
+ROUNDS = 5
+Samples = Mapping[str, Sequence[SpeedSample]]
+Say = Callable[[str], None]
+
+
+class CompareError(RuntimeError):
+    """The comparison could not be made; the message is one clear line."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One test on both sides."""
+
+    test: str
+    verdict: Verdict
+    text: str
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the verdict of each test; exit status 1 for a regression, 2 when nothing could be compared."""
+    parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
+    parser.add_argument("base", help="the revision to compare with, such as main or HEAD~1")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="fresh processes on each side")
+    options, rest = parser.parse_known_args(arguments)
+    try:
+        compared = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
+    except CompareError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for found in compared:
+        print(found.text)
+    return int(any(found.verdict.outcome == "regressed" for found in compared))
+
+
+def compare_with(base: str, arguments: Sequence[str], *, rounds: int = ROUNDS, say: Say = print) -> list[Compared]:
+    """Run the speed tests of this checkout and of ``base`` in turn, and judge each test that both have.
+
+    ``arguments`` go to pytest. Each side runs its own tests against its own sources: the checkout, and its ``src``
+    folder if it has one, come first on the path.
+
+    Raises:
+        CompareError: this is no git checkout, ``base`` is unknown, or no speed test ran.
+    """
+    root = Path(_git("rev-parse", "--show-toplevel"))
+    revision = _git("rev-parse", "--verify", f"{base}^{{commit}}")
+    with checkout(root, revision) as other, tempfile.TemporaryDirectory() as cache:
+        sides = {"base": other, "here": root}
+        taken = alternate(sides, arguments, rounds, Path(cache), say)
+    if not taken["here"]:
+        raise CompareError("no test that uses compile_benchmark left any figures; see the output above")
+    return judged(taken["base"], taken["here"])
+
+
+def judged(base: Samples, here: Samples) -> list[Compared]:
+    """The verdict of each test, the runs of ``base`` being its baseline."""
+    return [_one(test, base.get(test, ()), here[test], len(here)) for test in sorted(here)]
+
+
+def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int) -> Compared:
+    stored, new = ([sample.figures() for sample in side] for side in (base, here))
+    problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
+    verdict = judge(stored, new, tests=tests, problems=problems)
+    if verdict.outcome == "no-baseline":
+        verdict = Verdict("no-baseline", reason="the base revision has no such test")
+    lines = [f"{verdict.outcome:12} {test}  {message.summary(verdict)}".rstrip()]
+    if verdict.outcome in ("regressed", "improved"):
+        details = "\n".join(filter(None, [message.table(stored, new), message.where(stored, new)]))
+        lines += [f"    {line}" for line in details.splitlines()]
+    return Compared(test, verdict, "\n".join(lines))
+
+
+def alternate(
+    sides: Mapping[str, Path], arguments: Sequence[str], rounds: int, cache: Path, say: Say
+) -> dict[str, dict[str, list[SpeedSample]]]:
+    """Run both sides ``rounds`` times in fresh processes, the first to go changing each time.
+
+    Each side has one compile cache for all its rounds; a first run of each, not counted, fills it.
+    """
+    taken: dict[str, dict[str, list[SpeedSample]]] = {side: {} for side in sides}
+    for number in range(rounds + 1):
+        order = list(sides) if number % 2 else list(reversed(sides))
+        for side in order:
+            with tempfile.TemporaryDirectory() as folder:
+                last = confirm.run_tests(
+                    _command(arguments, cache / side), sides[side], Path(folder), 3600.0, _environment(sides[side])
+                )
+                samples = confirm.read_samples(Path(folder))
+            say(f"{'warm-up' if not number else f'round {number}'} {side}: {len(samples)} speed tests; {last}")
+            for test, sample in samples.items() if number else ():
+                taken[side].setdefault(test, []).append(sample)
+    return taken
+
+
+def _command(arguments: Sequence[str], cache: Path) -> list[str]:
+    ours = ["--compile-perf=track", f"--compile-cache={cache}", "-p", "no:cacheprovider", "-q"]
+    return [sys.executable, "-m", "pytest", *ours, *arguments]
+
+
+def _environment(side: Path) -> dict[str, str]:
+    before = os.environ.get("PYTHONPATH", "")
+    places = [str(side / "src"), str(side), before] if (side / "src").is_dir() else [str(side), before]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, places)), confirm.CONFIRMS: ""}
+
+
+@contextmanager
+def checkout(root: Path, revision: str) -> Iterator[Path]:
+    """A work tree of a revision, removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "base"
+        _git("-C", str(root), "worktree", "add", "--detach", str(tree), revision)
+        try:
+            yield tree
+        finally:
+            _git("-C", str(root), "worktree", "remove", "--force", str(tree))
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
+    except FileNotFoundError:
+        raise CompareError("git is not installed") from None
+    except subprocess.CalledProcessError as error:
+        first = (error.stderr.strip().splitlines() or ["no output"])[0]
+        raise CompareError(f"git {arguments[0]} failed: {first}") from None
+    return done.stdout.strip()

@@ -1,0 +1,211 @@
+"""The ``compile_benchmark`` fixture: measure, compare with the baseline, confirm, and let the test say so."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .. import baselines
+from ..findings import CompileCheckFailed, Finding
+from . import confirm, message, record
+from .device import DeviceBusy, device_lock
+from .sample import SpeedSample
+from .verdict import METRICS, Verdict, judge, needs_confirmation
+
+RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
+FIXTURE = "compile_benchmark"
+MODES = ("off", "track", "gate")
+BENCH_OPTIONS = {"kwargs", "train", "optimizer", "mode", "backend", "options", "dynamic", "fullgraph", "compile"}
+BENCHMARK_ROUNDS = 50
+
+
+class CompileSpeedWarning(UserWarning):
+    """A speed test that could not be gated."""
+
+
+@dataclass(frozen=True)
+class SpeedSettings:
+    """The options in force: ``perf`` is off, track or gate."""
+
+    perf: str = "off"
+    baselines: Path = Path("baselines")
+    update: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+class CompileBenchmark:
+    """What the fixture hands to a test: call it with the target and its arguments."""
+
+    def __init__(self, request: pytest.FixtureRequest, benchmark: Any, settings: SpeedSettings) -> None:
+        self._item: Any = request.node
+        self._benchmark = benchmark
+        self._settings = settings
+
+    def __call__(
+        self,
+        target: Any,
+        *args: Any,
+        seconds: float = 2.0,
+        precision: float = 0.002,
+        cold_start: bool = False,
+        **options: Any,
+    ) -> SpeedSample | None:
+        """Time ``target(*args)`` compiled through pytest-benchmark, and measure it against eager.
+
+        With ``--compile-perf=off`` only pytest-benchmark times it, and nothing is returned. ``cold_start=True`` also
+        compiles it in two fresh processes, with an empty and then a filled cache. The other options are those of
+        ``measure_compile``.
+
+        Raises:
+            CompileCheckFailed: under ``--compile-perf=gate``, a confirmed regression.
+        """
+        from .measure import Bench, device_of, environment_of
+
+        chosen = {k: v for k, v in self._settings.defaults.items() if k in BENCH_OPTIONS} | options
+        environment = environment_of(device_of(target, args, chosen.get("kwargs")))
+        if self._settings.perf == "off":
+            self._time(Bench.of(target, *args, **chosen))
+            return None
+        try:
+            with device_lock(environment.get("uuid", "cpu")):
+                bench = Bench.of(target, *args, **chosen)
+                sample = bench.measure(seconds=seconds, precision=precision)["compiled"]
+                self._time(bench)
+                del bench
+                return self._settle(sample, cold_start)
+        except DeviceBusy as busy:
+            self._report(Verdict("inconclusive", reason=str(busy)), None, environment, [], [])
+            return None
+
+    def _time(self, bench: Any) -> None:
+        leg = bench.legs["compiled"]
+
+        def timed() -> None:
+            leg.run()
+            bench.synchronize()
+
+        self._benchmark.pedantic(timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
+
+    def _settle(self, sample: SpeedSample, cold_start: bool) -> SpeedSample:
+        test = self._item.nodeid
+        if cold_start and not os.environ.get(confirm.CONFIRMS):
+            sample = self._with_start(sample)
+        confirm.leave_sample(test, sample)
+        stored, priors, missing = self._stored(sample.environment)
+        new, problems = [sample.figures()], list(sample.problems)
+        if not problems and not os.environ.get(confirm.CONFIRMS) and needs_confirmation(stored, new[0], priors):
+            new, problems = self._confirmed(new)
+        verdict = judge(stored, new, tests=self._suite_size(), problems=problems, priors=priors)
+        if verdict.outcome == "no-baseline":
+            verdict = Verdict("no-baseline", reason=missing)
+        self._report(verdict, sample, sample.environment, stored, new)
+        self._fail(verdict, stored, new)
+        return sample
+
+    def _stored(self, environment: Mapping[str, Any]) -> tuple[list[Any], dict[str, float], str]:
+        found = baselines.load(self._settings.baselines, name_of(environment))
+        entry = found.entries.get(self._item.nodeid)
+        missing = found.missing if not found.entries else f"{found.path} has no entry for this test"
+        return record.runs_of(entry), record.priors_of(found.entries.values()), missing
+
+    def _confirmed(self, new: list[Any]) -> tuple[list[Any], list[str]]:
+        """A second sample from a fresh process; without one the verdict stays open."""
+        _release_memory()
+        try:
+            again = confirm.fresh_sample(self._test(), self._root(), self._arguments())
+        except confirm.NotConfirmed as error:
+            return new, [f"a change was seen, but {error}"]
+        return [*new, again.figures()], list(again.problems)
+
+    def _with_start(self, sample: SpeedSample) -> SpeedSample:
+        from dataclasses import replace
+
+        _release_memory()
+        try:
+            return replace(sample, start=confirm.cold_and_warm_start(self._test(), self._root(), self._arguments()))
+        except confirm.NotConfirmed as error:
+            warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
+            return sample
+
+    def _report(
+        self, verdict: Verdict, sample: SpeedSample | None, environment: Mapping[str, Any], stored: Any, new: Any
+    ) -> None:
+        test = self._item.nodeid
+        if verdict.outcome in ("no-baseline", "inconclusive") and self._settings.perf == "gate":
+            warnings.warn(CompileSpeedWarning(f"{test}: {verdict.outcome}: {verdict.reason}"), stacklevel=2)
+        result: dict[str, Any] = {
+            "test": test,
+            "environment": name_of(environment),
+            "outcome": verdict.outcome,
+            "summary": message.summary(verdict),
+            "changes": [asdict(found) for found in verdict.changes],
+            "runs": [record.rounded(run) for run in new],
+            "stored_runs": len(stored),
+        }
+        if sample is not None:
+            result["sample"] = sample.to_dict()
+            result["entry"] = record.new_entry(test, self._benchmark_entry(), sample, new)
+        self._benchmark.extra_info[record.KEY] = {name: value for name, value in result.items() if name != "entry"}
+        self._item.stash.setdefault(RESULTS, []).append(result)
+
+    def _benchmark_entry(self) -> dict[str, Any]:
+        stats = getattr(self._benchmark, "stats", None)
+        return stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
+
+    def _fail(self, verdict: Verdict, stored: Any, new: Any) -> None:
+        if verdict.outcome != "regressed" or self._settings.perf != "gate" or self._settings.update:
+            return
+        text = message.explain(self._item.nodeid, verdict, stored, new)
+        findings = [
+            Finding(METRICS[c.metric].kind, message.headline(c), evidence=message.table(stored, new),
+                    hint=message.where(stored, new))
+            for c in verdict.changed("regressed")
+        ]  # fmt: skip
+        raise CompileCheckFailed(text, None, findings)
+
+    def _suite_size(self) -> int:
+        return sum(FIXTURE in getattr(item, "fixturenames", ()) for item in self._item.session.items) or 1
+
+    def _test(self) -> str:
+        return str(self._root() / self._item.nodeid)
+
+    def _root(self) -> Path:
+        return Path(self._item.config.rootpath)
+
+    def _arguments(self) -> list[str]:
+        """What a fresh process needs to run this one test as this process does."""
+        config = self._item.config
+        found = ["-m", "", "-k", "", "-p", "no:cacheprovider", "--compile-perf=track"]
+        found += [f"--compile-baselines={self._settings.baselines}"]
+        if config.inipath:
+            found += ["-c", str(config.inipath)]
+        for plugin in config.option.plugins or ():
+            found += ["-p", plugin]
+        for setting in config.option.override_ini or ():
+            found += ["-o", setting]
+        if config.pluginmanager.hasplugin("xdist"):
+            found += ["-n", "0"]
+        for name in ("device", "backend"):
+            if value := config.getoption(f"--compile-{name}", default=None):
+                found += [f"--compile-{name}={value}"]
+        if cache := os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
+            found += [f"--compile-cache={cache}"]
+        return found
+
+
+def name_of(environment: Mapping[str, Any]) -> str:
+    """The folder of an environment's baselines."""
+    return baselines.environment_name(environment["device"], environment["torch"], environment["cuda"])
+
+
+def _release_memory() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

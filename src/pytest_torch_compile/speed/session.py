@@ -1,0 +1,117 @@
+"""The end of a session with speed tests: the table of verdicts, the update of the baselines, what nobody uses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import baselines
+from . import record
+from .message import percent
+
+Say = Callable[[str], None]
+COLOURS = {"regressed": "red", "no-baseline": "yellow", "inconclusive": "yellow", "improved": "green", "pass": "green"}
+
+
+def finish(
+    say: Callable[..., None],
+    results: Sequence[Mapping[str, Any]],
+    directory: Path,
+    *,
+    update: bool,
+    collected: Iterable[str] = (),
+    selected: Iterable[str] = (),
+) -> None:
+    """Write the table of verdicts; with ``update`` the baselines too, with a table of what changed in them.
+
+    Args:
+        say: writes a line, and takes colours as keyword arguments, as pytest's terminal reporter does.
+        collected: the ids of all speed tests found, so that entries of tests that are gone can be named.
+        selected: files of which only some tests were asked for.
+    """
+    for line, outcome in table(results):
+        say(line, **({COLOURS[outcome]: True} if outcome else {}))
+    improved = sum(r["outcome"] == "improved" for r in results)
+    if improved and not update:
+        say(f"{improved} improved: run with --compile-update-baselines to hold the gate to the new speed", green=True)
+    for environment in sorted({r["environment"] for r in results}):
+        here = [r for r in results if r["environment"] == environment]
+        _unused(say, directory, environment, here, set(collected), set(selected))
+        if update:
+            _update(say, directory, environment, here)
+
+
+def table(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The lines of the table, each with its outcome for a colour."""
+    width = max((len(r["test"]) for r in results), default=4)
+    title = f"{'test':{width}}  {'verdict':12}  {'speedup':>8}  {'wall':>8}  {'device':>8}  {'kernels':>10}  runs"
+    return [(title, "")] + [(_row(r, width), r["outcome"]) for r in results]
+
+
+def _row(result: Mapping[str, Any], width: int) -> str:
+    sample = result.get("sample") or {}
+    changes = {change["metric"]: percent(change["effect"]) for change in result["changes"]}
+    wall, kernels = sample.get("wall"), sample.get("kernels")
+    speedup = f"{wall['eager'] / wall['compiled']:.2f}x" if wall else ""
+    counts = f"{kernels[0]} > {kernels[1]}" if kernels else ""
+    cells = f"{speedup:>8}  {changes.get('wall', ''):>8}  {changes.get('device', ''):>8}  {counts:>10}"
+    return f"{result['test']:{width}}  {result['outcome']:12}  {cells}  {result['stored_runs']:4}  {result['summary']}".rstrip()
+
+
+def _unused(
+    say: Say, directory: Path, environment: str, here: Sequence[Mapping[str, Any]], collected: set[str], selected: set[str]
+) -> None:
+    entries = baselines.load(directory, environment).entries
+    gone = {test: dict(entries[test]) for test in baselines.unused(entries, collected, selected)}
+    if not gone:
+        return
+    new = {r["test"]: r["entry"] for r in here if r["outcome"] == "no-baseline" and "entry" in r}
+    renamed = dict(baselines.probable_renames(gone, new, record.alike))
+    for test in gone:
+        hint = f"; probably renamed to {renamed[test]}" if test in renamed else ""
+        say(f"baseline of {environment} that no test uses: {test}{hint}")
+
+
+def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[str, Any]]) -> None:
+    usable = [r for r in here if "entry" in r and not r["sample"]["problems"]]
+    for result in here:
+        if result not in usable:
+            say(f"not recorded: {result['test']}: {result['summary']}")
+
+    def merge(old: Mapping[str, Any]) -> dict[str, Any]:
+        return {r["test"]: record.merged(old.get(r["test"]), r["entry"], r["outcome"]) for r in usable}
+
+    try:
+        done = baselines.update(directory, environment, merge)
+    except baselines.BaselineError as error:
+        say(f"baselines not updated: {error}")
+        return
+    if done.kept:
+        say(f"the old file could not be read; it was kept as {done.kept}")
+    for line in update_table(done):
+        say(line)
+
+
+def update_table(done: baselines.Update) -> list[str]:
+    """What an update changed: each entry's figures before and after."""
+    if not done.rows:
+        return [f"{done.path}: nothing changed"]
+    lines = [f"{done.path}: {len(done.rows)} entries changed"]
+    width = max(len(row.test) for row in done.rows)
+    for row in done.rows:
+        lines.append(f"  {row.test:{width}}  {row.change:8}  {_figures(row.before):>30}  ->  {_figures(row.after)}")
+    return lines
+
+
+def _figures(entry: Mapping[str, Any] | None) -> str:
+    runs = record.runs_of(entry)
+    if not runs:
+        return "none"
+    means = {m: _speedup(runs, m) for m in ("wall", "device") if all(m in run for run in runs)}
+    return f"{', '.join(f'{m} {value:.3f}x' for m, value in means.items())} ({len(runs)} runs)"
+
+
+def _speedup(runs: Sequence[record.Figures], metric: str) -> float:
+    return math.exp(-sum(run[metric][2] for run in runs) / len(runs))

@@ -1,0 +1,48 @@
+"""How fast real models are compiled, against eager and against the stored baseline. Needs a CUDA device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import pytest
+import torch
+
+from .cases import CASES
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="speed is gated on a CUDA device only"),
+]
+# SLOW_CASE=bert-forward-default:host:30 adds 30 microseconds to one compiled model, to see the gate catch it.
+SLOW_CASE = os.environ.get("SLOW_CASE", "")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_speed(name: str, compile_benchmark: Callable[..., Any]) -> None:
+    module, inputs, options = CASES[name].build(torch.device("cuda"))
+    case, _, slowdown = SLOW_CASE.partition(":")
+    if case == name:
+        mode = options["mode"]
+        options["compile"] = lambda target: slowed(torch.compile(target, mode=mode), slowdown)
+    compile_benchmark(module, kwargs=inputs, **options)
+
+
+def slowed(compiled: Callable[..., Any], slowdown: str) -> Callable[..., Any]:
+    """The compiled model with ``kernel:MICROSECONDS`` of extra device work or ``host:MICROSECONDS`` of Python."""
+    side, _, amount = slowdown.partition(":")
+    seconds = float(amount) * 1e-6
+    # A device moves about 4 bytes per picosecond; the addition below reads and writes 4 bytes per element.
+    buffer = torch.zeros(max(1, int(seconds * 4e12 / 8)) if side == "kernel" else 1, device="cuda")
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        end = perf_counter() + (seconds if side == "host" else 0)
+        while perf_counter() < end:
+            pass
+        if side == "kernel":
+            buffer.add_(1.0)
+        return compiled(*args, **kwargs)
+
+    return run
