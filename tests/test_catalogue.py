@@ -116,7 +116,9 @@ def table(cases: list[Case]) -> str:
     from rich.console import Console
     from rich.table import Table
 
-    grid = Table("defect", "expected", "found", "line", "verdict", title=f"Catalogue on torch {torch.__version__}", box=None)
+    grid = Table(
+        "defect", "expected", "found", "line", "verdict", title=f"Catalogue on torch {torch.__version__}", box=None
+    )
     for case in cases:
         expected = ", ".join(kind for kind, _ in case.expect) or "nothing"
         lines = ", ".join(map(str, case.found_lines)) if case.lines else ""

@@ -1,4 +1,4 @@
-"""Graph break under a hand-written context manager in a loop: the frame is skipped, its callees are compiled instead."""
+"""Graph break under a context manager of the user in a loop: the frame is skipped, its callees are compiled."""
 
 import torch
 

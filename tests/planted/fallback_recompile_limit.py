@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("eager-fallback", "limit")]
 
 
-def target(x, name):
+def target(x, name):  # HERE
     return x.sin() if name == "a" else x.cos()
 
 

@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "causal")]
 
 
-def target(x, causal):
+def target(x, causal):  # HERE
     return x.tril() if causal else x.sin()
 
 

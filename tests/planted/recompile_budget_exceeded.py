@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "2 recompiles, 1 allowed")]
 
 
-def target(x, kind):
+def target(x, kind):  # HERE
     return x.sin() if kind == "a" else x.cos()
 
 

@@ -10,7 +10,7 @@ EXPECT = [("recompile", "mode")]
 def make():
     mode = "sin"
 
-    def target(x):
+    def target(x):  # HERE
         return x.sin() if mode == "sin" else x.cos()
 
     def set_mode(value):

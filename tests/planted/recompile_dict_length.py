@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "batch")]
 
 
-def target(batch):
+def target(batch):  # HERE
     return {name: value.sin() for name, value in batch.items()}
 
 

@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "")]
 
 
-def target(x, y):
+def target(x, y):  # HERE
     return x.sin().sum() + y.cos().sum()
 
 

@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "momentum")]
 
 
-def target(x, momentum):
+def target(x, momentum):  # HERE
     return x.sin() * momentum
 
 

@@ -8,7 +8,7 @@ EXPECT = [("recompile", "MODE")]
 MODE = "sin"
 
 
-def target(x):
+def target(x):  # HERE
     return x.sin() if MODE == "sin" else x.cos()
 
 

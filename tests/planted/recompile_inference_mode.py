@@ -7,7 +7,7 @@ from pytest_torch_compile import call, check_compile
 EXPECT = [("recompile", "")]
 
 
-def target(x):
+def target(x):  # HERE
     return x.sin() * 2
 
 

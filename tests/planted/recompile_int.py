@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "scale")]
 
 
-def target(x, scale):
+def target(x, scale):  # HERE
     return x.sin() * scale
 
 

@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "layers")]
 
 
-def target(layers):
+def target(layers):  # HERE
     return sum(layer.sin() for layer in layers)
 
 

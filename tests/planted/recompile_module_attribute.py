@@ -13,7 +13,7 @@ class Mlp(nn.Module):
         super().__init__()
         self.act = "relu"
 
-    def forward(self, x):
+    def forward(self, x):  # HERE
         return x.relu() if self.act == "relu" else x.tanh()
 
 

@@ -13,7 +13,7 @@ class Warmup(nn.Module):
         super().__init__()
         self.steps = 2
 
-    def forward(self, x):
+    def forward(self, x):  # HERE
         self.steps += 1
         return x.sin() * self.steps
 

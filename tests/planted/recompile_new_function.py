@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "activation")]
 
 
-def target(x, activation):
+def target(x, activation):  # HERE
     return activation(x) * 2
 
 

@@ -8,7 +8,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "layer")]
 
 
-def target(x, layer):
+def target(x, layer):  # HERE
     return layer(x) * 2
 
 

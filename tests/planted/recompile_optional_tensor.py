@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "mask")]
 
 
-def target(x, mask=None):
+def target(x, mask=None):  # HERE
     y = x.sin()
     return y if mask is None else y * mask
 

@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "stride")]
 
 
-def target(x):
+def target(x):  # HERE
     return x.sin() * 2
 
 

@@ -7,7 +7,7 @@ from pytest_torch_compile import check_compile
 EXPECT = [("recompile", "pooling")]
 
 
-def target(x, pooling):
+def target(x, pooling):  # HERE
     return x.mean(0) if pooling == "mean" else x.sum(0)
 
 
