@@ -113,7 +113,7 @@ def _pairs(eager: Section, compiled: Section) -> Iterator[Pair]:
 
 
 def _comparable(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return left.shape == right.shape and left.dtype == right.dtype and left.device == right.device
+    return bool(left.shape == right.shape and left.dtype == right.dtype and left.device == right.device)
 
 
 def _value_findings(record: CallRecord, name: SectionName, pairs: list[Pair], result: Judgement) -> list[Finding]:
@@ -158,4 +158,3 @@ def _aliasing(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
 def _random_streams(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
     devices = [d for d in eager.rng if d in compiled.rng and not torch.equal(eager.rng[d], compiled.rng[d])]
     return [messages.random_finding(eager, devices)] if devices else []
-

@@ -42,7 +42,7 @@ class Errors:
 
 def is_floating(tensor: torch.Tensor) -> bool:
     """Floating or complex: judged by error. Everything else must be equal."""
-    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+    return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
 
 def real_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -55,7 +55,7 @@ def bitwise_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     if not is_floating(left):
-        return torch.equal(left, right)
+        return bool(torch.equal(left, right))
     return all(bool(((a == b) | (a.isnan() & b.isnan())).all()) for _, (a, b) in blocks(left, right))
 
 

@@ -11,6 +11,7 @@ from .judge import Judgement, LeafVerdict
 from .record import CallRecord
 
 _LISTED = 5
+_STRUCTURE_KINDS: dict[str, FindingKind] = {"output": "metadata", "argument": "mutation", "state": "mutation"}
 
 _HINTS = {
     "numerics": "if the difference is expected, loosen this leaf by name: "
@@ -24,7 +25,9 @@ _HINTS = {
 }
 
 
-def value_finding(record: CallRecord, kind: str, write: str, found: Sequence[LeafVerdict], result: Judgement) -> Finding:
+def value_finding(
+    record: CallRecord, kind: str, write: str, found: Sequence[LeafVerdict], result: Judgement
+) -> Finding:
     """One finding for all leaves of one kind that are wrong: the worst is told in full, the others are named."""
     worst = max(found, key=lambda leaf: leaf.ratio)
     return Finding(
@@ -78,7 +81,7 @@ def _number(value: Any) -> str:
 
 def structure_finding(record: CallRecord, section: str, line: str) -> Finding:
     """A container, a length, a key or a ``None`` that differs."""
-    kind: FindingKind = {"output": "metadata", "argument": "mutation", "state": "mutation"}.get(section, "gradient")  # type: ignore[assignment]
+    kind = _STRUCTURE_KINDS.get(section, "gradient")
     return Finding(kind, f"{record.label}: {line}", hint=_structure_hint(kind))
 
 
@@ -147,11 +150,11 @@ def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True
     name = type(eager).__name__
-    chain, seen = compiled, set[int]()
+    chain: BaseException | None = compiled
+    seen: set[int] = set()
     while chain is not None and id(chain) not in seen:
         seen.add(id(chain))
         if type(chain).__name__ == name:
             return True
-        inner = getattr(chain, "inner_exception", None)
-        chain = inner or chain.__cause__ or chain.__context__  # type: ignore[assignment]
+        chain = getattr(chain, "inner_exception", None) or chain.__cause__ or chain.__context__
     return f"{name}(" in str(compiled) or f"{name}:" in str(compiled)

@@ -51,7 +51,9 @@ def is_dense(tensor: torch.Tensor) -> bool:
     if tensor.layout is not torch.strided or tensor.is_nested:
         return False
     expected = 1
-    for stride, size in sorted((tensor.stride(d), tensor.shape[d]) for d in range(tensor.dim()) if tensor.shape[d] != 1):
+    for stride, size in sorted(
+        (tensor.stride(d), tensor.shape[d]) for d in range(tensor.dim()) if tensor.shape[d] != 1
+    ):
         if stride != expected:
             return False
         expected *= size

@@ -23,7 +23,7 @@ ALONE_OTHER = 0.25
 RMS_QUIET = 10.0
 RMS_NOISY = 2.0
 WORST_QUIET = 12.0
-WORST_NOISY = 3.0
+WORST_NOISY = 4.0
 NOISY_FROM = 3e-4
 
 # Storing a value in its dtype costs this many eps (root mean square) and this many at most.
@@ -42,7 +42,7 @@ SYSTEMATIC_NOISE = 12.0
 
 # Median relative error of eager from which the fp64 run did not compute the same thing.
 UNRELATED = {torch.float64: 1e-6, torch.float32: 1e-2}
-UNRELATED_OTHER = 0.3
+UNRELATED_OTHER = 0.5
 
 SPREAD = 4.0
 
@@ -65,7 +65,7 @@ class Measured:
 
 def eps(dtype: torch.dtype) -> float:
     """The distance from 1 to the next number."""
-    return torch.finfo(real_dtype(dtype)).eps
+    return float(torch.finfo(real_dtype(dtype)).eps)
 
 
 def near(dtype: torch.dtype, scale: float) -> Tolerance:

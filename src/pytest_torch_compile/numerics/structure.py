@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..findings import CompileUsageError
-from .tree import Flat, Node, object_attributes
+from .tree import Flat, Node, defines_equality, object_attributes
 
 _NAMED = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
 
@@ -100,9 +100,9 @@ def _equal(eager: Any, compiled: Any) -> bool | None:
     """None: the objects cannot be compared."""
     if isinstance(eager, AbstractSet) and any(isinstance(item, torch.Tensor) for item in eager):
         return None
-    if isinstance(eager, _NAMED):
+    if isinstance(eager, (*_NAMED, torch.dtype, torch.layout, torch.memory_format)):
         return False
-    if type(eager).__eq__ is object.__eq__:
+    if not defines_equality(eager):
         has_state = hasattr(eager, "__dict__") and not object_attributes(eager)
         return True if has_state and type(eager) is type(compiled) else None
     try:

@@ -88,7 +88,7 @@ def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | 
 
 def _mapping(value: Mapping[Any, Any], path: str) -> tuple[str, Iterator[tuple[str, Any]]]:
     keys = list(value)
-    if not isinstance(value, OrderedDict) or dataclasses.is_dataclass(value):
+    if not isinstance(value, OrderedDict):
         keys.sort(key=repr)
     # A dataclass that is also a mapping (transformers' ModelOutput) reads best with dots.
     dotted = dataclasses.is_dataclass(value)
@@ -100,10 +100,14 @@ def _object(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | No
     if type(value).__module__ == "numpy":
         return None
     attributes = object_attributes(value)
-    defines_eq = type(value).__eq__ is not object.__eq__
-    if not attributes or (defines_eq and not _holds_tensors(value, 6)):
+    if not attributes or (defines_equality(value) and not _holds_tensors(value, 6)):
         return None
     return f"attributes {_names(attributes)}", ((f"{path}.{k}", v) for k, v in attributes.items())
+
+
+def defines_equality(value: Any) -> bool:
+    """Whether the class says itself when two of its objects are equal."""
+    return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
 
 
 def object_attributes(value: Any) -> dict[str, Any]:

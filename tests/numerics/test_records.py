@@ -1,0 +1,324 @@
+"""Everything but values: containers, metadata, writes, gradients, aliasing, exceptions, random streams."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, deque, namedtuple
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
+
+Point = namedtuple("Point", "x y")
+
+
+@dataclasses.dataclass
+class Result:
+    logits: Any
+    loss: Any = None
+
+
+@dataclasses.dataclass
+class ModelOutput(OrderedDict):
+    """Built like transformers' class of that name: a dataclass that is an ordered dict."""
+
+    logits: Any = None
+    cache: Any = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) is not None:
+                super().__setitem__(field.name, getattr(self, field.name))
+
+
+class Cache:
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self.layers = list(tensors)
+        self.owner = self
+        self.update = lambda: None
+
+
+class Opinionated:
+    """Says itself when two are equal, and holds no tensors."""
+
+    def __init__(self, value: int, secret: int) -> None:
+        self.value, self.secret = value, secret
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opinionated) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return self.value
+
+
+def compare(eager: CallRecord, compiled: CallRecord, tolerances: Tolerances | None = None) -> Comparison:
+    return compare_calls(
+        eager, compiled, reference=lambda: None, repeat=lambda: eager, tolerances=tolerances or Tolerances()
+    )
+
+
+def outputs(eager: Any, compiled: Any) -> list[tuple[str, str]]:
+    found = compare(CallRecord(output=eager), CallRecord(output=compiled))
+    return [(finding.kind, finding.message) for finding in found.findings]
+
+
+def x(value: float = 1.0, *shape: int) -> torch.Tensor:
+    return torch.full(shape or (2, 3), value)
+
+
+class TestContainers:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda t: [t, (t, {"a": t})],
+            lambda t: Point(t, None),
+            lambda t: Result(t, [t]),
+            lambda t: ModelOutput(logits=t, cache=Cache(t, t)),
+            lambda t: OrderedDict(b=t, a=t),
+            lambda t: deque([t]),
+            lambda t: {"set": {1, 2}, 3: "text", None: None, "size": torch.Size([2])},
+            lambda t: Cache(t),
+            lambda t: Opinionated(1, id(t)),
+            lambda t: torch.nn.Linear(2, 2) if t is None else t,
+            lambda t: (torch.float32, torch.device("cpu"), torch.nn.functional.relu, int),
+        ],
+    )
+    def test_same(self, make):
+        assert outputs(make(x()), make(x())) == []
+
+    @pytest.mark.parametrize(
+        ("eager", "compiled", "said"),
+        [
+            ([x()], (x(),), "output is list in eager, tuple compiled"),
+            ([x(), x()], [x()], "output has length 2 in eager, length 1 compiled"),
+            ((x(), None), (x(), x()), "output[1] is None in eager, a tensor compiled"),
+            ({"a": x()}, {"b": x()}, "output has keys a in eager, keys b compiled"),
+            ({"a": [x()]}, {"a": {0: x()}}, "output['a'] is list in eager, dict compiled"),
+            (Result(x()), {"logits": x()}, "output is Result in eager, dict compiled"),
+            (Result(x(), x()), Result(x()), "output.loss is a tensor in eager, None compiled"),
+            (ModelOutput(x()), ModelOutput(x(), x()), "output has keys logits in eager, keys logits, cache compiled"),
+            (Point(x(), 1), Point(x(), True), "output.y is int in eager, bool compiled"),
+            (torch.Size([2]), (2,), "output is Size in eager, tuple compiled"),
+            (Cache(x()), Cache(), "output.layers has length 1 in eager, length 0 compiled"),
+        ],
+    )
+    def test_different(self, eager, compiled, said):
+        found = outputs(eager, compiled)
+        assert [kind for kind, _ in found] == ["metadata"]
+        assert said in found[0][1]
+
+    @pytest.mark.parametrize(
+        ("eager", "compiled", "said"),
+        [
+            ("yes", "no", "output is 'yes' in eager, 'no' compiled"),
+            ({1, 2}, {1, 3}, "output is {1, 2} in eager"),
+            ([x(), 4], [x(), 5], "output[1] is 4 in eager, 5 compiled"),
+            (Opinionated(1, 1), Opinionated(2, 1), "output is <"),
+            (torch.float32, torch.float64, "output is torch.float32"),
+        ],
+    )
+    def test_different_plain_values(self, eager, compiled, said):
+        found = outputs(eager, compiled)
+        assert [kind for kind, _ in found] == ["numerics"]
+        assert said in found[0][1]
+
+    def test_values_inside_objects(self):
+        found = outputs(ModelOutput(x(), Cache(x(1.0), x(2.0))), ModelOutput(x(), Cache(x(1.0), x(3.0))))
+        assert found[0][0] == "numerics"
+        assert "output.cache.layers[1]" in found[0][1]
+
+    def test_cycles_end(self):
+        loop: list[Any] = [x()]
+        loop.append(loop)
+        other: list[Any] = [x()]
+        other.append(other)
+        assert outputs(loop, other) == []
+
+    def test_shared_objects_appear_under_each_path(self):
+        tensor = x()
+        assert list(flatten({"a": tensor, "b": (tensor,)}).tensors) == ["output['a']", "output['b'][0]"]
+
+
+class TestMetadata:
+    @pytest.mark.parametrize(
+        ("eager", "compiled", "said"),
+        [
+            (x(), x(1.0, 3, 2), "shape: eager (2, 3), compiled (3, 2)"),
+            (x(1.0, 1), x(1.0, 1, 1), "shape"),
+            (x(), x().half(), "dtype: eager torch.float32, compiled torch.float16"),
+            (x(), x().requires_grad_(), "requires_grad: eager False, compiled True"),
+            (x(), x(1.0, 3, 2).t(), "strides: eager (3, 1), compiled (1, 2)"),
+            (torch.ones(2, 4, 3, 3).to(memory_format=torch.channels_last), torch.ones(2, 4, 3, 3), "strides"),
+            (torch.nn.Parameter(x()), x().requires_grad_(), "type: eager Parameter, compiled Tensor"),
+        ],
+    )
+    def test_different(self, eager, compiled, said):
+        found = outputs(eager, compiled)
+        assert [kind for kind, _ in found] == ["metadata"]
+        assert said in found[0][1]
+
+    @pytest.mark.parametrize(
+        ("eager", "compiled"),
+        [
+            (torch.ones(4, 1).t(), torch.ones(1, 4)),
+            (torch.ones(1, 4, 1, 1).to(memory_format=torch.channels_last), torch.ones(1, 4, 1, 1)),
+            (torch.empty(0, 3).t(), torch.empty(3, 0)),
+            (torch.ones(1).expand(4), torch.ones(4)),
+            (torch.ones(4, 4)[:, ::2], torch.ones(4, 2)),
+        ],
+    )
+    def test_strides_that_mean_nothing(self, eager, compiled):
+        assert [kind for kind, _ in outputs(eager, compiled)] == []
+
+    def test_strides_can_be_switched_off(self):
+        eager, compiled = CallRecord(output=x()), CallRecord(output=x(1.0, 3, 2).t())
+        assert not compare(eager, compiled, Tolerances(strides=False)).findings
+
+
+class TestArguments:
+    def write(self, before: Any, eager: Any, compiled: Any) -> list[tuple[str, str]]:
+        left = CallRecord(arguments=(before and (eager,), {}), pristine=((before[0],), {}), argument_names=("cache",))
+        right = CallRecord(arguments=((compiled,), {}), pristine=left.pristine, argument_names=("cache",))
+        return [(finding.kind, finding.message) for finding in compare(left, right).findings]
+
+    def test_same_write(self):
+        assert self.write([x(0)], x(1), x(1)) == []
+
+    def test_lost_write(self):
+        assert self.write([x(0)], x(1), x(0)) == [
+            ("mutation", "call 1: the write to argument cache is lost: eager changes it, compiled leaves it as it was")
+        ]
+
+    def test_unexpected_write(self):
+        kind, message = self.write([x(0)], x(0), x(1))[0]
+        assert (kind, "changed by the compiled function, and not by eager" in message) == ("mutation", True)
+
+    def test_wrong_value(self):
+        kind, message = self.write([x(0)], x(1), x(2))[0]
+        assert (kind, "argument cache differs from eager" in message) == ("mutation", True)
+
+    def test_list_that_grew_in_one_leg(self):
+        kind, message = self.write([[]], [x()], [])[0]
+        assert (kind, message) == (
+            "mutation",
+            "call 1: argument cache has length 1 in eager, length 0 compiled",
+        )
+
+    def test_objects_that_cannot_be_compared_are_no_business_of_ours(self):
+        assert self.write([iter([])], iter([1]), iter([1])) == []
+
+    def test_keyword_arguments(self):
+        eager = CallRecord(arguments=((), {"mask": x(1)}))
+        found = compare(eager, CallRecord(arguments=((), {"mask": x(2)}))).findings
+        assert "argument mask differs" in found[0].message
+
+
+class TestStateAndGradients:
+    def test_buffer(self):
+        before = {"running_mean": x(0)}
+        eager = CallRecord(state={"running_mean": x(1)}, initial_state=before)
+        assert not compare(eager, CallRecord(state={"running_mean": x(1)})).findings
+        found = compare(eager, CallRecord(state={"running_mean": x(0)})).findings
+        assert found[0].kind == "mutation"
+        assert "the write to buffer running_mean is lost" in found[0].message
+
+    def test_parameter_after_steps_is_numerics(self):
+        names = frozenset({"weight"})
+        eager = CallRecord(state={"weight": x(1)}, optimizer_steps=1, parameters=names)
+        wrong = CallRecord(state={"weight": x(2)}, optimizer_steps=1, parameters=names)
+        found = compare(eager, wrong).findings
+        assert found[0].kind == "numerics"
+        assert "parameter weight differs" in found[0].message
+
+    @pytest.mark.parametrize(("left", "right"), [(x(1), x(1)), (None, None)])
+    def test_same_gradient(self, left, right):
+        assert not compare(CallRecord(grads={"w": left}), CallRecord(grads={"w": right})).findings
+
+    @pytest.mark.parametrize(("left", "right"), [(x(1), x(2)), (None, x(0)), (x(0), None)])
+    def test_different_gradient(self, left, right):
+        for field in ("grads", "input_grads"):
+            found = compare(CallRecord(**{field: {"w": left}}), CallRecord(**{field: {"w": right}})).findings
+            assert [finding.kind for finding in found] == ["gradient"]
+            assert "grad of" in found[0].message
+
+
+class TestAliasing:
+    def record(self, make: Any) -> CallRecord:
+        argument, weight = torch.zeros(4, 4), torch.zeros(4)
+        return CallRecord(
+            output=make(argument, weight),
+            arguments=((argument,), {}),
+            state={"w": weight},
+            argument_names=("x",),
+        )
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda a, w: a,
+            lambda a, w: [a[1:], a.view(-1)[4:8]],
+            lambda a, w: (w, w),
+            lambda a, w: a.clone(),
+            lambda a, w: torch.empty(0),
+        ],
+    )
+    def test_same(self, make):
+        assert not compare(self.record(make), self.record(make)).findings
+
+    @pytest.mark.parametrize(
+        ("eager", "compiled", "said"),
+        [
+            (lambda a, w: a, lambda a, w: a.clone(), "output shares memory with argument x in eager, but not compiled"),
+            (lambda a, w: w.clone(), lambda a, w: w, "output shares memory with buffer w compiled, but not in eager"),
+            (lambda a, w: [w + 1, w + 1], lambda a, w: [w + 1] * 2, "output[1] shares memory with output[0] compiled"),
+            (lambda a, w: a[1], lambda a, w: a[2], "output starts 4 elements after argument x in eager, 8"),
+        ],
+    )
+    def test_different(self, eager, compiled, said):
+        found = compare(self.record(eager), self.record(compiled)).findings
+        assert [finding.kind for finding in found] == ["aliasing"]
+        assert said in found[0].message
+
+    def test_can_be_switched_off(self):
+        legs = self.record(lambda a, w: a), self.record(lambda a, w: a.clone())
+        assert not compare(*legs, Tolerances(aliasing=False)).findings
+
+
+class TestExceptions:
+    class Wrapped(RuntimeError):
+        pass
+
+    def findings(self, eager: BaseException | None, compiled: BaseException | None) -> list[str]:
+        return [f.message for f in compare(CallRecord(error=eager), CallRecord(error=compiled)).findings]
+
+    def test_same(self):
+        assert self.findings(ValueError("a"), ValueError("b")) == []
+        assert self.findings(KeyError("a"), LookupError("b")) == []
+
+    def test_wrapped(self):
+        wrapped = self.Wrapped("backend failed")
+        wrapped.__cause__ = IndexError("out of range")
+        assert self.findings(IndexError("out of range"), wrapped) == []
+        assert self.findings(ValueError("x"), self.Wrapped("Observed exception: ValueError('x')")) == []
+
+    def test_one_leg_only(self):
+        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, compiled does not"]
+        assert self.findings(None, ValueError("a")) == ["call 1: compiled raises ValueError, eager does not"]
+
+    def test_of_other_kinds(self):
+        assert self.findings(ValueError("a"), KeyError("b")) == [
+            "call 1: eager raises ValueError, compiled raises KeyError"
+        ]
+
+
+class TestRandomStream:
+    def test_consumed_differently(self):
+        state = torch.arange(8, dtype=torch.uint8)
+        eager, same, other = (CallRecord(rng={"cpu": s}) for s in (state, state.clone(), state + 1))
+        assert not compare(eager, same).findings
+        found = compare(eager, other).findings
+        assert found[0].kind == "numerics"
+        assert "random stream of cpu was consumed differently" in found[0].message
+        assert not compare(eager, other, Tolerances(rng=False)).findings

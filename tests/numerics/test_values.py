@@ -1,0 +1,321 @@
+"""Values: each rule with a planted wrong case and an innocent look-alike."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from pytest_torch_compile import CompileUsageError
+from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerance, Tolerances, compare_calls
+
+
+class Asked:
+    """A leg that counts how often it was asked for its record."""
+
+    def __init__(self, record: CallRecord | None = None) -> None:
+        self.record = record
+        self.times = 0
+
+    def __call__(self) -> CallRecord | None:
+        self.times += 1
+        return self.record
+
+
+def compare(eager, compiled, reference=None, repeat=None, tolerances=None) -> Comparison:
+    as_record = lambda value: value if isinstance(value, CallRecord) else CallRecord(output=value)  # noqa: E731
+    return compare_calls(
+        as_record(eager),
+        as_record(compiled),
+        reference=Asked(as_record(reference) if reference is not None else None),
+        repeat=Asked(as_record(repeat if repeat is not None else eager)),
+        tolerances=tolerances or Tolerances(),
+    )
+
+
+def kinds(comparison: Comparison) -> list[str]:
+    return [finding.kind for finding in comparison.findings]
+
+
+def noisy(true: torch.Tensor, relative: float, dtype: torch.dtype, seed: int) -> torch.Tensor:
+    noise = torch.randn(true.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return (true + relative * noise * true.square().mean().sqrt()).to(dtype)
+
+
+@pytest.fixture
+def true() -> torch.Tensor:
+    return torch.randn(64, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_equal_values_ask_for_nothing(true):
+    reference, repeat = Asked(), Asked()
+    record = CallRecord(output=true)
+    found = compare_calls(record, record, reference=reference, repeat=repeat, tolerances=Tolerances())
+    assert not found.findings
+    assert (reference.times, repeat.times) == (0, 0)
+    assert found.reference == "not needed"
+    assert found.worst_ratio == 0
+
+
+def test_other_legs_are_asked_once(true):
+    reference, repeat = Asked(CallRecord(output=[true, true])), Asked(CallRecord(output=[true.float(), true.float()]))
+    eager = CallRecord(output=[true.float(), true.float()])
+    compiled = CallRecord(output=[true.float() * 1.1, true.float() * 1.2])
+    found = compare_calls(eager, compiled, reference=reference, repeat=repeat, tolerances=Tolerances())
+    assert (reference.times, repeat.times) == (1, 1)
+    assert kinds(found) == ["numerics"]
+    assert found.reference == "fp64"
+
+
+@pytest.mark.parametrize(("dtype", "noise"), [(torch.float32, 1e-6), (torch.bfloat16, 5e-3), (torch.float16, 8e-4)])
+def test_rounding_noise_passes_and_a_scale_off_by_one_percent_does_not(true, dtype, noise):
+    eager, honest = noisy(true, noise, dtype, 1), noisy(true, noise, dtype, 2)
+    assert not compare(eager, honest, true).findings
+    found = compare(eager, (honest.double() * 1.01).to(dtype), true)
+    assert kinds(found) == ["numerics"]
+    assert found.leaves[0].rule == "fp64"
+
+
+def test_a_one_percent_scale_is_found_below_the_noise_of_bfloat16(true):
+    eager, honest = noisy(true, 2e-2, torch.bfloat16, 1), noisy(true, 2e-2, torch.bfloat16, 2)
+    assert not compare(eager, honest, true).findings
+    found = compare(eager, (honest.double() * 1.01).to(torch.bfloat16), true)
+    assert found.leaves[0].measure == "error in scale"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_one_wrong_element_in_a_large_tensor(dtype):
+    true = torch.randn(1 << 21, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    eager, compiled = noisy(true, 1e-3, dtype, 1), noisy(true, 1e-3, dtype, 2)
+    assert not compare(eager, compiled, true).findings
+    compiled[1_500_000] += 0.25
+    found = compare(eager, compiled, true)
+    assert found.leaves[0].measure == "largest error"
+    assert found.leaves[0].index == (1_500_000,)
+    assert "worst element [1500000]" in found.findings[0].evidence
+
+
+def test_worst_element_of_a_tensor_measured_in_blocks():
+    true = torch.randn(3, 700_000, 2, dtype=torch.float64)
+    eager = true.float()
+    compiled = eager.clone()
+    compiled[2, 123_456, 1] += 1
+    found = compare(eager.transpose(0, 1), compiled.transpose(0, 1), true.transpose(0, 1))
+    assert found.leaves[0].index == (123_456, 2, 1)
+
+
+def test_more_accurate_than_eager_passes(true):
+    assert not compare(noisy(true, 1e-2, torch.bfloat16, 1), true.bfloat16(), true).findings
+
+
+def test_a_half_type_that_is_off_everywhere_by_half_a_step(true):
+    eager = true.bfloat16()
+    assert kinds(compare(eager, (true * 1.006).bfloat16(), true)) == ["numerics"]
+
+
+def test_without_fp64_the_dtype_tolerance_decides_and_the_message_says_so(true):
+    eager = true.float()
+    found = compare(eager, eager * (1 + 1e-5))
+    assert not found.findings
+    assert found.reference == "spread of two eager runs"
+    found = compare(eager, eager * 1.01)
+    assert kinds(found) == ["numerics"]
+    assert "no fp64 run was possible" in found.findings[0].evidence
+
+
+def test_an_fp64_run_that_failed_is_no_reference(true):
+    found = compare(true.float(), true.float() * 1.01, CallRecord(error=RuntimeError("no")))
+    assert found.reference == "spread of two eager runs"
+
+
+def test_an_fp64_run_with_other_random_numbers_is_no_reference(true):
+    eager = true.float()
+    other = torch.randn(64, 128, dtype=torch.float64)
+    assert not compare(eager, eager * (1 + 1e-5), other).findings
+    assert kinds(compare(eager, eager * 1.01, other)) == ["numerics"]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_nan_and_infinity_stand_at_the_same_places(true, value):
+    eager = true.float()
+    eager[3, 5] = value
+    assert not compare(eager, eager.clone(), true).findings
+    found = compare(eager, true.float(), true)
+    assert "NaN or infinity at different places" in found.findings[0].message
+    assert found.leaves[0].index == (3, 5)
+
+
+def test_infinities_of_other_sign():
+    assert kinds(compare(torch.tensor([math.inf]), torch.tensor([-math.inf]))) == ["numerics"]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool])
+def test_integers_and_bools_are_equal_or_wrong(dtype):
+    eager = torch.tensor([0, 1, 1, 0]).to(dtype)
+    compiled = eager.clone()
+    assert not compare(eager, compiled).findings
+    compiled[2] = 0
+    found = compare(eager, compiled, eager.double())
+    assert "1 of 4 elements" in found.findings[0].message
+    assert found.leaves[0].index == (2,)
+
+
+def test_float64(true):
+    assert not compare(true, true * (1 + 1e-12), true).findings
+    assert kinds(compare(true, true.float().double(), true)) == ["numerics"]
+
+
+def test_complex(true):
+    eager = torch.complex(true, true.flip(0)).to(torch.complex64)
+    reference = torch.complex(true, true.flip(0))
+    assert not compare(eager, eager * (1 + 1e-7), reference).findings
+    compiled = eager.clone()
+    compiled[7, 9] += 1e-2j
+    found = compare(eager, compiled, reference)
+    assert found.leaves[0].index == (7, 9)
+    assert kinds(compare(eager, eager.conj().resolve_conj(), reference)) == ["numerics"]
+    assert not compare(eager.conj(), eager.conj().resolve_conj(), reference.conj()).findings
+
+
+def test_float8():
+    true = torch.linspace(-4, 4, 512, dtype=torch.float64)
+    eager = true.to(torch.float8_e4m3fn)
+    assert not compare(eager, eager.clone(), true).findings
+    assert kinds(compare(eager, (true * 1.5).to(torch.float8_e4m3fn), true)) == ["numerics"]
+
+
+def test_sparse(true):
+    dense = true.float() * (true > 1.5)
+    for to_sparse in (torch.Tensor.to_sparse_coo, torch.Tensor.to_sparse_csr):
+        eager = to_sparse(dense)
+        assert not compare(eager, to_sparse(dense.clone()), to_sparse(dense.double())).findings
+        assert kinds(compare(eager, to_sparse(dense * 1.01), to_sparse(dense.double()))) == ["numerics"]
+    moved = dense.roll(1, 0).to_sparse_coo()
+    assert kinds(compare(dense.to_sparse_coo(), moved, dense.double().to_sparse_coo()))
+    assert kinds(compare(dense, dense.to_sparse_coo(), dense.double())) == ["metadata"]
+
+
+def test_nested():
+    parts = [torch.randn(3, 4), torch.randn(5, 4)]
+    for layout in (torch.strided, torch.jagged):
+        eager = torch.nested.nested_tensor(parts, layout=layout)
+        assert not compare(eager, torch.nested.nested_tensor(parts, layout=layout)).findings
+        wrong = torch.nested.nested_tensor([parts[0], parts[1] * 1.1], layout=layout)
+        found = compare(eager, wrong)
+        assert kinds(found) == ["numerics"]
+        assert "output[1]" in found.findings[0].message
+
+
+def test_quantised():
+    eager = torch.quantize_per_tensor(torch.linspace(-1, 1, 64), 0.02, 0, torch.qint8)
+    same = torch.quantize_per_tensor(torch.linspace(-1, 1, 64), 0.02, 0, torch.qint8)
+    assert not compare(eager, same).findings
+    other = torch.quantize_per_tensor(torch.linspace(-1, 1, 64), 0.025, 0, torch.qint8)
+    assert kinds(compare(eager, other))
+
+
+def test_python_numbers(true):
+    assert not compare(1.5, 1.5).findings
+    assert not compare(0.1234567, 0.12345671, 0.12345670001).findings
+    assert kinds(compare(0.1234567, 0.124, 0.1234567)) == ["numerics"]
+    assert kinds(compare(3, 4)) == ["numerics"]
+    assert kinds(compare(3, 3.0)) == ["metadata"]
+    assert not compare(math.nan, math.nan).findings
+
+
+def test_numpy():
+    np = pytest.importorskip("numpy")
+    assert not compare(np.arange(4.0), np.arange(4.0)).findings
+    assert kinds(compare(np.arange(4.0), np.arange(4.0) * 1.1)) == ["numerics"]
+    assert not compare(np.float32(1.5), np.float32(1.5)).findings
+
+
+def test_an_object_that_cannot_be_compared_is_named(true):
+    with pytest.raises(CompileUsageError, match=r"output\[1\] is a generator, which cannot be compared"):
+        compare([true, (i for i in ())], [true, (i for i in ())])
+    with pytest.raises(CompileUsageError, match="set"):
+        compare({true}, {true.clone()})
+
+
+class TestNondeterministicEager:
+    def test_is_judged_by_its_own_spread(self, true):
+        eager, again = noisy(true, 1e-2, torch.float32, 1), noisy(true, 1e-2, torch.float32, 2)
+        honest = noisy(true, 1e-2, torch.float32, 3)
+        found = compare(eager, honest, repeat=again)
+        assert not found.findings
+        assert found.nondeterministic
+        assert found.leaves[0].rule == "spread"
+        assert kinds(compare(eager, honest + 1, repeat=again)) == ["numerics"]
+
+    def test_uninitialised_memory_is_no_finding(self, true):
+        eager = [true.float(), torch.full((32,), 1e30)]
+        compiled = [true.float(), torch.full((32,), -7.0)]
+        assert not compare(eager, compiled, repeat=[true.float(), torch.zeros(32)]).findings
+        assert kinds(compare(eager, compiled)) == ["numerics"]
+
+    def test_integers(self):
+        eager, compiled = torch.arange(4), torch.arange(4).flip(0)
+        assert not compare(eager, compiled, repeat=torch.tensor([3, 1, 2, 0])).findings
+        assert kinds(compare(eager, compiled)) == ["numerics"]
+
+
+class TestTolerances:
+    def test_given_numbers_decide_as_in_assert_close(self, true):
+        eager = true.float()
+        loose = Tolerances(rtol=0.1, atol=0.0)
+        assert not compare(eager, eager * 1.05, true, tolerances=loose).findings
+        assert kinds(compare(eager, eager * 1.2, true, tolerances=loose)) == ["numerics"]
+        strict = Tolerances(rtol=0.0, atol=0.0)
+        assert kinds(compare(eager, eager * (1 + 2e-7), true, tolerances=strict)) == ["numerics"]
+
+    def test_one_leaf_by_name(self, true):
+        eager = {"logits": true.float(), "hidden": [true.float()]}
+        compiled = {"logits": true.float() * 1.01, "hidden": [true.float() * 1.01]}
+        pattern = {"output['logits']": Tolerance(rtol=0.02, atol=0.0)}
+        found = compare(eager, compiled, eager, tolerances=Tolerances(leaves=pattern))
+        assert [leaf.path for leaf in found.leaves if not leaf.ok] == ["output['hidden'][0]"]
+        everything = Tolerances(leaves={"output[*": Tolerance(rtol=0.02, atol=0.0)})
+        assert not compare(eager, compiled, eager, tolerances=everything).findings
+
+    def test_by_dtype(self, true):
+        loose = Tolerances(dtypes={torch.float32: Tolerance(0.02, 0.0)})
+        assert not compare(true.float(), true.float() * 1.01, true, tolerances=loose).findings
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"rtol": 1e-3},
+            {"atol": 1e-3},
+            {"rtol": -1.0, "atol": 0.0},
+            {"rtol": math.nan, "atol": 0.0},
+            {"leaves": {"output": 0.1}},
+            {"leaves": [1]},
+            {"dtypes": {"float32": Tolerance(0.1, 0.1)}},
+        ],
+    )
+    def test_wrong_values_are_refused(self, wrong):
+        with pytest.raises(ValueError, match=r"rtol|atol|Tolerance|mapping|dtype"):
+            Tolerances(**wrong)
+
+    def test_a_tolerance_is_finite_and_not_negative(self):
+        with pytest.raises(ValueError, match="atol is -1"):
+            Tolerance(0.1, -1)
+
+
+def test_the_message_names_limit_value_and_worst_element(true):
+    compiled = true.float()
+    compiled[1, 2] = 9.0
+    found = compare({"a": true.float()}, {"a": compiled}, {"a": true}).findings[0]
+    assert found.message.startswith("call 1: output['a'] differs from eager:")
+    assert "limit" in found.message
+    assert "worst element [1, 2] of output['a']: eager" in found.evidence
+    assert "compiled 9" in found.evidence
+    assert "fp64" in found.evidence
+    assert "Tolerances(leaves=" in found.hint
+
+
+def test_many_wrong_leaves_are_one_finding(true):
+    found = compare([true.float()] * 9, [true.float() * 2] * 9, [true] * 9)
+    assert len(found.findings) == 1
+    assert "and 3 more" in found.findings[0].evidence
