@@ -13,7 +13,7 @@ from ._torch.sandbox import Sandbox, sandbox
 from ._torch.trace import TraceObserver
 from .compiling import Compiling
 from .copies import modules_of
-from .describe import call_row, rerun_command, target_name
+from .describe import call_row, located, rerun_command, target_name
 from .errors import error_findings, raise_if_usage_error
 from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding
 from .judge import judge
@@ -167,6 +167,7 @@ def _compare(
 
 
 def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> CompileReport:
+    located(run.seen, work.target)
     report = CompileReport(
         target=target_name(work.target),
         checked_mode=compiling.checked_mode,
@@ -194,7 +195,8 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
         limit=support.recompile_limit(),
     )
     error = run.compile_error or (run.refused if not found else None)
-    found += error_findings(error) if error is not None else []
+    known = {finding.kind for finding in found}
+    found += [finding for finding in (error_findings(error) if error else []) if finding.kind not in known]
     return found + [finding for comparison in run.comparisons for finding in comparison.findings]
 
 

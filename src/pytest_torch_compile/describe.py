@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from ._torch.breaks import fingerprint
+from ._torch.source import is_torch
+from .findings import Location
 from .numerics import flatten
 from .observation import Observation
 from .result import CallReport
@@ -20,6 +25,34 @@ _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", tor
 def target_name(target: Any) -> str:
     """What a person would call the target."""
     return getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or type(target).__name__
+
+
+def definition(target: Any) -> Location | None:
+    """Where a target is defined, for what has no line of its own; None for what is not written in Python."""
+    function = type(target).forward if isinstance(target, torch.nn.Module) else target
+    try:
+        function = inspect.unwrap(function)
+        lines, line = inspect.getsourcelines(function)
+        return Location(inspect.getsourcefile(function) or "", line, target_name(target), lines[0].strip())
+    except (OSError, TypeError):
+        return None
+
+
+def located(seen: Observation, target: Any) -> None:
+    """Give what dynamo places in its own files the line where the target is defined."""
+    place = definition(target)
+    if place is None or is_torch(place.file):
+        place = None
+    for found in seen.graph_breaks:
+        if is_torch(found.location.file) and place is not None:
+            found.location = replace(place, library=found.location)
+            found.fingerprint = fingerprint(place, found.category)
+    seen.recompiles[:] = [r if _is_users(r.location) else replace(r, location=place) for r in seen.recompiles]
+    seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]
+
+
+def _is_users(location: Location | None) -> bool:
+    return location is not None and not is_torch(location.file)
 
 
 def shapes_text(call: Call, names: Sequence[str] = ()) -> str:
@@ -42,13 +75,15 @@ def _value_text(name: str, value: Any) -> str:
 def call_row(index: int, call: Call, seen: Observation, names: Sequence[str]) -> CallReport:
     """One call of the sequence: compiled, recompiled, reused or eager, and the guard that failed."""
     now = seen.during(index + 1)
-    if now.fallbacks:
+    if now.errors:
+        outcome, guard = "eager (error swallowed)", now.errors[0].message.splitlines()[0]
+    elif now.fallbacks:
         outcome, guard = "eager (recompile limit)", now.fallbacks[0].detail
     elif now.recompiles:
         outcome, guard = "recompiled", now.recompiles[0].guard
     elif now.graphs:
         outcome, guard = f"compiled, {len(now.graphs)} graph{'s' if len(now.graphs) != 1 else ''}", ""
-    elif now.errors or not seen.graphs:
+    elif not seen.graphs:
         outcome, guard = "not compiled", ""
     else:
         outcome, guard = "reused" if not seen.fallbacks else "reused or eager", ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -156,9 +157,12 @@ def _speaker(config: pytest.Config) -> Callable[[str], None]:
     if reporter is None or not hasattr(reporter, "ensure_newline"):  # a worker of pytest-xdist has no terminal
         return lambda text: None
 
+    capture = config.pluginmanager.get_plugin("capturemanager")
+
     def say(text: str) -> None:
-        reporter.ensure_newline()
-        reporter.write_line(text)
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(text)
 
     return say
 

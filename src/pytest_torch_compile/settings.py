@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -47,15 +48,21 @@ def read(config: pytest.Config) -> Settings:
         pytest.UsageError: an ini key that is almost one of ours.
     """
     known = {PREFIX + name for name in (*OPTIONS, "isolate")}
-    _refuse_typos(config.inicfg, known)
+    _refuse_typos(_ini_keys(config), known)
     chosen = {name: config.getoption(f"--compile-{name}") or config.getini(PREFIX + name) for name in OPTIONS}
     isolate = config.getoption("--compile-isolate") or config.getini(PREFIX + "isolate")
     return Settings(isolate=bool(isolate), **{name: value for name, value in chosen.items() if value})
 
 
-def _refuse_typos(ini: Mapping[str, object], known: set[str]) -> None:
-    for key in ini:
-        if key.startswith("compile") and key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            if near:
-                raise pytest.UsageError(f"unknown ini option {key!r}: did you mean {near[0]!r}?")
+def _ini_keys(config: pytest.Config) -> list[str]:
+    """The keys of the ini file; pytest's own view of them is deprecated from 9.1 on, and only it knows the dialects."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(getattr(config, "inicfg", ()))
+
+
+def _refuse_typos(keys: Iterable[str], known: set[str]) -> None:
+    for key in keys:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.8) if key not in known else []
+        if key.startswith("compile") and near:
+            raise pytest.UsageError(f"unknown ini option {key!r}: did you mean {near[0]!r}?")

@@ -26,7 +26,7 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("data-dependent branch", re.compile(r"data-dependent (jump|branching|control)|generic_jump|data-dependent expression", re.I)),
     ("scalar from a tensor", re.compile(r"Tensor\.item|capture_scalar_outputs|Tensor\.tolist|_local_scalar_dense", re.I)),
     ("explicit graph break", re.compile(r"graph_break\b", re.I)),
-    ("disabled function", re.compile(r"torch\.compiler\.disable|_dynamo\.disable|_TorchDynamoContext|torch\.compiler\.skip", re.I)),
+    ("disabled function", re.compile(r"torch\.compiler\.disable|_dynamo\.disable|_TorchDynamoContext|torch\.compiler\.skip|skipfiles: .*eval_frame", re.I)),
     ("dynamic output shape", re.compile(r"dynamic shape operator|dynamic_output_shape|data.dependent operator", re.I)),
     ("call to print or a logger", re.compile(r"builtin(?: operator)?:? `?print\b|reorderable_logging|logging\.Logger|logger", re.I)),
     ("function that dynamo skips", re.compile(r"skip function|marked as skipped|dynamo developers have intentionally|SkipFunctionVariable", re.I)),
@@ -57,6 +57,18 @@ def parse_break(payload: str, call: int = 0) -> GraphBreak | None:
     )
 
 
+def parse_error(trace: str, reason: str, call: int = 0) -> GraphBreak | None:
+    """The break behind a frame that dynamo skipped with an error: ``trace`` names the place, ``reason`` says why."""
+    user_code = trace.rsplit("from user code:", 1)
+    if len(user_code) < 2:
+        return None
+    stack = user_code[1].split("\n\n")[0]
+    found = parse_break(f"Reason: {reason}\nUser code traceback:\n{stack.strip(chr(10))}\n", call)
+    if found is not None:
+        found.skipped_frame = True
+    return found
+
+
 def _reason_text(payload: str) -> str:
     match = _REASON.search(payload)
     text = match["reason"] if match else payload
@@ -66,6 +78,7 @@ def _reason_text(payload: str) -> str:
 
 
 def _labelled(text: str, label: str) -> list[str]:
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
     return [" ".join(found.split()) for found in re.findall(rf"^\s*{label}: (.+)$", text, re.M)]
 
 

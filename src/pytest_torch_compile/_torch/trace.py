@@ -54,6 +54,7 @@ class TraceObserver(logging.Handler):
         self._pending: dict[CompileKey, tuple[FailedGuard, ...]] = {}
         self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
         self._broken: set[CompileKey] = set()
+        self._error_texts: dict[CompileKey, str] = {}
         self._skips_before = 0
         self._was_disabled = False
         self._set_aside: list[logging.Handler] = []
@@ -151,6 +152,8 @@ class TraceObserver(logging.Handler):
         name = str(event.get("name", ""))
         if name == "dynamo_graph_break_reason":
             self._graph_break(payload, key)
+        elif name == "dynamo_error":
+            self._error_texts[key] = payload
         elif name == "recompile_reasons":
             self._pending[key] = tuple(guards.parse_guard(r) for r in guards.parse_recompile_reasons(payload))
         elif match := _CACHE_EVENT.match(name):
@@ -159,11 +162,13 @@ class TraceObserver(logging.Handler):
             setattr(self.seen.cache, field, getattr(self.seen.cache, field) + 1)
 
     def _graph_break(self, payload: str, key: CompileKey) -> None:
-        found = breaks.parse_break(payload, self.call)
+        self._broken.add(key)
+        self._note_break(breaks.parse_break(payload, self.call))
+
+    def _note_break(self, found: GraphBreak | None) -> None:
         if found is None:
             self._unobservable("a graph break without a place was seen")
             return
-        self._broken.add(key)
         innermost = found.location.library or found.location
         place = (innermost.file, innermost.line, found.category)
         if place in self._breaks:
@@ -195,7 +200,10 @@ class TraceObserver(logging.Handler):
             failed = self._pending.pop(key, ())
             detail = failed[0].text if failed else reason.splitlines()[0] if reason else ""
             self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call))
-        elif not (kind in _BREAK_ERRORS and key in self._broken):
+        elif kind in _BREAK_ERRORS and key not in self._broken and key in self._error_texts:
+            # Before 2.9 a frame that is skipped whole, for a break in a try block say, tells of it only here.
+            self._note_break(breaks.parse_error(self._error_texts[key], reason, self.call))
+        elif kind not in _BREAK_ERRORS:
             self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key)))
 
 

@@ -13,9 +13,8 @@ _WIDTH = 120
 
 def failure_text(report: CompileReport) -> str:
     """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence."""
-    count = len(report.findings)
     head = (
-        f"{report.target} does not hold under torch.compile: {count} finding{'s' if count != 1 else ''} "
+        f"{report.target} does not hold under torch.compile: {count(len(report.findings), 'finding')} "
         f"(backend {report.backend}, {report.checked_mode} mode, torch {report.torch}, {report.device})"
     )
     blocks = [head, *(_finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
@@ -61,16 +60,24 @@ def sequence_table(calls: Sequence[CallReport]) -> str:
 
 def _summary(report: CompileReport) -> str:
     seen, numerics = report.observation, report.numerics
-    worst = f"worst error {numerics.worst_ratio:.2g} of its limit ({numerics.worst_leaf})" if numerics.leaves else ""
     parts = [
-        f"{len(seen.graphs)} graphs, {seen.ops} ops",
-        f"{len(seen.graph_breaks)} graph breaks",
-        f"{len(seen.recompiles)} recompiles",
-        worst,
-        f"reference {numerics.reference}" if numerics.leaves else "",
+        count(len(seen.graphs), "graph"),
+        count(seen.ops, "op"),
+        count(len(seen.graph_breaks), "graph break"),
+        count(len(seen.recompiles), "recompile"),
         f"compiled in {seen.compile_seconds.total:.1f} s",
     ]
+    if numerics.leaves and not numerics.worst_ratio:
+        parts.append(f"{count(numerics.leaves, 'tensor')} equal to eager")
+    elif numerics.leaves:
+        parts.append(f"worst error {numerics.worst_ratio:.2g} of its limit at {numerics.worst_leaf}")
+        parts.append(f"reference: {numerics.reference}" if numerics.reference != "not needed" else "")
     return "Seen: " + ", ".join(part for part in parts if part)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 graph``, ``2 graphs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _cut(text: str, width: int) -> str:
