@@ -45,6 +45,8 @@ UNRELATED = {torch.float64: 1e-6, torch.float32: 1e-2}
 UNRELATED_OTHER = 0.5
 
 SPREAD = 4.0
+# Two eager runs this far apart, in root mean squares of the leaf, are two draws of something: uninitialised memory.
+MEANINGLESS = 0.5
 
 
 @dataclass(frozen=True)
