@@ -32,7 +32,8 @@ class BaselineError(ValueError):
 @dataclass(frozen=True)
 class Baselines:
     """The entries of one file by test id. ``problem`` is one line when they could not be read, ``nearest`` another
-    environment that has some."""
+    environment that has some.
+    """
 
     environment: str
     path: Path
@@ -283,7 +284,7 @@ def _wait_for(handle: int, path: Path, wait: float) -> None:
     try:
         import fcntl
     except ImportError:  # Windows has no flock; writes stay atomic, but two at once may lose one
-        return
+        return None
     deadline = time.monotonic() + wait
     while True:
         try:

@@ -82,7 +82,9 @@ def check_compile(
     if fullgraph is None:
         fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
     compiling = Compiling(backend, mode, options, dynamic, fullgraph, compile)
-    work = Work(target, as_calls(args, kwargs, calls), train or optimizer is not None, optimizer, steps, seed, dynamic_dims)
+    work = Work(
+        target, as_calls(args, kwargs, calls), train or optimizer is not None, optimizer, steps, seed, dynamic_dims
+    )
     _validate(work)
     with sandbox() as box:
         run = _lockstep(work, compiling, tolerances or Tolerances(), box)

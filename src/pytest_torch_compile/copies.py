@@ -1,4 +1,4 @@
-"""Copies of a target and its inputs that share nothing with the caller's, so that each leg starts from the same state."""
+"""Copies of a target and its inputs that share nothing with the caller's: each leg starts from the same state."""
 
 from __future__ import annotations
 

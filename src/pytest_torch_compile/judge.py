@@ -43,7 +43,10 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
     allowed = int(budget.max_graph_breaks)  # type: ignore[arg-type]
     if len(counted) <= allowed:
         return []
-    return [_graph_break(found, f"graph break {i} of {len(counted)}, {allowed} allowed", budget) for i, found in enumerate(counted, 1)]
+    return [
+        _graph_break(found, f"graph break {i} of {len(counted)}, {allowed} allowed", budget)
+        for i, found in enumerate(counted, 1)
+    ]
 
 
 def _graph_break(found: GraphBreak, count: str, budget: Budget) -> Finding:
@@ -54,7 +57,11 @@ def _graph_break(found: GraphBreak, count: str, budget: Budget) -> Finding:
         lines.append("torch skipped the whole function, so that all of it runs in eager")
     lines.append(f"torch says: {found.explanation or found.reason}")
     lines.append(f"fingerprint {found.fingerprint}")
-    fallback_hint = found.hints[0] if found.hints else "rewrite the line with what torch.compile can trace, or accept the break by its fingerprint"
+    fallback_hint = (
+        found.hints[0]
+        if found.hints
+        else "rewrite the line with what torch.compile can trace, or accept the break by its fingerprint"
+    )
     hint = BREAK_HINTS.get(found.category, fallback_hint)
     return Finding("graph-break", f"{count}: {found.category}", found.location, "\n".join(lines), hint)
 
@@ -88,7 +95,7 @@ def _fallback(fallback: EagerFallback, limit: int) -> Finding:
     when = f" at call {fallback.call}" if fallback.call else ""
     return Finding(
         "eager-fallback",
-        f"{fallback.frame} hit the recompile limit of {limit}{when}: from then on, calls that fit no graph run in eager",
+        f"{fallback.frame} hit the recompile limit of {limit}{when}: calls that fit no graph now run in eager",
         fallback.location,
         f"the guard that failed last: {fallback.detail}",
         "bound what changes between calls: mark a dimension dynamic (dynamic_dims=...), use dynamic=True, or pad to a "
@@ -109,7 +116,7 @@ def _swallowed(error: CompileError) -> Finding:
 
 def _nothing_compiled(seen: Observation) -> Finding:
     why = seen.not_observable or [
-        "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor op that dynamo sees"
+        "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor op of its own"
     ]
     return Finding(
         "nothing-compiled",
@@ -127,5 +134,5 @@ def _cudagraph_skips(reasons: Sequence[str]) -> Finding:
         f"CUDA graphs were asked for and skipped {len(reasons)} time{'s' if len(reasons) != 1 else ''}, 0 allowed",
         None,
         "\n".join(f"{reason} (x{times})" for reason, times in counted.items()),
-        "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use mode='max-autotune-no-cudagraphs'",
+        "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use 'max-autotune-no-cudagraphs'",
     )

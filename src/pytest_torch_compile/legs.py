@@ -230,9 +230,9 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
         if not isinstance(tensor, torch.Tensor):
             given = [_label(names, i) for i in range(len(call.args))] + list(call.kwargs)
             raise CompileUsageError(
-                f"dynamic_dims names {key!r}, which is no tensor argument of the call; its arguments are: {', '.join(given)}"
+                f"dynamic_dims names {key!r}, which is no tensor argument of the call; it has: {', '.join(given)}"
             )
-        ranges = dims if isinstance(dims, Mapping) else {d: None for d in ((dims,) if isinstance(dims, int) else dims)}
+        ranges = dims if isinstance(dims, Mapping) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
         for dim, bounds in ranges.items():
             if not -tensor.ndim <= dim < tensor.ndim:
                 raise CompileUsageError(f"dynamic_dims: {key!r} has {tensor.ndim} dimensions, so no dimension {dim}")

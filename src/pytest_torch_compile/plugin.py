@@ -72,7 +72,9 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 
     chosen = settings.current
     device = chosen.device or "where the tests put it"
-    return [f"torch.compile: torch {torch.__version__}, device {device}, backend {chosen.backend}, cache {chosen.cache}"]
+    return [
+        f"torch.compile: torch {torch.__version__}, device {device}, backend {chosen.backend}, cache {chosen.cache}"
+    ]
 
 
 @pytest.hookimpl(tryfirst=True)

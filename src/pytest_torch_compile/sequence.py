@@ -34,7 +34,7 @@ class Call:
         return replace(self, contexts=self.contexts + contexts)
 
     def before(self, action: Callable[[Any], Any]) -> Call:
-        """Change state first: ``action`` gets each leg's own copy of the target, ``call(x).before(lambda m: m.eval())``."""
+        """Change state first: ``action`` gets each leg's copy of the target, ``call(x).before(lambda m: m.eval())``."""
         if not callable(action):
             raise CompileUsageError(f"before() takes a function of the target; got {action!r}")
         return replace(self, actions=(*self.actions, action))

@@ -14,7 +14,9 @@ from ..observation import GraphBreak
 from .source import parse_stack, stable_path, user_location
 
 _HEAD = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)
-_REASON = re.compile(r"^(?:Graph Break )?Reason: (?P<reason>.*?)(?=^User code traceback:|^Traceback \(most|\Z)", re.M | re.S)
+_REASON = re.compile(
+    r"^(?:Graph Break )?Reason: (?P<reason>.*?)(?=^User code traceback:|^Traceback \(most|\Z)", re.M | re.S
+)
 _STACK = re.compile(r"^User code traceback:\n(?P<stack>.*?)(?=^Traceback \(most|\Z)", re.M | re.S)
 _PREAMBLES = (
     re.compile(r"^Encountered graph break when attempting to [^\n]*\n\s*"),
@@ -23,13 +25,31 @@ _PREAMBLES = (
     re.compile(r"^Unsupported: "),
 )
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("data-dependent branch", re.compile(r"data-dependent (jump|branching|control)|generic_jump|data-dependent expression", re.I)),
-    ("scalar from a tensor", re.compile(r"Tensor\.item|capture_scalar_outputs|Tensor\.tolist|_local_scalar_dense", re.I)),
+    (
+        "data-dependent branch",
+        re.compile(r"data-dependent (jump|branching|control)|generic_jump|data-dependent expression", re.I),
+    ),
+    (
+        "scalar from a tensor",
+        re.compile(r"Tensor\.item|capture_scalar_outputs|Tensor\.tolist|_local_scalar_dense", re.I),
+    ),
     ("explicit graph break", re.compile(r"graph_break\b", re.I)),
-    ("disabled function", re.compile(r"torch\.compiler\.disable|_dynamo\.disable|_TorchDynamoContext|torch\.compiler\.skip|skipfiles: .*eval_frame", re.I)),
+    (
+        "disabled function",
+        re.compile(
+            r"torch\.compiler\.(?:disable|skip)|_dynamo\.disable|_TorchDynamoContext|skipfiles: .*eval_frame",
+            re.I,
+        ),
+    ),
     ("dynamic output shape", re.compile(r"dynamic shape operator|dynamic_output_shape|data.dependent operator", re.I)),
-    ("call to print or a logger", re.compile(r"builtin(?: operator)?:? `?print\b|reorderable_logging|logging\.Logger|logger", re.I)),
-    ("function that dynamo skips", re.compile(r"skip function|marked as skipped|dynamo developers have intentionally|SkipFunctionVariable", re.I)),
+    (
+        "call to print or a logger",
+        re.compile(r"builtin(?: operator)?:? `?print\b|reorderable_logging|logging\.Logger|logger", re.I),
+    ),
+    (
+        "function that dynamo skips",
+        re.compile(r"skip function|marked as skipped|dynamo developers have intentionally|SkipFunctionVariable", re.I),
+    ),
 )
 
 

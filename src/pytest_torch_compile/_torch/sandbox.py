@@ -88,7 +88,7 @@ def _compiled_codes() -> list[CodeType]:
 
 @contextmanager
 def _kept_shape_memory() -> Iterator[None]:
-    """Automatic dynamic remembers sizes for each source line, beyond the cache entries: the body gets an empty memory."""
+    """Automatic dynamic remembers sizes for each source line, beyond the cache entries: the body starts with none."""
     before = pgo._CODE_STATE
     pgo._CODE_STATE = None
     try:
@@ -159,5 +159,3 @@ def set_rng_state(states: dict[str, torch.Tensor]) -> None:
             torch.set_rng_state(state)
         else:
             torch.cuda.set_rng_state(state, device)
-
-

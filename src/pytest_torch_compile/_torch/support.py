@@ -50,7 +50,9 @@ def require_backend(backend: Any) -> None:
     known = set(torch._dynamo.list_backends(exclude_tags=()))
     if backend not in known:
         usual = ["eager", "aot_eager", *torch._dynamo.list_backends()]
-        raise CompileUsageError(f"backend {backend!r} is not known to torch; it knows, among others: {', '.join(usual)}")
+        raise CompileUsageError(
+            f"backend {backend!r} is not known to torch; it knows, among others: {', '.join(usual)}"
+        )
 
 
 def require_mode(mode: str | None) -> None:

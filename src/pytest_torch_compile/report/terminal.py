@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limit", "compile s", "verdict")
@@ -27,25 +27,23 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
-    """All rows as one table of ``width`` columns; names that do not fit lose their beginning."""
+    """All rows as one table of ``width`` columns; names of checks that do not fit lose their beginning."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     entries = list(rows)
+    others = {name: max(len(name), *(len(entry[name]) for entry in entries)) for name in COLUMNS[1:]}
+    room = max(20, width - sum(others.values()) - 2 * len(others))
     made = Table(box=None, pad_edge=False, header_style="")
     for name in COLUMNS:
-        left = name in ("check", "verdict")
-        # The check's name is what gives way in a narrow terminal.
-        least = None if name == "check" else max(len(name), *(len(entry[name]) for entry in entries))
-        made.add_column(name, justify="left" if left else "right", no_wrap=True, overflow="ellipsis", min_width=least)
+        made.add_column(name, justify="left" if name in ("check", "verdict") else "right", no_wrap=True)
     for entry in entries:
-        made.add_row(*_escaped(entry))
+        made.add_row(Text(_tail(entry["check"], room)), *(Text(entry[name]) for name in others))
     output = io.StringIO()
-    Console(file=output, width=width, color_system=None).print(made)
+    Console(file=output, width=room + sum(others.values()) + 2 * len(others), color_system=None).print(made)
     return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
 
 
-def _escaped(entry: dict[str, str]) -> Sequence[str]:
-    from rich.markup import escape
-
-    return [escape(entry[name]) for name in COLUMNS]
+def _tail(text: str, room: int) -> str:
+    return text if len(text) <= room else "..." + text[3 - room :]
