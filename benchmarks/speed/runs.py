@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+_logs: dict[int, Any] = {}
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -27,14 +28,13 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--out", type=Path, help="JSON to write; runs already in it count")
     options.add_argument("--processes", type=int, default=20, help="fresh processes wanted in all")
     options.add_argument("--cases", default="core", help="core, all, rest, or names joined by commas")
-    options.add_argument("--seconds", type=float, default=1.5, help="measuring time of one case")
+    options.add_argument("--seconds", type=float, default=1.0, help="measuring time of one case")
     options.add_argument("--precision", type=float, default=0.002)
     options.add_argument("--budget-seconds", type=float, default=520.0)
     options.add_argument("--device", default="cuda")
     options.add_argument("--tiny", action="store_true", help="one small case, eager backend: tries the script out")
     options.add_argument("--backend", default="inductor")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--variants", default="plain", help="plain, pin, or both joined by a comma: taken in turn")
     options.add_argument("--prewarm", type=int, default=4, help="processes that fill the compile cache first; 0 for none")
     options.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "speed-inductor-cache")
     options.add_argument("--load-cache", type=Path, help="tar file to fill the compile cache from")
@@ -73,8 +73,8 @@ def drive(script: str, options: argparse.Namespace, argv: list[str]) -> None:
             break
         document["runs"].append(answer)
         _write(options.out, document)
-        spent = " ".join(f"{name}={case['spent']}" for name, case in answer["cases"].items())
-        print(f"run {turn} ({answer['variant']}): {durations[-1]:.1f} s; {spent}", flush=True)
+        spent = " ".join(f"{name}={case.get('error', case['spent'])}" for name, case in answer["cases"].items())
+        print(f"run {turn}: {durations[-1]:.1f} s; {spent}", flush=True)
     if waiting:
         waiting.kill()
     if options.save_cache:
@@ -94,23 +94,18 @@ def serve(options: argparse.Namespace, run: Callable[[argparse.Namespace, str], 
 
     print("ready", flush=True)
     sys.stdin.readline()
-    variants = options.variants.split(",")
-    variant = variants[options.turn % len(variants)]
-    if variant == "pin":
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-4:])
     if options.device == "cuda":
         torch.cuda.init()
     names = chosen(CASES, options.cases)
     random.Random(f"{options.seed}/{options.turn}").shuffle(names)
     began = time.perf_counter()
-    answer: dict[str, Any] = {"turn": options.turn, "variant": variant, "when": round(time.time()), "cases": {}}
+    answer: dict[str, Any] = {"turn": options.turn, "when": round(time.time()), "cases": {}}
     for order, name in enumerate(names):
         started = time.perf_counter()
         try:
             found = run(options, name)
         except Exception as error:  # one broken case must not cost the others their device time
             found = {"error": f"{type(error).__name__}: {error}"[:300]}
-            print(f"{name}: {found['error']}", file=sys.stderr, flush=True)
         torch.compiler.reset()
         if options.device == "cuda":
             torch.cuda.empty_cache()
@@ -137,7 +132,18 @@ def _start(script: str, argv: list[str], options: argparse.Namespace, turn: int,
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(options.cache), "PYTHONWARNINGS": "ignore",
                    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, script, *argv, "--turn", str(turn), *extra]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
+    log = tempfile.TemporaryFile("w+")
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=ROOT
+    )
+    _logs[process.pid] = log
+    return process
+
+
+def _log(process: subprocess.Popen[str]) -> str:
+    log = _logs[process.pid]
+    log.seek(0)
+    return log.read()[-3000:]
 
 
 def _go(process: subprocess.Popen[str]) -> None:
@@ -147,7 +153,7 @@ def _go(process: subprocess.Popen[str]) -> None:
         if line == "ready\n":
             break
         if not line:
-            raise SystemExit("a process ended before it was ready")
+            raise SystemExit(f"a process ended before it was ready: {_log(process)}")
     process.stdin.write("go\n")
     process.stdin.flush()
 
@@ -162,7 +168,7 @@ def _answer(process: subprocess.Popen[str], seconds: float) -> dict[str, Any] | 
         return None
     lines = [line for line in text.splitlines() if line.startswith("answer ")]
     if not lines:
-        raise SystemExit(f"a process gave no answer: exit {process.returncode}")
+        raise SystemExit(f"a process gave no answer: exit {process.returncode}: {_log(process)}")
     return json.loads(lines[-1][len("answer ") :])
 
 

@@ -85,33 +85,33 @@ CASES: dict[str, Case] = {
     "resnet18-forward-max-autotune": Case(
         "vision", models.resnet18, _x(64, channels_last=True), mode="max-autotune"
     ),
-    "mobilenet-forward-default": Case("vision", models.mobilenet, _x(4), core=True),
-    "mobilenet-forward-reduce-overhead": Case("vision", models.mobilenet, _x(4), mode="reduce-overhead"),
+    "mobilenet-forward-default": Case("vision", models.mobilenet, _x(16), core=True),
+    "mobilenet-forward-reduce-overhead": Case("vision", models.mobilenet, _x(16), mode="reduce-overhead"),
     "convnext-forward-default": Case("vision", models.convnext, images(16)),
     "vit-forward-default": Case("vision", models.vit, images(32), core=True),
-    "vit-forward-reduce-overhead": Case("vision", models.vit, images(2), mode="reduce-overhead", core=True),
+    "vit-forward-reduce-overhead": Case("vision", models.vit, images(8), mode="reduce-overhead", core=True),
     "vit-forward-max-autotune": Case("vision", models.vit, images(16), mode="max-autotune"),
     "vit-backward-default": Case("vision", models.vit, images(16), "backward"),
-    "bert-forward-default": Case("transformers", models.bert, words(2, 64), core=True),
-    "bert-forward-reduce-overhead": Case("transformers", models.bert, words(4, 128), mode="reduce-overhead"),
+    "bert-forward-default": Case("transformers", models.bert, words(8, 128), core=True),
+    "bert-forward-reduce-overhead": Case("transformers", models.bert, words(16, 128), mode="reduce-overhead"),
     "bert-step-default": Case("transformers", models.bert, words(16, 128, labels=True), "step", core=True),
     "bert-backward-reduce-overhead": Case(
         "transformers", models.bert, words(8, 128, labels=True), "backward", "reduce-overhead"
     ),
-    "gpt2-forward-default": Case("transformers", models.gpt2, words(2, 64), core=True),
-    "gpt2-forward-max-autotune": Case("transformers", models.gpt2, words(8, 128), mode="max-autotune", core=True),
+    "gpt2-forward-default": Case("transformers", models.gpt2, words(8, 128), core=True),
+    "gpt2-forward-max-autotune": Case("transformers", models.gpt2, words(16, 128), mode="max-autotune", core=True),
     "gpt2-backward-default": Case("transformers", models.gpt2, words(8, 128, labels=True), "backward"),
-    "llama-forward-default": Case("transformers", models.llama, words(2, 64), core=True),
+    "llama-forward-default": Case("transformers", models.llama, words(8, 128), core=True),
     "llama-forward-reduce-overhead": Case(
-        "transformers", models.llama, words(4, 128), mode="reduce-overhead", core=True
+        "transformers", models.llama, words(16, 128), mode="reduce-overhead", core=True
     ),
     "llama-step-default": Case("transformers", models.llama, words(8, 128, labels=True), "step"),
     "llama-backward-max-autotune": Case(
         "transformers", models.llama, words(8, 128, labels=True), "backward", "max-autotune"
     ),
-    "captioner-forward-default": Case("captioning", models.captioner, captions(2, 16), core=True),
+    "captioner-forward-default": Case("captioning", models.captioner, captions(8, 32), core=True),
     "captioner-forward-reduce-overhead": Case(
-        "captioning", models.captioner, captions(2, 16), mode="reduce-overhead"
+        "captioning", models.captioner, captions(8, 32), mode="reduce-overhead"
     ),
     "captioner-forward-max-autotune": Case("captioning", models.captioner, captions(8, 32), mode="max-autotune"),
     "captioner-step-default": Case("captioning", models.captioner, captions(8, 32, labels=True), "step", core=True),

@@ -15,7 +15,7 @@ from .sample import Paired, SpeedSample
 from .statistics import fmean, half_width, log_ratios, median, trimmed_mean
 from .workload import workload
 
-SESSIONS = 2
+SESSIONS = 3
 PROFILED_SECONDS = 0.01
 
 

@@ -66,7 +66,7 @@ def summary(verdict: Verdict) -> str:
 
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage."""
-    return f"{100 * math.expm1(log_ratio):+.1f} %"
+    return f"{round(100 * math.expm1(log_ratio), 1) + 0.0:+.1f} %"
 
 
 def _seconds(value: float) -> str:

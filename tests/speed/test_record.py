@@ -1,0 +1,89 @@
+"""How runs get into a baseline entry, and what the end of a session says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pytest_torch_compile import baselines
+from pytest_torch_compile.speed import record, session
+from pytest_torch_compile.speed.sample import Paired, SpeedSample
+
+ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
+SAMPLE = SpeedSample(wall=Paired(2e-3, 1e-3, -0.69), device=Paired(1e-3, 5e-4, -0.69), kernels=(30, 10))
+
+
+def result(test: str, outcome: str = "pass", sample: SpeedSample = SAMPLE, **extra: Any) -> dict[str, Any]:
+    entry = record.new_entry(test, {"name": test, "stats": {"mean": 1e-3, "data": [1e-3]}}, sample, [sample.figures()])
+    return {"test": test, "environment": ENVIRONMENT, "outcome": outcome, "summary": "", "changes": [], "runs": [],
+            "stored_runs": 0, "sample": sample.to_dict(), "entry": entry, **extra}
+
+
+def finish(directory: Path, *results: dict[str, Any], **options: Any) -> list[str]:
+    lines: list[str] = []
+    session.finish(lambda line, **colours: lines.append(line), results, directory, **{"update": False, **options})
+    return lines
+
+
+def test_sample_survives_json() -> None:
+    assert SpeedSample.from_dict(SAMPLE.to_dict()) == SAMPLE
+    assert SAMPLE.speedup == 2.0
+
+
+def test_entry_keeps_runs_and_drops_rounds() -> None:
+    entry = result("a.py::t")["entry"]
+    assert record.runs_of(entry) == [{"wall": (2e-3, 1e-3, -0.69), "device": (1e-3, 5e-4, -0.69)}]
+    assert "data" not in entry["stats"]
+
+
+def test_unchanged_test_gathers_runs_until_it_has_enough() -> None:
+    new = result("a.py::t")["entry"]
+    stored = record.merged(None, new, "no-baseline")
+    for count in range(2, record.ENOUGH_RUNS + 1):
+        stored = record.merged(stored, new, "pass")
+        assert len(record.runs_of(stored)) == count
+    assert record.merged(stored, new, "pass") == stored
+
+
+def test_changed_test_starts_over() -> None:
+    new = result("a.py::t")["entry"]
+    stored = record.merged(new, new, "pass")
+    for outcome in ("regressed", "improved"):
+        assert record.merged(stored, new, outcome) == new
+
+
+def test_update_writes_and_shows_before_and_after(tmp_path: Path) -> None:
+    first = finish(tmp_path, result("a.py::t", "no-baseline"), update=True)
+    assert any("a.py::t" in line and "added" in line and "none" in line and "wall 1.994x" in line for line in first)
+    faster = SpeedSample(wall=Paired(2e-3, 5e-4, -1.386))
+    second = finish(tmp_path, result("a.py::t", "improved", faster), update=True)
+    assert any("changed" in line and "wall 1.994x" in line and "wall 3.999x" in line for line in second)
+
+
+def test_throttled_and_cpu_figures_are_not_recorded(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    cpu = replace(SAMPLE, problems=("CPU figures are recorded, not gated",))
+    lines = finish(tmp_path, result("a.py::t", "inconclusive", cpu, summary="CPU figures"), update=True)
+    assert "not recorded: a.py::t: CPU figures" in lines
+    assert not baselines.load(tmp_path, ENVIRONMENT).entries
+
+
+def test_rename_and_unused_entry_are_named(tmp_path: Path) -> None:
+    finish(tmp_path, result("a.py::test_encoder"), result("b.py::test_old"), update=True)
+    lines = finish(
+        tmp_path, result("a.py::test_big_encoder", "no-baseline"), collected=["a.py::test_big_encoder", "b.py::test_new"]
+    )
+    gone = [line for line in lines if "no test uses" in line]
+    assert gone[0].endswith("a.py::test_encoder; probably renamed to a.py::test_big_encoder")
+    assert gone[1].endswith("b.py::test_old")
+
+
+def test_verdict_table_has_a_row_for_each_test(tmp_path: Path) -> None:
+    change = {"metric": "device", "effect": 0.05, "floor": 0.01, "p_value": 1e-6, "outcome": "regressed", "note": ""}
+    lines = finish(tmp_path, result("a.py::t", "regressed", changes=[change], summary="device time +5.1 %"))
+    assert lines[1].split() == ["a.py::t", "regressed", "2.00x", "+5.1", "%", "30", ">", "10", "0", "device", "time", "+5.1", "%"]
+
+
+def test_improved_asks_to_tighten(tmp_path: Path) -> None:
+    assert any("--compile-update-baselines" in line for line in finish(tmp_path, result("a.py::t", "improved")))

@@ -1,0 +1,161 @@
+"""Verdicts from made-up runs: what is called changed, what is not, and whose fault it is."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+
+from pytest_torch_compile.speed import message, verdict
+from pytest_torch_compile.speed.sample import Figures
+from pytest_torch_compile.speed.verdict import judge, needs_confirmation, reference, split_wall
+
+NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015, -0.0005, 0.0005, -0.0015, 0.001)
+
+
+def run(*, device: float = 0.0, wall: float = 0.0, host: float = 0.0, eager: float = 0.0, bound: str = "device") -> Figures:
+    """A process's figures: the compiled leg slower by these log ratios, the eager leg by ``eager``."""
+    device_seconds = 900e-6 if bound == "device" else 100e-6
+    host_seconds = 300e-6 if bound == "device" else 950e-6
+    wall_seconds = 1000e-6
+
+    def pair(seconds: float, slower: float) -> tuple[float, float, float]:
+        legs = 2 * seconds * math.exp(eager), seconds * math.exp(slower)
+        return *legs, math.log(legs[1] / legs[0])
+
+    return {"device": pair(device_seconds, device), "host": pair(host_seconds, host), "wall": pair(wall_seconds, wall)}
+
+
+def stored(**options: str) -> list[Figures]:
+    return [run(device=n, wall=3 * n, host=3 * n, **options) for n in NOISE]  # type: ignore[arg-type]
+
+
+def outcome(*new: Figures, base: list[Figures] | None = None, tests: int = 12) -> str:
+    return judge(stored() if base is None else base, new, tests=tests).outcome
+
+
+def test_unchanged_runs_pass() -> None:
+    assert outcome(run(device=0.002, wall=0.005), run(device=-0.001, wall=0.004)) == "pass"
+
+
+def test_slower_kernels_are_a_regression() -> None:
+    found = judge(stored(), [run(device=0.02, wall=0.018)] * 2, tests=12)
+    assert found.outcome == "regressed"
+    assert [change.metric for change in found.changed("regressed")] == ["device"]
+
+
+def test_slower_host_is_a_regression_of_wall_time_only() -> None:
+    found = judge(stored(bound="host"), [run(wall=0.05, host=0.05, bound="host")] * 2, tests=12)
+    assert [change.metric for change in found.changed("regressed")] == ["wall"]
+
+
+def test_faster_is_improved() -> None:
+    assert outcome(run(device=-0.05, wall=-0.05), run(device=-0.05, wall=-0.05)) == "improved"
+
+
+def test_one_run_alone_never_calls_a_change() -> None:
+    found = judge(stored(), [run(device=0.3, wall=0.3)], tests=12)
+    assert found.outcome == "inconclusive"
+    assert "was not confirmed in a fresh process" in found.reason
+
+
+def test_only_odd_runs_need_confirmation() -> None:
+    assert needs_confirmation(stored(), run(device=0.02))
+    assert not needs_confirmation(stored(), run(device=0.001))
+    assert not needs_confirmation([], run(device=0.5))
+
+
+def test_no_stored_run_is_no_baseline() -> None:
+    assert outcome(run(), base=[]) == "no-baseline"
+
+
+def test_a_problem_of_the_device_is_inconclusive() -> None:
+    found = judge(stored(), [run(device=0.5)] * 2, tests=12, problems=["2 other processes used the device"])
+    assert (found.outcome, found.reason) == ("inconclusive", "2 other processes used the device")
+
+
+def test_change_under_the_floor_passes_however_significant() -> None:
+    still = [run()] * 10
+    assert outcome(run(device=0.009), run(device=0.009), base=still) == "pass"
+    assert outcome(run(device=0.03), run(device=0.03), base=still) == "regressed"
+
+
+def test_floor_is_what_a_a_runs_established() -> None:
+    wide = [run(device=n) for n in (-0.03, 0.03, 0.0, 0.02, -0.02)]
+    assert reference("device", [r["device"][2] for r in wide]).floor == pytest.approx(0.0375)
+    assert outcome(run(device=0.035), run(device=0.035), base=wide) == "pass"
+
+
+def test_larger_suites_ask_for_stronger_evidence() -> None:
+    noisy = [run(wall=n) for n in (-0.02, 0.02, 0.01, -0.01, 0.015)]
+    new = (run(wall=0.065), run(wall=0.065))
+    assert outcome(*new, base=noisy, tests=1) == "regressed"
+    assert outcome(*new, base=noisy, tests=1000) == "inconclusive"
+
+
+def test_few_stored_runs_lean_on_the_suites_spread() -> None:
+    lucky = [0.0, 0.0001]
+    assert reference("wall", lucky).spread > 0.005
+    assert reference("wall", lucky, prior=0.0001).spread < 0.001
+
+
+def test_prior_is_the_typical_spread_of_the_suite() -> None:
+    histories = [[0.0, 0.01, 0.02, 0.01], [0.0, 0.03, 0.0, 0.03], [0.1] * 5, [0.0, 0.02, 0.0, 0.02]]
+    assert verdict.prior_spread("wall", histories) == pytest.approx(0.00986, abs=1e-4)
+    assert verdict.prior_spread("wall", histories[:2]) == verdict.METRICS["wall"].spread
+
+
+def test_faster_eager_is_not_a_slower_compile() -> None:
+    found = judge(stored(), [run(eager=-0.2)] * 2, tests=12)
+    assert found.outcome == "pass"
+    assert "eager got faster, the compiled leg is not slower" in found.reason
+    assert outcome(run(eager=-0.2, device=0.05), run(eager=-0.2, device=0.05)) == "regressed"
+
+
+def test_memory_has_its_own_kind() -> None:
+    memory = [{**r, "memory": (2e9, 1e9, math.log(0.5))} for r in stored()]
+    grown = {**run(), "memory": (2e9, 1.2e9, math.log(0.6))}
+    found = judge(memory, [grown, grown], tests=12)
+    assert [verdict.METRICS[c.metric].kind for c in found.changed("regressed")] == ["memory"]
+
+
+def test_wall_time_splits_into_kernels_and_host() -> None:
+    kernels = split_wall(stored(), [run(device=0.05, wall=0.045)])
+    host = split_wall(stored(bound="host"), [run(wall=0.05, host=0.05, device=0.001, bound="host")])
+    assert kernels is not None and kernels.side == "kernels"
+    assert host is not None and host.side == "host"
+    assert split_wall([{"wall": (1.0, 1.0, 0.0)}], [run()]) is None
+
+
+def test_message_shows_both_legs_and_the_side() -> None:
+    new = [run(device=0.05, wall=0.045)] * 2
+    text = message.explain("a.py::test_a", judge(stored(), new, tests=12), stored(), new)
+    first, rest = text.split("\n", 1)
+    assert first.startswith("device time against eager is 5.1 % slower than its baseline (allowed 1.0 %")
+    assert "eager device time" in rest and "compiled device time" in rest and "speedup" in rest
+    assert "where: kernels (of +4.6 % wall time, kernels +4.6 %, host +0.0 %)" in rest
+    assert rest.endswith("pytest 'a.py::test_a' --compile-perf=track --compile-update-baselines")
+
+
+def test_false_alarms_of_a_whole_suite_stay_at_the_level() -> None:
+    rng = random.Random(3)
+
+    def process() -> Figures:
+        return run(device=rng.gauss(0, 0.003), wall=rng.gauss(0, 0.012))
+
+    red = 0
+    for _ in range(150):
+        for _ in range(12):
+            base = [process() for _ in range(10)]
+            red += judge(base, [process(), process()], tests=12).outcome == "regressed"
+    assert red <= 5
+
+
+def test_imports_neither_torch_nor_pytest() -> None:
+    code = "import sys, pytest_torch_compile.speed.{}; print([m for m in ('torch', 'pytest') if m in sys.modules])"
+    for module in ("statistics", "verdict", "sample", "message", "record", "device", "session"):
+        done = subprocess.run([sys.executable, "-c", code.format(module)], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "[]", module
