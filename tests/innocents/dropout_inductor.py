@@ -1,4 +1,4 @@
-"""Dropout under Inductor, which has a random stream of its own unless it is told otherwise."""
+"""Dropout and its gradient under Inductor, over two calls: the mask of the backward is that of the forward."""
 
 import torch
 from torch import nn
@@ -7,5 +7,6 @@ from pytest_torch_compile import check_compile
 
 
 def check(**options):
-    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).train()
-    return check_compile(model, torch.randn(4, 8), **options)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.3), nn.Linear(8, 2)).train()
+    calls = [(torch.randn(4, 8),), (torch.randn(4, 8),)]
+    return check_compile(model, calls=calls, train=True, **options)
