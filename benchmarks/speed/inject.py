@@ -1,9 +1,10 @@
-"""Real slowdowns of known size in real models, interleaved with the unchanged legs, in many fresh processes.
+"""Real slowdowns of known size in real models, in many fresh processes.
 
-Kernel side: an elementwise kernel over a buffer whose size is calibrated to the wanted share of the model's device
-time runs after each call. Host side: Python code busy for the wanted share of the time per call runs before it.
+Kernel side: an elementwise kernel over a buffer, sized to the wanted share of the model's device time, runs after each
+call. Host side: Python code busy for the wanted share of the time per call runs before it; for forward passes whose
+host takes longer than their kernels, as elsewhere it would be hidden behind the device.
 
-    PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 10
+    PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 7
 """
 
 from __future__ import annotations
@@ -15,58 +16,73 @@ from time import perf_counter
 from typing import Any
 
 import runs
+from aa import compact
 
 LEVELS = (1, 2, 3, 5, 10, 20)
 LAUNCH_BOUND = 0.9
+KERNEL_WALL_ROUNDS = 12
 _sizes: list[tuple[float, int]] = []
 
 
 def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """One case: eager, compiled, and compiled with every slowdown, in the same rounds."""
+    """One case: unchanged, with every kernel slowdown, and with every host slowdown."""
     import torch
 
-    from pytest_torch_compile.speed import kernels, measure, timing
-    from pytest_torch_compile.speed.workload import workload
+    from pytest_torch_compile.speed.measure import Bench
     from suites.speed.cases import CASES
 
-    device = torch.device(options.device)
-    module, inputs, settings = CASES[name].build(device)
-    mode = settings.pop("mode") if options.backend == "inductor" else settings.pop("mode") and None
-    eager = workload(module, (), inputs, **settings)
-    compiled = workload(
-        module, (), inputs, **settings, compile=lambda m: torch.compile(m, backend=options.backend, mode=mode)
-    )
-    timer = timing.timer_for(device)
-    cold, steady = timing.warm_up(compiled, timer)
+    module, inputs, settings = CASES[name].build(torch.device(options.device))
+    if options.backend != "inductor":
+        settings |= {"mode": None, "backend": options.backend}
+    bench = Bench.of(module, kwargs=inputs, **settings)
     if options.only_compile:
         return {}
-    wall, host = timer.block(compiled, timing.calls_per_block(steady))
-    slowed: dict[str, Callable[[], object]] = {}
-    if device.type == "cuda":
-        kernels.start_profiler()
-        used = sorted(kernels.device_times(compiled, 8)[0])[4]
-        slowed = {f"kernel-{p}": with_kernel(compiled, used * p / 100, device) for p in LEVELS}
-    launch_bound = host > LAUNCH_BOUND * wall
-    if launch_bound:
-        slowed |= {f"host-{p}": with_host(compiled, wall * p / 100) for p in LEVELS}
-    legs = {"eager": eager, "compiled": compiled, **slowed}
-    bench = measure.Bench({leg: (lambda run=run: run) for leg, run in legs.items()}, device)
-    samples = bench.measure(seconds=options.seconds, precision=0.0, raw=True)
-    return {"launch_bound": launch_bound, "legs": {leg: compact(sample, leg) for leg, sample in samples.items()}}
+    plain = bench.measure(seconds=options.seconds / 2, precision=options.precision, raw=True)["compiled"]
+    found: dict[str, Any] = {"plain": compact(plain)}
+    found["launch_bound"] = plain.host is None or plain.host.compiled > LAUNCH_BOUND * plain.wall.compiled
+    if plain.device:
+        found["kernel"] = kernel_legs(bench, plain.device.compiled)
+    if found["launch_bound"] and CASES[name].work == "forward":
+        found["host"] = host_legs(bench, plain.wall.compiled, options)
+    return found
 
 
-def compact(sample: Any, leg: str) -> dict[str, Any]:
-    """The pair of figures of each quantity, and the rounds of the slowed leg."""
+def kernel_legs(bench: Any, used: float) -> dict[str, Any]:
+    """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
+    from pytest_torch_compile.speed import kernels, measure, timing
+
+    eager, compiled = bench.legs["eager"], bench.legs["compiled"]
+    legs = {f"{p}": with_kernel(compiled.run, used, used * p / 100, bench.device) for p in LEVELS}
+    share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
+    calls = {leg: compiled.calls for leg in legs}
+    profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
+    with timing.quiet_host():
+        device, _ = kernels.interleaved_device_times({"eager": eager.run, **legs}, profiled, measure.SESSIONS)
+        timer = timing.timer_for(bench.device)
+        wall = {leg: [timer.block(legs[leg], calls[leg])[0] for _ in range(KERNEL_WALL_ROUNDS)] for leg in legs}
+    return {
+        leg: {"device": {"eager": runs.micros(device["eager"]), "compiled": runs.micros(device[leg])},
+              "slowed_wall": runs.micros(wall[leg])}
+        for leg in legs
+    }  # fmt: skip
+
+
+def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str, Any]:
+    """Rounds of eager and each slowed leg, a pair at a time, as the gate measures them."""
+    from pytest_torch_compile.speed import timing
+
+    eager, compiled = bench.legs["eager"], bench.legs["compiled"]
+    timer = timing.timer_for(bench.device)
+    calls = {"eager": eager.calls, "compiled": compiled.calls}
     found = {}
-    for quantity in ("wall", "host", "device"):
-        pair = getattr(sample, quantity)
-        if pair:
-            found[quantity] = [round(pair.eager * 1e6, 2), round(pair.compiled * 1e6, 2), round(pair.log_ratio, 6),
-                               round(pair.half_width, 6)]
-    if sample.problems:
-        found["problems"] = sample.problems
-    kept = ("eager", "compiled") if leg == "compiled" else ("compiled",)
-    found["rounds"] = {q: {n: runs.micros(v[n]) for n in kept} for q, v in sample.raw.items() if v["eager"]}
+    for percent in LEVELS:
+        legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
+        with timing.quiet_host():
+            rounds = timing.interleave(legs, calls, timer, seconds=0.7 * options.seconds, precision=0.0)
+        found[f"{percent}"] = {
+            quantity: {leg: runs.micros([times[index] for times in rounds[leg]]) for leg in legs}
+            for index, quantity in enumerate(("wall", "host"))
+        }
     return found
 
 
@@ -74,30 +90,44 @@ def kernel_sizes(device: Any) -> list[tuple[float, int]]:
     """Seconds of device time of the elementwise kernel over buffers of rising size."""
     import torch
 
-    from pytest_torch_compile.speed import kernels
-
     table = []
-    for step in range(0, 57):
+    for step in range(0, 57, 2):
         size = int(1024 * 2 ** (step / 3))
         buffer = torch.zeros(size, device=device)
-        table.append((sorted(kernels.device_times(lambda b=buffer: b.add_(1.0), 7)[0])[3], size))
+        table.append((_device_seconds(lambda b=buffer: b.add_(1.0)), size))
     return table
 
 
-def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Callable[[], object]:
-    """``run`` and then a kernel that takes about ``seconds``."""
+def with_kernel(run: Callable[[], object], used: float, seconds: float, device: Any) -> Callable[[], object]:
+    """``run``, which uses the device for ``used`` seconds, and then a kernel of about ``seconds``."""
     import torch
 
     if not _sizes:
         _sizes.extend(kernel_sizes(device))
-    buffer = torch.zeros(min(_sizes, key=lambda row: abs(row[0] - seconds))[1], device=device)
+    size = min(_sizes, key=lambda row: abs(row[0] - seconds))[1]
 
-    def slowed() -> object:
-        result = run()
-        buffer.add_(1.0)
-        return result
+    def slowed_by(size: int) -> Callable[[], object]:
+        buffer = torch.zeros(size, device=device)
 
-    return slowed
+        def slowed() -> object:
+            result = run()
+            buffer.add_(1.0)
+            return result
+
+        return slowed
+
+    # After a model the caches are cold and the kernel takes longer than alone, so it is sized again in its place.
+    for _ in range(2):
+        took = _device_seconds(slowed_by(size)) - used
+        if took > 0:
+            size = max(256, min(1 << 28, int(size * min(4.0, max(0.25, seconds / took)))))
+    return slowed_by(size)
+
+
+def _device_seconds(run: Callable[[], object]) -> float:
+    from pytest_torch_compile.speed import kernels
+
+    return sorted(kernels.device_times(run, 7)[0])[3]
 
 
 def with_host(run: Callable[[], object], seconds: float) -> Callable[[], object]:
@@ -116,7 +146,7 @@ def main() -> None:
     """Drive the runs, or be one of them."""
     options = runs.parser(__doc__ or "").parse_args()
     if options.tiny:
-        options.cases, options.seconds, options.backend = "bert-forward-default", 0.3, "eager"
+        options.cases, options.seconds, options.backend = "mobilenet-forward-default", 0.3, "eager"
     if options.turn >= 0:
         runs.serve(options, measure)
     else:
