@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ._torch.guards import EXPLANATIONS
 from .findings import Budget, Finding
-from .observation import CompileError, EagerFallback, GraphBreak, Observation, Recompile
+from .observation import CompileError, EagerFallback, FailedGuard, GraphBreak, Observation, Recompile
 
 BREAK_HINTS = {
     "data-dependent branch": "a branch on a tensor's value splits the graph: use torch.where or torch.cond, or decide "
@@ -72,19 +72,25 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding
         return []
     lines = [describe_recompile(recompile) for recompile in recompiles]
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
-    hint = "; ".join(EXPLANATIONS[cause] for cause, _ in causes.most_common())
+    hint = "\n".join(f"{cause}: {EXPLANATIONS[cause]}" for cause, _ in causes.most_common())
     count = f"{len(recompiles)} recompile{'s' if len(recompiles) != 1 else ''}, {allowed} allowed"
     return [Finding("recompile", count, recompiles[0].location, "\n".join(lines), hint)]
 
 
 def describe_recompile(recompile: Recompile) -> str:
     """One line for one recompile: the call, the function, and the failed guard of every cache entry."""
-    shown = [f"[{guard.entry}] {guard.text}" if guard.entry else guard.text for guard in recompile.guards[:3]]
+    shown = [_entry(guard) for guard in recompile.guards[:3]]
     more = len(recompile.guards) - len(shown)
-    guards = "; ".join(shown) + (f"; and {more} more cache entries" if more else "")
+    guards = "; ".join(shown) + (f"; and {more} more" if more else "")
     cause = f" ({recompile.guards[0].cause})" if recompile.guards else ""
     where = f"call {recompile.call}: " if recompile.call else ""
     return f"{where}{recompile.frame}{cause}: {guards}"
+
+
+def _entry(guard: FailedGuard) -> str:
+    """The graph that could not be reused, counted from 1 as people do, and its guard."""
+    number = guard.entry.rsplit("/", 1)[-1]
+    return f"graph {int(number) + 1} not reused, {guard.text}" if number.isdigit() else guard.text
 
 
 def _first_of_each_frame(fallbacks: Sequence[EagerFallback]) -> list[EagerFallback]:

@@ -58,7 +58,10 @@ class FailedGuard:
 
 @dataclass(frozen=True)
 class Recompile:
-    """One compilation of code that had been compiled before, with the guard that failed for every cache entry."""
+    """One compilation of code that had been compiled before, with the guard that failed for every cache entry.
+
+    The newest entry's guard comes first, unless another tells of a cause that is new.
+    """
 
     frame: str
     location: Location | None
@@ -68,7 +71,7 @@ class Recompile:
 
     @property
     def guard(self) -> str:
-        """The failed guard of the newest cache entry, as text."""
+        """The most telling failed guard, as text."""
         return self.guards[0].text if self.guards else ""
 
 

@@ -54,6 +54,7 @@ class TraceObserver(logging.Handler):
         self._pending: dict[CompileKey, tuple[FailedGuard, ...]] = {}
         self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
         self._broken: set[CompileKey] = set()
+        self._causes: dict[Any, set[str]] = {}
         self._error_texts: dict[CompileKey, str] = {}
         self._skips_before = 0
         self._was_disabled = False
@@ -139,7 +140,15 @@ class TraceObserver(logging.Handler):
         frame = location.function if location else ""
         if frame == TARGET_FRAME:
             location = None
+        failed = self._most_telling_first(key[:2], failed)
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key)))
+
+    def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
+        """Each cache entry fails a guard; the one that is new to this frame is why no graph fits, not the newest."""
+        known = self._causes.setdefault(frame, set())
+        telling = next((guard for guard in failed if guard.cause not in known), None)
+        known.update(guard.cause for guard in failed)
+        return failed if telling is None else (telling, *(guard for guard in failed if guard is not telling))
 
     def _output_graph(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         ops = graph_ops(payload)

@@ -13,11 +13,7 @@ _WIDTH = 120
 
 def failure_text(report: CompileReport) -> str:
     """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence."""
-    head = (
-        f"{report.target} does not hold under torch.compile: {count(len(report.findings), 'finding')} "
-        f"(backend {report.backend}, {report.checked_mode} mode, torch {report.torch}, {report.device})"
-    )
-    blocks = [head, *(_finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
+    blocks = [_head(report), *(_finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if len(report.calls) > 1:
         blocks.append("Sequence\n" + sequence_table(report.calls))
     blocks.append(_summary(report))
@@ -27,13 +23,21 @@ def failure_text(report: CompileReport) -> str:
     return "\n\n".join(blocks)
 
 
+def _head(report: CompileReport) -> str:
+    # A guarded region compiles in its own way, so that there is no backend, mode or device to name.
+    how = [f"backend {report.backend}", f"{report.checked_mode} mode"] if report.calls else []
+    how += [f"torch {report.torch}", *([report.device] if report.calls else [])]
+    found = count(len(report.findings), "finding")
+    return f"{report.target} does not hold under torch.compile: {found} ({', '.join(how)})"
+
+
 def _finding_text(number: int, finding: Finding) -> str:
     lines = [f"{number}. {finding.kind}: {finding.message}"]
     if finding.location is not None:
         lines.append(f"   at {place(finding.location)}")
     lines += [f"     {line}" for line in finding.evidence.splitlines() if line.strip()]
     if finding.hint:
-        lines.append(f"   fix: {finding.hint}")
+        lines.append("   fix: " + finding.hint.replace("\n", "\n        "))
     return "\n".join(lines)
 
 
@@ -70,7 +74,7 @@ def _summary(report: CompileReport) -> str:
     if numerics.leaves and not numerics.worst_ratio:
         parts.append(f"{count(numerics.leaves, 'tensor')} equal to eager")
     elif numerics.leaves:
-        parts.append(f"worst error {numerics.worst_ratio:.2g} of its limit at {numerics.worst_leaf}")
+        parts.append(f"worst error {numerics.worst_ratio:.2g} times its limit at {numerics.worst_leaf}")
         parts.append(f"reference: {numerics.reference}" if numerics.reference != "not needed" else "")
     return "Seen: " + ", ".join(part for part in parts if part)
 
