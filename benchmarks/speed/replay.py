@@ -15,10 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.statistics import fmean, log_ratios, mann_whitney, median, trimmed_mean
-from pytest_torch_compile.speed.verdict import METRICS, judge, needs_confirmation, prior_spread, split_wall
+from pytest_torch_compile.speed.statistics import fmean, log_ratios, mann_whitney, median, stdev, trimmed_mean
+from pytest_torch_compile.speed.verdict import (
+    MAX_PROCESSES,
+    METRICS,
+    judge,
+    needs_another_process,
+    prior_spread,
+    split_wall,
+)
 
-BASELINE_RUNS = 10
+BASELINE_RUNS = 15
 Process = dict[str, Any]
 
 
@@ -42,11 +49,12 @@ def priors(stored: dict[str, list[Figures]]) -> dict[str, float]:
     return {m: prior_spread(m, [[r[m][2] for r in runs if m in r] for runs in stored.values()]) for m in METRICS}
 
 
-def gate(stored: list[Figures], first: Figures, second: Figures, tests: int, prior: dict[str, float]) -> tuple[str, bool]:
-    """The gate's verdict and whether it asked for a second process."""
-    if not needs_confirmation(stored, first, prior):
-        return "pass", False
-    return judge(stored, [first, second], tests=tests, priors=prior).outcome, True
+def gate(stored: list[Figures], new: list[Figures], tests: int, prior: dict[str, float]) -> tuple[str, int]:
+    """The gate's verdict, and how many of the ``new`` processes it asked for."""
+    used = 1
+    while used < len(new) and needs_another_process(stored, new[:used], tests=tests, priors=prior):
+        used += 1
+    return judge(stored, new[:used], tests=tests, priors=prior).outcome, used
 
 
 def mean_5(base: list[float], new: list[float]) -> bool:
@@ -79,39 +87,56 @@ RULES: dict[str, Callable[[list[float], list[float]], bool]] = {
 
 
 def false_alarms(processes: Sequence[Process], count: int, rng: random.Random) -> dict[str, Any]:
-    """Resampled suite runs: ten processes are the baseline, one is the run, one more confirms."""
+    """Resampled suite runs: fifteen processes are the baseline, one is the run, the next ones confirm."""
     known = [{name: figures(case) for name, case in p["cases"].items()} for p in processes]
     names = sorted(set.intersection(*(set(k) for k in known)))
     red = dict.fromkeys(["gate", *RULES], 0)
-    confirmations = inconclusive = improved = 0
+    outcomes = dict.fromkeys(["inconclusive", "improved"], 0)
+    further = 0
     for _ in range(count):
-        drawn = rng.sample(range(len(known)), BASELINE_RUNS + 2)
-        base, run, again = drawn[:BASELINE_RUNS], drawn[-2], drawn[-1]
+        drawn = rng.sample(range(len(known)), min(len(known), BASELINE_RUNS + MAX_PROCESSES))
+        base, new = drawn[:BASELINE_RUNS], drawn[BASELINE_RUNS:]
         stored = {n: [known[i][n] for i in base] for n in names}
         prior = priors(stored)
-        answers = [gate(stored[n], known[run][n], known[again][n], len(names), prior) for n in names]
+        answers = [gate(stored[n], [known[i][n] for i in new], len(names), prior) for n in names]
         red["gate"] += any(outcome == "regressed" for outcome, _ in answers)
-        inconclusive += any(outcome == "inconclusive" for outcome, _ in answers)
-        improved += any(outcome == "improved" for outcome, _ in answers)
-        confirmations += sum(asked for _, asked in answers)
+        for outcome in outcomes:
+            outcomes[outcome] += any(found == outcome for found, _ in answers)
+        further += sum(used - 1 for _, used in answers)
         for rule, wrong in RULES.items():
-            red[rule] += any(wrong(wall(processes, base[0], n), wall(processes, run, n)) for n in names)
+            red[rule] += any(wrong(wall(processes, base[0], n), wall(processes, new[0], n)) for n in names)
     return {
         "processes": len(processes),
         "cases": len(names),
         "suites": count,
         "red": red,
         "rate": {rule: round(number / count, 5) for rule, number in red.items()},
-        "suites with improved": improved,
-        "suites with inconclusive": inconclusive,
-        "confirmations per suite": round(confirmations / count, 3),
-        "spread": {m: {n: round(_spread([k[n][m][2] for k in known]), 5) for n in names if all(m in k[n] for k in known)}
-                   for m in ("wall", "host", "device")},
-        "range of compiled wall": {n: round(_range([k[n]["wall"][1] for k in known]), 4) for n in names},
-        "range of ratio": {n: round(_range([math.exp(k[n]["wall"][2]) for k in known]), 4) for n in names},
-        "range of device ratio": {n: round(_range([math.exp(k[n]["device"][2]) for k in known]), 4) for n in names
-                                  if all("device" in k[n] for k in known)},
+        "suites with another verdict": outcomes,
+        "further processes per suite": round(further / count, 3),
+        "noise": {name: _noise([k[name] for k in known]) for name in names},
     }
+
+
+def leave_one_out(processes: Sequence[Process]) -> dict[str, Any]:
+    """Every real run once as the new one, against all the others: how many suites are red."""
+    known = [{name: figures(case) for name, case in p["cases"].items()} for p in processes]
+    names = sorted(set.intersection(*(set(k) for k in known)))
+    red = []
+    for run in range(len(known)):
+        again = [(run + step) % len(known) for step in range(1, MAX_PROCESSES)]
+        stored = {n: [k[n] for i, k in enumerate(known) if i != run and i not in again] for n in names}
+        prior = priors(stored)
+        answers = [gate(stored[n], [known[i][n] for i in (run, *again)], len(names), prior)[0] for n in names]
+        red.append("regressed" in answers)
+    return {"suite runs": len(red), "red": sum(red)}
+
+
+def _noise(runs: list[Figures]) -> dict[str, list[float]]:
+    """For each quantity the standard deviation of the log ratio and of the compiled leg alone, in percent."""
+    return {
+        m: [round(100 * stdev([r[m][2] for r in runs]), 3), round(100 * stdev([math.log(r[m][1]) for r in runs]), 3)]
+        for m in ("wall", "host", "device") if all(m in r for r in runs)
+    }  # fmt: skip
 
 
 def wall(processes: Sequence[Process], index: int, name: str) -> list[float]:
@@ -119,63 +144,59 @@ def wall(processes: Sequence[Process], index: int, name: str) -> list[float]:
     return processes[index]["cases"][name]["wall"]["compiled"]
 
 
-def _spread(values: list[float]) -> float:
-    mean = fmean(values)
-    return math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+def misses(
+    unchanged: Sequence[Process], slowed: Sequence[Process], draws: int, rng: random.Random
+) -> list[dict[str, Any]]:
+    """For each side and size of slowdown, how many of the slowed runs each rule caught against A/A baselines."""
+    names = sorted({n for p in unchanged for n in p["cases"]})
+    known = [{name: figures(case) for name, case in p["cases"].items()} for p in unchanged]
+    sizes = sorted({(side, level) for p in slowed for c in p["cases"].values() for side in ("kernel", "host")
+                    for level in c.get(side, {})}, key=lambda pair: (pair[0], int(pair[1])))  # fmt: skip
+    return [_level(side, level, names, known, unchanged, slowed, draws, rng) for side, level in sizes]
 
 
-def _range(values: list[float]) -> float:
-    return max(values) / min(values) - 1
+def slowed_case(case: dict[str, Any], side: str, level: str) -> dict[str, Any]:
+    """A slowed case in the form of an A/A case: what was not measured again is that of the unchanged leg."""
+    return {**case["plain"], **case[side][level]}
 
 
-def leg_rounds(case: dict[str, Any], leg: str) -> dict[str, Any]:
-    """A leg of an injection run in the form of an A/A case, against the eager leg of the same rounds."""
-    plain, slowed = case["legs"]["compiled"]["rounds"], case["legs"][leg]["rounds"]
-    return {q: {"eager": plain[q]["eager"], "compiled": slowed[q]["compiled"]} for q in slowed}
-
-
-def misses(processes: Sequence[Process], draws: int, rng: random.Random) -> list[dict[str, Any]]:
-    """For each kind and size of slowdown, how many of the slowed runs each rule caught."""
-    names = sorted(set.intersection(*({n for n, c in p["cases"].items() if "legs" in c} for p in processes)))
-    legs = sorted({leg for p in processes for n in names for leg in p["cases"][n]["legs"]} - {"compiled"})
-    known = {
-        (i, n, leg): figures(leg_rounds(p["cases"][n], leg))
-        for i, p in enumerate(processes) for n in names for leg in p["cases"][n]["legs"]
-    }  # fmt: skip
-    return [_level(processes, known, names, leg, draws, rng) for leg in legs]
+def slowed_wall(case: dict[str, Any], side: str, level: str) -> list[float]:
+    """The wall time of the slowed leg, for the rules that look at nothing else."""
+    return case[side][level]["slowed_wall"] if side == "kernel" else case[side][level]["wall"]["compiled"]
 
 
 def _level(
-    processes: Sequence[Process], known: dict[Any, Figures], names: list[str], leg: str, draws: int, rng: random.Random
-) -> dict[str, Any]:
-    side, percent = leg.split("-")
-    cases = [n for n in names if all(leg in p["cases"][n]["legs"] for p in processes)]
+    side: str, level: str, names: list[str], known: list[dict[str, Figures]], unchanged: Sequence[Process],
+    slowed: Sequence[Process], draws: int, rng: random.Random,
+) -> dict[str, Any]:  # fmt: skip
+    runs = {n: [p["cases"][n] for p in slowed if level in p["cases"].get(n, {}).get(side, {})] for n in names}
+    runs = {n: cases for n, cases in runs.items() if len(cases) >= 2}
+    slow = {n: [figures(slowed_case(c, side, level)) for c in cases] for n, cases in runs.items()}
     caught = dict.fromkeys(["gate", "gate, right side", *RULES], 0)
-    by_case: dict[str, list[int]] = {n: [] for n in cases}
-    total, actual = 0, []
+    by_case: dict[str, list[bool]] = {n: [] for n in runs}
     for _ in range(draws):
-        drawn = rng.sample(range(len(processes)), len(processes))
-        run, again, base = drawn[0], drawn[1], drawn[2 : 2 + BASELINE_RUNS]
-        stored = {n: [known[i, n, "compiled"] for i in base] for n in names}
+        base = rng.sample(range(len(known)), min(BASELINE_RUNS, len(known)))
+        stored = {n: [known[i][n] for i in base] for n in names}
         prior = priors(stored)
-        for n in cases:
-            first, second = known[run, n, leg], known[again, n, leg]
-            outcome, _ = gate(stored[n], first, second, len(names), prior)
-            caught["gate"] += outcome == "regressed"
+        for n, cases in runs.items():
+            drawn = rng.sample(range(len(cases)), min(MAX_PROCESSES, len(cases)))
+            new = [slow[n][i] for i in drawn]
+            outcome, used = gate(stored[n], new, len(names), prior)
             by_case[n].append(outcome == "regressed")
-            split = split_wall(stored[n], [first, second])
-            caught["gate, right side"] += outcome == "regressed" and split is not None and split.side.startswith(side)
-            slow, plain = leg_rounds(processes[run]["cases"][n], leg), leg_rounds(processes[base[0]]["cases"][n], "compiled")
+            caught["gate"] += outcome == "regressed"
+            split = split_wall(stored[n], new[:used])
+            caught["gate, right side"] += outcome == "regressed" and split is not None and side in split.side
+            plain, now = wall(unchanged, base[0], n), slowed_wall(cases[drawn[0]], side, level)
             for rule, wrong in RULES.items():
-                caught[rule] += wrong(plain["wall"]["compiled"], slow["wall"]["compiled"])
-            metric = "device" if side == "kernel" else "wall"
-            actual.append(first[metric][2] - known[run, n, "compiled"][metric][2])
-            total += 1
+                caught[rule] += wrong(plain, now)
+    total = sum(len(hits) for hits in by_case.values())
+    metric = "device" if side == "kernel" else "wall"
+    real = [run[metric][1] / fmean([k[n][metric][1] for k in known]) - 1 for n in slow for run in slow[n]]
     return {
-        "side": side, "percent": int(percent), "cases": len(cases), "processes": len(processes),
-        "slowed runs": len(cases) * len(processes), "draws": total,
-        "measured percent": round(100 * math.expm1(fmean(actual)), 2) if actual else None,
-        "caught": {rule: round(number / total, 4) if total else None for rule, number in caught.items()},
+        "side": side, "percent": int(level), "cases": len(runs), "processes": len(slowed),
+        "slowed runs": sum(map(len, runs.values())), "draws": total,
+        "measured percent": round(100 * median(real), 2),
+        "caught": {rule: round(number / total, 4) for rule, number in caught.items()},
         "by case": {n: round(fmean(hits), 3) for n, hits in by_case.items()},
     }  # fmt: skip
 
@@ -219,18 +240,20 @@ def main() -> None:
     chosen = options.parse_args()
     rng = random.Random(chosen.seed)
     rates: dict[str, Any] = {"schema_version": 1, "false alarms": false_alarms(_runs(chosen.aa), chosen.suites, rng)}
-    rates["misses"] = misses(_runs(chosen.inject), chosen.draws, rng) if chosen.inject else []
+    rates["leave one out"] = leave_one_out(_runs(chosen.aa))
+    rates["misses"] = misses(_runs(chosen.aa), _runs(chosen.inject), chosen.draws, rng) if chosen.inject else []
     if chosen.out:
         chosen.out.write_text(json.dumps(rates, indent=1, sort_keys=True) + "\n")
     if chosen.plot:
         plot(rates, chosen.plot)
-    print(json.dumps(rates["false alarms"], indent=1))
+    print(json.dumps(rates["false alarms"], indent=1), rates["leave one out"])
     for row in sorted(rates["misses"], key=lambda r: (r["side"], r["percent"])):
         print(f"{row['side']:6} {row['percent']:3} % (measured {row['measured percent']}) n={row['slowed runs']}", row["caught"])
 
 
 def _runs(paths: Sequence[Path]) -> list[Process]:
-    return [run for path in paths for run in json.loads(path.read_text())["runs"]]
+    found = [run for path in paths for run in json.loads(path.read_text())["runs"]]
+    return [{**run, "cases": {n: c for n, c in run["cases"].items() if "error" not in c}} for run in found]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_torch_compile.speed import message, verdict
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.verdict import judge, needs_confirmation, reference, split_wall
+from pytest_torch_compile.speed.verdict import judge, needs_another_process, reference, split_wall
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015, -0.0005, 0.0005, -0.0015, 0.001)
 
@@ -62,10 +62,22 @@ def test_one_run_alone_never_calls_a_change() -> None:
     assert "was not confirmed in a fresh process" in found.reason
 
 
-def test_only_odd_runs_need_confirmation() -> None:
-    assert needs_confirmation(stored(), run(device=0.02))
-    assert not needs_confirmation(stored(), run(device=0.001))
-    assert not needs_confirmation([], run(device=0.5))
+def another(*new: Figures, base: list[Figures] | None = None) -> bool:
+    return needs_another_process(stored() if base is None else base, new, tests=12)
+
+
+def test_only_odd_runs_ask_for_another_process() -> None:
+    assert another(run(device=0.02))
+    assert not another(run(device=0.001))
+    assert not another(run(device=0.5), base=[])
+
+
+def test_processes_are_added_until_it_is_clear() -> None:
+    assert not another(run(device=0.02), run(device=0.02)), "clearly slower"
+    assert not another(run(device=0.02), run(device=-0.019)), "clearly not"
+    noisy = [run(device=n) for n in (-0.008, 0.008, 0.004, -0.004, 0.006)]
+    assert another(run(device=0.02), run(device=0.02), base=noisy)
+    assert not another(*[run(device=0.02)] * verdict.MAX_PROCESSES, base=noisy), "enough is enough"
 
 
 def test_no_stored_run_is_no_baseline() -> None:
@@ -106,6 +118,7 @@ def test_prior_is_the_typical_spread_of_the_suite() -> None:
     histories = [[0.0, 0.01, 0.02, 0.01], [0.0, 0.03, 0.0, 0.03], [0.1] * 5, [0.0, 0.02, 0.0, 0.02]]
     assert verdict.prior_spread("wall", histories) == pytest.approx(0.00986, abs=1e-4)
     assert verdict.prior_spread("wall", histories[:2]) == verdict.METRICS["wall"].spread
+    assert verdict.prior_spread("memory", [[0.1] * 5] * 5) > 0
 
 
 def test_faster_eager_is_not_a_slower_compile() -> None:

@@ -16,7 +16,7 @@ from ..findings import CompileCheckFailed, Finding
 from . import confirm, message, record
 from .device import DeviceBusy, device_lock
 from .sample import SpeedSample
-from .verdict import METRICS, Verdict, judge, needs_confirmation
+from .verdict import METRICS, Verdict, judge, needs_another_process
 
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 FIXTURE = "compile_benchmark"
@@ -99,9 +99,12 @@ class CompileBenchmark:
         confirm.leave_sample(test, sample)
         stored, priors, missing = self._stored(sample.environment)
         new, problems = [sample.figures()], list(sample.problems)
-        if not problems and not os.environ.get(confirm.CONFIRMS) and needs_confirmation(stored, new[0], priors):
+        suite = self._suite_size()
+        while not problems and needs_another_process(stored, new, tests=suite, priors=priors):
+            if os.environ.get(confirm.CONFIRMS):
+                break
             new, problems = self._confirmed(new)
-        verdict = judge(stored, new, tests=self._suite_size(), problems=problems, priors=priors)
+        verdict = judge(stored, new, tests=suite, problems=problems, priors=priors)
         if verdict.outcome == "no-baseline":
             verdict = Verdict("no-baseline", reason=missing)
         self._report(verdict, sample, sample.environment, stored, new)
@@ -115,7 +118,7 @@ class CompileBenchmark:
         return record.runs_of(entry), record.priors_of(found.entries.values()), missing
 
     def _confirmed(self, new: list[Any]) -> tuple[list[Any], list[str]]:
-        """A second sample from a fresh process; without one the verdict stays open."""
+        """One more sample, from a fresh process; without it the verdict stays open."""
         _release_memory()
         try:
             again = confirm.fresh_sample(self._test(), self._root(), self._arguments())

@@ -36,7 +36,8 @@ METRICS: Mapping[str, Metric] = {
     "start": Metric("cold start", 0.25, 0.08, "compile-time"),
     "warm-start": Metric("warm start", 0.25, 0.08, "compile-time"),
 }
-SUSPICION = 0.05
+SUSPICION = 0.1
+MAX_PROCESSES = 5
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,13 @@ class Change:
 
 
 def prior_spread(metric: str, histories: Iterable[Sequence[float]]) -> float:
-    """The typical spread of a metric over the suite's entries, or the metric's own when they are few."""
+    """The typical spread of a metric over the suite's entries, or the metric's own when they are few.
+
+    Never nought: a figure that has been the same so far, such as memory, may still move a little.
+    """
+    own = METRICS[metric].spread
     spreads = [stdev(values) for values in histories if len(values) >= 4]
-    return median(spreads) if len(spreads) >= 4 else METRICS[metric].spread
+    return max(median(spreads), own / 4) if len(spreads) >= 4 else own
 
 
 def reference(metric: str, values: Sequence[float], prior: float | None = None) -> Reference:
@@ -107,7 +112,7 @@ def change(metric: str, stored: Reference, values: Sequence[float]) -> Change:
 
 
 def suspicious(found: Change) -> bool:
-    """Whether one run is odd enough to be worth a second, fresh process."""
+    """Whether a change is odd enough to be worth another fresh process."""
     return abs(found.effect) > found.floor / 2 and found.p_value < SUSPICION
 
 
@@ -120,7 +125,6 @@ def decided(found: Change, level: float) -> Change:
     else:
         outcome = "regressed" if found.effect > 0 else "improved"
     return replace(found, outcome=outcome)
-
 
 
 @dataclass(frozen=True)
@@ -148,11 +152,13 @@ def changes_of(
     return found
 
 
-def needs_confirmation(
-    stored: Sequence[Figures], new: Figures, priors: Mapping[str, float] | None = None
+def needs_another_process(
+    stored: Sequence[Figures], new: Sequence[Figures], *, tests: int, priors: Mapping[str, float] | None = None
 ) -> bool:
-    """Whether one run is odd enough to be worth a second, fresh process."""
-    return bool(stored) and any(suspicious(found) for found in changes_of(stored, [new], priors))
+    """Whether the runs so far are odd, but not enough of them to say regressed or improved."""
+    if not stored or len(new) >= MAX_PROCESSES or not any(suspicious(c) for c in changes_of(stored, new, priors)):
+        return False
+    return judge(stored, new, tests=tests, priors=priors).outcome not in ("regressed", "improved")
 
 
 def judge(
@@ -167,15 +173,15 @@ def judge(
     """The verdict on one test of a suite of ``tests``, from its stored runs and the new ones.
 
     ``level`` is the chance that any test of an unchanged suite is called changed; every metric of every test gets
-    an equal share of it (Bonferroni), as a test must be decided before the last one has run. One new run is never
-    enough to call a change.
+    an equal share of it (Bonferroni), as a test must be decided before the last one has run, and so does every look
+    from the second process to the last. One new run is never enough to call a change.
     """
     if reasons := "; ".join(problems):
         return Verdict("inconclusive", reason=reasons)
     if not stored:
         return Verdict("no-baseline", reason="no stored runs of this test in this environment")
     found = changes_of(stored, new, priors)
-    share = level / max(1, tests * len(found))
+    share = level / max(1, tests * len(found) * (MAX_PROCESSES - 1))
     settled = tuple(_not_eager(decided(c, share), stored, new) for c in found)
     if len(new) < 2:
         settled = tuple(_unconfirmed(c) for c in settled)
@@ -210,7 +216,7 @@ def _reason(changes: Sequence[Change], runs: int) -> str:
     notes = [c.note for c in changes if c.note]
     unclear = [METRICS[c.metric].title for c in changes if c.outcome == "inconclusive"]
     if unclear:
-        why = "was not confirmed in a fresh process" if runs < 2 else "cannot be told from noise with the runs stored"
+        why = "was not confirmed in a fresh process" if runs < 2 else f"cannot be told from noise with {runs} processes"
         notes.append(f"a change of {' and '.join(unclear)} {why}")
     return "; ".join(notes)
 
