@@ -45,7 +45,7 @@ def save(config: pytest.Config, report: pytest.TestReport) -> None:
 
 
 def _shared_options(config: pytest.Config) -> list[str]:
-    names = ("backend", "device", "cache")
+    names = ("backend", "device", "cache", "report")
     plugins = [part for name in config.getoption("plugins", []) for part in ("-p", name)]
     given = [f"--compile-{name}={value}" for name in names if (value := config.getoption(f"--compile-{name}"))]
     return [*plugins, *(["-c", str(config.inipath)] if config.inipath else []), *given]

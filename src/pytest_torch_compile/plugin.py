@@ -14,6 +14,8 @@ from .cache_folder import CacheFolder
 from .progress import sign_of_life
 from .recording import listening
 from .report import terminal
+from .report.collector import Collector, attach
+from .report.entries import check_entry
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 MARKER = "torch_compile"
 _FIXTURES = {"compile_check", "compile_options", "compile_tolerances", "compile_device"}
 _ROWS: pytest.StashKey[list[dict[str, str]]] = pytest.StashKey()
+_CHECKS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 _FOLDER: pytest.StashKey[CacheFolder] = pytest.StashKey()
 
 
@@ -42,6 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.current = settings.read(config)
     config.stash[_ROWS] = []
     config.stash[_FOLDER] = CacheFolder(settings.current.cache, os.environ.get("PYTEST_XDIST_WORKER", ""))
+    if settings.current.report and not hasattr(config, "workerinput") and not isolate.is_child():
+        folder = config.invocation_params.dir / settings.current.report
+        config.pluginmanager.register(Collector(folder, config.rootpath), "torch-compile-report")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -101,8 +107,14 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Collect a row for each check of the test, and show a sign of life."""
-    item.stash[_ROWS] = []
-    with listening(lambda report: item.stash[_ROWS].append(terminal.row(item.nodeid, report.to_dict()))):
+    item.stash[_ROWS], item.stash[_CHECKS] = [], []
+
+    def hear(report: CompileReport) -> None:
+        seen = report.to_dict()
+        item.stash[_ROWS].append(terminal.row(item.nodeid, seen))
+        item.stash[_CHECKS].append(check_entry(seen, item.config.rootpath))
+
+    with listening(hear):
         if not uses_plugin(item):
             return (yield)
         with sign_of_life(_speaker(item.config), item.nodeid):
@@ -130,6 +142,8 @@ def pytest_runtest_makereport(
         if failures:
             known_failure.apply(report, call.excinfo.value if call.excinfo else None, failures)
         vars(report)["torch_compile_rows"] = item.stash.get(_ROWS, [])
+    if settings.current.report and (uses_plugin(item) or item.stash.get(_CHECKS, [])):
+        attach(report, item.stash.get(_CHECKS, []))
     if isolate.is_child():
         isolate.save(item.config, report)
     return report

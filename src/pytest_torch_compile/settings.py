@@ -14,6 +14,7 @@ OPTIONS: dict[str, str] = {
     "backend": "backend of every check made through a fixture or CompileSuite: eager, aot_eager, inductor or a name",
     "device": "device that targets and inputs are moved to: cpu, cuda, cuda:1 (default: where they are)",
     "cache": "compile cache: fresh (a new one for each test), session (one for each worker), or a folder to keep",
+    "report": "folder to write report.json, report.html and summary.md to",
 }
 
 
@@ -24,6 +25,7 @@ class Settings:
     backend: str = "inductor"
     device: str | None = None
     cache: str = "session"
+    report: str | None = None
     isolate: bool = False
 
 

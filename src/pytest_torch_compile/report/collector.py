@@ -1,0 +1,136 @@
+"""Gathers the entries of all tests of a run and writes the report at its end. Works where pytest-xdist collects."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .. import __version__
+from . import document, entries, render
+
+ATTRIBUTE = "torch_compile_entry"
+
+
+def attach(report: pytest.TestReport, checks: list[dict[str, Any]]) -> None:
+    """In the process that ran the test: send what the document needs with the report."""
+    vars(report)[ATTRIBUTE] = {"checks": checks, "environment": entries.environment()}
+
+
+class Collector:
+    """Registered on the process that sees every report."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self._folder = folder
+        self._root = root
+        self._tests: dict[str, dict[str, Any]] = {}
+        self._environments: dict[str, Any] = {}
+        self.written: Path | None = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the entry of a test that used the plugin, and any test that took its worker down."""
+        sent = getattr(report, ATTRIBUTE, None)
+        if sent is None and report.when in ("setup", "call", "teardown"):
+            return
+        where = (sent or {}).get("environment") or entries.environment()
+        key = entries.environment_key(where)
+        self._environments[key] = where
+        entry = self._tests.setdefault(report.nodeid, _blank(report))
+        entry["duration"] += report.duration
+        if report.when != "teardown" or report.failed:
+            entry |= {"outcome": _outcome(report), "message": _message(report)}
+        if report.when != "teardown":
+            speed = [entries.speed_entry(result) for result in getattr(report, "torch_compile_speed", ())]
+            entry |= {"environment": key, "checks": (sent or {}).get("checks", []), "speed": speed}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be collected is an error of the run."""
+        if report.failed:
+            where = entries.environment()
+            key = entries.environment_key(where)
+            self._environments.setdefault(key, where)
+            failed = {"outcome": "error", "message": str(report.longrepr), "environment": key}
+            self._tests[report.nodeid] = {**_empty(report.nodeid, report.nodeid.split("::")[0], 0), **failed}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Write the document and the views made from it."""
+        made = document.new(
+            self._tests.values(),
+            self._environments,
+            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            version=__version__,
+            exit_status=int(exitstatus),
+            commit=commit(self._root),
+            history=earlier(self._folder),
+        )
+        self.written = render.write_all(made, self._folder)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say where the report is."""
+        if self.written is not None and self._tests:
+            terminalreporter.write_line(f"torch.compile report: {self.written}")
+
+
+def _blank(report: pytest.TestReport) -> dict[str, Any]:
+    file, line, _ = report.location
+    return _empty(report.nodeid, file, (line or 0) + 1)
+
+
+def _empty(test: str, file: str, line: int) -> dict[str, Any]:
+    return {
+        "id": test,
+        "file": file.replace("\\", "/"),
+        "line": line,
+        "environment": "",
+        "outcome": "skipped",
+        "duration": 0.0,
+        "message": "",
+        "checks": [],
+        "speed": [],
+    }
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "failed"
+    if report.failed:
+        return "failed" if report.when == "call" else "error"
+    return "skipped" if report.skipped else "passed"
+
+
+def _message(report: pytest.TestReport) -> str:
+    """Why a test failed or was skipped: the exception's own text, not the traceback."""
+    if report.passed:
+        return ""
+    if wasxfail := getattr(report, "wasxfail", ""):
+        return str(wasxfail)
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2])
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longrepr or "")
+
+
+def commit(root: Path) -> str:
+    """The commit of the checkout, or nothing."""
+    if sha := os.environ.get("GITHUB_SHA"):
+        return sha
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def earlier(folder: Path) -> list[Mapping[str, Any]]:
+    """The history in the report that this one replaces. An unusable one is no reason to fail a run."""
+    try:
+        return list(document.read(folder).get("history", []))
+    except document.DocumentError:
+        return []

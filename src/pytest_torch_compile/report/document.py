@@ -1,0 +1,207 @@
+"""The one result document, ``report.json``: what it holds, and how it is read, written and merged. Plain data only."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+SCHEMA_VERSION = 1
+FILE_NAME = "report.json"
+HISTORY_LENGTH = 30
+# From best to worst; a test that several documents hold keeps its worst.
+OUTCOMES = ("skipped", "passed", "xfailed", "failed", "error")
+Document = dict[str, Any]
+
+
+class DocumentError(ValueError):
+    """A file that is no report, or one of another schema; the message is one clear line."""
+
+
+def new(
+    tests: Iterable[Mapping[str, Any]],
+    environments: Mapping[str, Mapping[str, Any]],
+    *,
+    created: str,
+    version: str,
+    exit_status: int = 0,
+    commit: str = "",
+    history: Sequence[Mapping[str, Any]] = (),
+) -> Document:
+    """A document of these tests. ``history`` holds the points of earlier documents, oldest first."""
+    entries = sorted((clean(test) for test in tests), key=lambda test: (test["id"], test["environment"]))
+    document: Document = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "pytest-torch-compile", "version": version},
+        "created": created,
+        "commit": commit,
+        "exit_status": exit_status,
+        "environments": clean(environments),
+        "tests": entries,
+        "summary": summary(entries, exit_status),
+    }
+    document["history"] = [*clean(list(history)), point(document)][-HISTORY_LENGTH:]
+    return document
+
+
+def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
+    """The figures at the head of every view. ``speedup`` is the geometric mean over the speed tests, or None."""
+    outcomes = Counter(test["outcome"] for test in tests)
+    checks = [check for test in tests for check in test["checks"]]
+    speedups = [speed["speedup"] for test in tests for speed in test["speed"] if speed["speedup"]]
+    return {
+        "result": _result(outcomes, exit_status),
+        "tests": len(tests),
+        **{outcome: outcomes[outcome] for outcome in OUTCOMES},
+        "checks": len(checks),
+        "findings": sum(len(check["findings"]) for check in checks),
+        "graph_breaks": sum(len(check["graph_breaks"]) for check in checks),
+        "recompiles": sum(len(check["recompiles"]) for check in checks),
+        "regressions": sum(speed["outcome"] == "regressed" for test in tests for speed in test["speed"]),
+        "speedup": math.exp(sum(map(math.log, speedups)) / len(speedups)) if speedups else None,
+    }
+
+
+def _result(outcomes: Mapping[str, int], exit_status: int) -> str:
+    if outcomes["failed"] or outcomes["error"] or exit_status == 1:
+        return "failed"
+    if exit_status not in (0, 5):  # 5 is pytest's "no tests collected"
+        return "error"
+    return "passed" if sum(outcomes.values()) else "empty"
+
+
+def point(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a later document remembers of this one: a few figures for each test."""
+    return {
+        "created": document["created"],
+        "commit": document["commit"],
+        "tests": {key_of(test): _figures(test) for test in document["tests"]},
+    }
+
+
+def _figures(test: Mapping[str, Any]) -> dict[str, Any]:
+    speedups = [speed["speedup"] for speed in test["speed"] if speed["speedup"]]
+    return {
+        "outcome": test["outcome"],
+        "breaks": sum(len(check["graph_breaks"]) for check in test["checks"]),
+        "recompiles": sum(len(check["recompiles"]) for check in test["checks"]),
+        "compile_seconds": round(sum(compile_seconds(check) for check in test["checks"]), 3),
+        "speedup": round(speedups[0], 4) if speedups else None,
+    }
+
+
+def compile_seconds(check: Mapping[str, Any]) -> float:
+    """Seconds that a check spent compiling, backward included."""
+    return float(check["compile_seconds"]["total"] + check["compile_seconds"]["backward"])
+
+
+def key_of(test: Mapping[str, Any]) -> str:
+    """What tells a test from all others, over environments."""
+    return f"{test['environment']} {test['id']}"
+
+
+def clean(value: Any) -> Any:
+    """The value as strict JSON knows it: finite numbers, lists, and text that can be encoded."""
+    if isinstance(value, Mapping):
+        return {clean(str(name)): clean(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [clean(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def read(path: Path) -> Document:
+    """The document in a file, or in ``report.json`` of a folder.
+
+    Raises:
+        DocumentError: there is none, it cannot be parsed, or it is of another schema.
+    """
+    path = path / FILE_NAME if path.is_dir() else path
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DocumentError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise DocumentError(f"{path} is no JSON: {error}") from None
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if version is None or not isinstance(found.get("tests"), list) or not isinstance(found.get("summary"), dict):
+        raise DocumentError(f"{path} is not a report of pytest-torch-compile")
+    if version != SCHEMA_VERSION:
+        raise DocumentError(f"{path} has schema {version}, and this version reads schema {SCHEMA_VERSION}")
+    return dict(found)
+
+
+def write(document: Mapping[str, Any], path: Path) -> Path:
+    """Write a document so that a reader sees the old one or the new one, never a part."""
+    return write_text(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: Path) -> Path:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
+    """One document of several shards, torch versions or machines.
+
+    A test is told apart by its id and its environment; the worst outcome of one that is in several documents stays.
+
+    Raises:
+        DocumentError: there is nothing to merge.
+    """
+    if not documents:
+        raise DocumentError("no report to merge")
+    tests: dict[str, Mapping[str, Any]] = {}
+    environments: dict[str, Any] = {}
+    for document in documents:
+        environments |= document["environments"]
+        for test in document["tests"]:
+            held = tests.get(key_of(test))
+            if held is None or OUTCOMES.index(test["outcome"]) > OUTCOMES.index(held["outcome"]):
+                tests[key_of(test)] = test
+    newest = max(documents, key=lambda document: str(document["created"]))
+    return new(
+        tests.values(),
+        environments,
+        created=newest["created"],
+        version=newest["tool"]["version"],
+        exit_status=_worst_status([document["exit_status"] for document in documents]),
+        commit=newest["commit"],
+        history=_merged_history(documents),
+    )
+
+
+def _worst_status(statuses: Iterable[int]) -> int:
+    found = set(statuses)
+    serious = found - {0, 1, 5}
+    return max(serious) if serious else 1 if 1 in found else 0 if 0 in found else 5
+
+
+def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The points before the merged runs; shards of one commit make one point."""
+    merged: dict[str, dict[str, Any]] = {}
+    for document in documents:
+        for earlier in document["history"][:-1]:
+            key = earlier["commit"] or earlier["created"]
+            held = merged.setdefault(key, {**earlier, "tests": {}})
+            held["tests"] = {**held["tests"], **earlier["tests"]}
+            held["created"] = max(held["created"], earlier["created"])
+    return sorted(merged.values(), key=lambda earlier: str(earlier["created"]))

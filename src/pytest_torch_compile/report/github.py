@@ -1,0 +1,93 @@
+"""GitHub annotations from a document: workflow commands on the user's own lines, worst first, within the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import view
+
+# GitHub shows ten of each level for a step and drops the rest without a word.
+PER_LEVEL = 10
+MESSAGE_LIMIT = 4000
+_LEVELS = ("error", "warning", "notice")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One message at one line of the repository."""
+
+    level: str
+    file: str
+    line: int
+    title: str
+    message: str
+
+    def command(self) -> str:
+        """The workflow command, with everything escaped that would end it or start another."""
+        where = f"file={_property(self.file)},line={self.line}," if self.file else ""
+        return f"::{self.level} {where}title={_property(self.title)}::{_data(view.cut(self.message, MESSAGE_LIMIT))}"
+
+
+def annotations(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
+    """The annotations that fit, worst first; the last of a level that does not fit says how many were left out.
+
+    ``prefix`` is the folder of the tests in the repository, when that is not its root.
+    """
+    found = list(_unique([*_errors(made, prefix), *_warnings(made, prefix)]))
+    return [shown for level in _LEVELS for shown in _fitting([one for one in found if one.level == level])]
+
+
+def _fitting(found: Sequence[Annotation]) -> Sequence[Annotation]:
+    if len(found) <= PER_LEVEL:
+        return found
+    more = len(found) - PER_LEVEL + 1
+    note = Annotation(found[0].level, "", 0, "torch.compile", f"{more} more are in the report, see the step summary")
+    return [*found[: PER_LEVEL - 1], note]
+
+
+def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
+    """One annotation for each line and kind: a break met by many tests is one break."""
+    groups: dict[tuple[str, str, int, str], list[Annotation]] = {}
+    for one in found:
+        groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
+    for first, *others in groups.values():
+        more = f"\n(and {view.count(len(others), 'more finding')} like it at this line)" if others else ""
+        yield replace(first, message=first.message + more)
+
+
+def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
+    for found in view.findings(made):
+        finding = found.finding
+        text = "\n".join(part for part in (finding["message"], finding["evidence"], _fix(finding["hint"])) if part)
+        file, line = _in_repository(found, prefix)
+        yield Annotation("error", file, line, f"torch.compile: {finding['kind']}", text)
+
+
+def _fix(hint: str) -> str:
+    return f"fix: {hint}" if hint else ""
+
+
+def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
+    """The finding's line, or the test's where that lies outside the repository: GitHub shows no other."""
+    inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
+    file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))
+    return (f"{prefix.rstrip('/')}/{file}" if prefix else file), max(1, line)
+
+
+def _warnings(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
+    for test in made["tests"]:
+        for speed in test["speed"]:
+            if speed["outcome"] in ("no-baseline", "inconclusive"):
+                file, line = _in_repository(view.Found(test, None, {"location": None}), prefix)
+                text = f"{test['id']}: {speed['summary']}"
+                yield Annotation("warning", file, line, f"torch.compile: {speed['outcome']}", text)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

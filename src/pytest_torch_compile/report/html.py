@@ -1,0 +1,198 @@
+"""The HTML page: one file that needs no network. Everything that comes from outside is escaped by Jinja2."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from importlib.util import find_spec
+from typing import Any
+
+from . import document, view
+
+FIELDS = ("test", "verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
+PARTS = ("dynamo", "aot_autograd", "inductor", "backward")
+
+
+def available() -> bool:
+    """Whether Jinja2 is installed."""
+    return find_spec("jinja2") is not None
+
+
+def page(made: Mapping[str, Any]) -> str:
+    """The document as one HTML file."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader(__package__ or "", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(view=view, count=view.count)
+    environment.filters.update(duration=view.duration, size=view.size, percent=view.percent)
+    script = _source("page.js")
+    return environment.get_template("page.html").render(
+        made=made,
+        sentence=view.sentence(made),
+        result=view.RESULTS[made["summary"]["result"]],
+        tests=[_test(test, made) for test in _ordered(made["tests"])],
+        trends=list(_trends(made["history"])),
+        style=Markup(_source("page.css")),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _source(name: str) -> str:
+    return resources.files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _ordered(tests: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Failures first, the worst findings at the top."""
+
+    def badness(test: Mapping[str, Any]) -> tuple[int, int]:
+        kinds = [view.rank(finding["kind"]) for check in test["checks"] for finding in check["findings"]]
+        return -document.OUTCOMES.index(test["outcome"]), min(kinds, default=9)
+
+    return sorted(tests, key=badness)
+
+
+def _test(test: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
+    figures = view.row(test)
+    sort = {"test": test["id"], **{name: figures[name] for name in FIELDS if name != "test"}}
+    return {
+        **test,
+        "figures": figures,
+        "sort": {name: _sortable(value) for name, value in sort.items()},
+        "kinds": sorted({finding["kind"] for check in test["checks"] for finding in check["findings"]}),
+        "bare": _bare_message(test),
+        "timelines": [_timeline(check) for check in test["checks"]],
+        "splits": [_split(check) for check in test["checks"]],
+        "speeds": [_speed(speed) for speed in test["speed"]],
+        "history": _test_history(test, made["history"]),
+    }
+
+
+def _sortable(value: Any) -> str:
+    return "" if value is None else "1e999" if value == math.inf else str(value)
+
+
+def _bare_message(test: Mapping[str, Any]) -> str:
+    """The failure's message where no check says it better."""
+    told = any(check["findings"] for check in test["checks"])
+    return "" if told and test["outcome"] == "failed" else str(test["message"])
+
+
+def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The call sequence: each call with its recompiles and what it did, as a class name."""
+    by_call: dict[int, list[Any]] = {}
+    for recompile in check["recompiles"]:
+        by_call.setdefault(recompile["call"], []).append(recompile)
+    return [
+        {**call, "state": _state(call["outcome"]), "number": number, "recompiles": by_call.get(number, [])}
+        for number, call in enumerate(check["calls"], 1)
+    ]
+
+
+def _state(outcome: str) -> str:
+    words = ("recompiled", "compiled", "reused", "eager")
+    return next((word for word in words if outcome.startswith(word)), "eager" if "eager" in outcome else "other")
+
+
+def _split(check: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of compile time with their widths in percent. AOTAutograd's time holds Inductor's, dynamo's holds both."""
+    seconds = check["compile_seconds"]
+    inductor = seconds["inductor"]
+    aot = max(0.0, seconds["aot_autograd"] - inductor)
+    dynamo = max(0.0, seconds["dynamo"] - aot - inductor)
+    values = dict(zip(PARTS, (dynamo, aot, inductor, seconds["backward"]), strict=True))
+    whole = sum(values.values())
+    if not whole:
+        return []
+    return [{"name": name, "seconds": s, "width": round(100 * s / whole, 2)} for name, s in values.items() if s]
+
+
+def _speed(speed: Mapping[str, Any]) -> dict[str, Any]:
+    sample = speed["sample"]
+    pairs = [("wall time", "wall"), ("host time", "host"), ("device time", "device"), ("peak memory", "memory")]
+    return {
+        **speed,
+        "legs": [_legs(title, sample[name], name == "memory") for title, name in pairs if sample.get(name)],
+        "intervals": [_interval(change) for change in speed["changes"]],
+        "start": sample.get("start"),
+        "kernels": sample.get("kernels"),
+    }
+
+
+def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]:
+    show = view.size if memory else view.duration
+    most = max(pair["eager"], pair["compiled"]) or 1.0
+    bars = [(leg, show(pair[leg]), round(100 * pair[leg] / most, 2)) for leg in ("eager", "compiled")]
+    factor = pair["eager"] / pair["compiled"] if pair["compiled"] else None
+    return {"title": title, "bars": bars, "factor": factor}
+
+
+def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A change beside the band that its baseline allows, in percent of the width of the plot."""
+    floor, effect = abs(change["floor"]), change["effect"]
+    reach = 1.25 * max(floor, abs(effect), 1e-6)
+    return {
+        **change,
+        "left": round(50 - 50 * floor / reach, 2),
+        "width": round(100 * floor / reach, 2),
+        "dot": round(50 + 50 * effect / reach, 2),
+    }
+
+
+def _test_history(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Plots of this test over earlier results: those with something to show."""
+    points = [(at, at["tests"][key]) for key in [document.key_of(test)] for at in history if key in at["tests"]]
+    titles = {
+        "speedup": "speedup",
+        "compile_seconds": "compile seconds",
+        "breaks": "breaks",
+        "recompiles": "recompiles",
+    }
+    plots = (
+        _plot(title, [(at, figures[name], figures["outcome"]) for at, figures in points])
+        for name, title in titles.items()
+    )
+    return [plot for plot in plots if plot and plot["most"] > 0]
+
+
+def _trends(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Plots of the whole run over earlier results."""
+    series: dict[str, Any] = {
+        "tests that fail": lambda tests: sum(t["outcome"] in ("failed", "error") for t in tests),
+        "graph breaks": lambda tests: sum(t["breaks"] for t in tests),
+        "recompiles": lambda tests: sum(t["recompiles"] for t in tests),
+        "compile seconds": lambda tests: sum(t["compile_seconds"] for t in tests),
+    }
+    for title, value in series.items():
+        plot = _plot(title, [(at, value(at["tests"].values()), "passed") for at in history])
+        if plot:
+            yield plot
+
+
+def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, str]]) -> dict[str, Any] | None:
+    """A line over time in a box of 200 by 40; None with fewer than two points."""
+    known = [(at, value, outcome) for at, value, outcome in points if value is not None]
+    if len(known) < 2:
+        return None
+    most = max(value for _, value, _ in known)
+    step = 190 / (len(known) - 1)
+    dots = [
+        {
+            "x": round(5 + place * step, 1),
+            "y": round(35 - 30 * value / (most or 1), 1),
+            "label": f"{at['created']} {at['commit'][:10]}: {value:g}",
+            "bad": outcome in ("failed", "error"),
+        }
+        for place, (at, value, outcome) in enumerate(known)
+    ]
+    return {"title": title, "most": most, "last": known[-1][1], "dots": dots}

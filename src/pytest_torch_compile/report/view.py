@@ -1,0 +1,145 @@
+"""What several views say in the same words: verdicts, ranks of findings, figures as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import document
+
+# Worst first: wrong results, then code that did not compile, then code that compiles badly, then what is slower.
+RANKS = (
+    ("numerics", "gradient", "mutation", "aliasing", "exception", "metadata"),
+    ("nothing-compiled", "compile-error", "eager-fallback"),
+    ("graph-break", "recompile"),
+    ("slowdown", "memory", "compile-time", "cudagraph-skip", "cache-miss"),
+)
+VERDICTS = {
+    "passed": "pass",
+    "failed": "fail",
+    "error": "error",
+    "skipped": "skipped",
+    "xfailed": "known failure",
+}
+RESULTS = {
+    "passed": "All checks hold",
+    "failed": "Some checks do not hold",
+    "error": "The run did not finish",
+    "empty": "No test that uses the plugin ran",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One finding with the test it belongs to; ``check`` is None for a failure that no check reported."""
+
+    test: Mapping[str, Any]
+    check: Mapping[str, Any] | None
+    finding: Mapping[str, Any]
+
+    @property
+    def file(self) -> str:
+        """The user's file: of the finding, else of the test."""
+        return str(self._place["file"])
+
+    @property
+    def line(self) -> int:
+        """The line in it."""
+        return int(self._place["line"])
+
+    @property
+    def _place(self) -> Mapping[str, Any]:
+        return self.finding["location"] or self.test
+
+
+def rank(kind: str) -> int:
+    """How bad a kind of finding is: 0 is the worst."""
+    return next((place for place, kinds in enumerate(RANKS) if kind in kinds), len(RANKS))
+
+
+def findings(made: Mapping[str, Any]) -> list[Found]:
+    """What made tests fail, worst first; a known failure's findings are not among it."""
+    bad = [test for test in made["tests"] if test["outcome"] in ("failed", "error")]
+    return sorted((found for test in bad for found in _of(test)), key=lambda found: rank(found.finding["kind"]))
+
+
+def _of(test: Mapping[str, Any]) -> Iterator[Found]:
+    found = [Found(test, check, finding) for check in test["checks"] for finding in check["findings"]]
+    found += [Found(test, None, finding) for finding in _speed_findings(test)]
+    yield from found or [Found(test, None, _bare(test))]
+
+
+def _speed_findings(test: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for speed in test["speed"]:
+        if speed["outcome"] == "regressed":
+            yield {"kind": "slowdown", "message": speed["summary"], "location": None, "evidence": "", "hint": ""}
+
+
+def _bare(test: Mapping[str, Any]) -> dict[str, Any]:
+    lines = test["message"].strip().splitlines() or ["no message"]
+    evidence = "\n".join(lines[1:40])
+    return {"kind": test["outcome"], "message": lines[0][:500], "location": None, "evidence": evidence, "hint": ""}
+
+
+def count(number: int, noun: str) -> str:
+    """``1 graph``, ``2 graphs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def sentence(made: Mapping[str, Any]) -> str:
+    """The summary in one line."""
+    figures = made["summary"]
+    parts = [count(figures["tests"], "test")]
+    named = {"failed": "failed", "error": "with errors", "xfailed": "known to fail", "skipped": "skipped"}
+    parts += [f"{figures[name]} {words}" for name, words in named.items() if figures[name]]
+    parts += [
+        count(figures[name], noun) for name, noun in (("graph_breaks", "graph break"), ("recompiles", "recompile"))
+    ]
+    if figures["regressions"]:
+        parts.append(count(figures["regressions"], "regression"))
+    if figures["speedup"]:
+        parts.append(f"{figures['speedup']:.2f}x faster than eager")
+    return ", ".join(parts)
+
+
+def row(test: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a test in a table; None where there is none."""
+    checks: Sequence[Mapping[str, Any]] = test["checks"]
+    ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
+    known = [ratio for ratio in ratios if ratio is not None]
+    speeds = [speed for speed in test["speed"] if speed["speedup"]]
+    graphs = [graph for check in checks for graph in check["graphs"]]
+    return {
+        "verdict": VERDICTS[test["outcome"]],
+        "graphs": len(graphs) if checks else None,
+        "ops": sum(graph["ops"] for graph in graphs) if checks else None,
+        "breaks": sum(len(check["graph_breaks"]) for check in checks) if checks else None,
+        "recompiles": sum(len(check["recompiles"]) for check in checks) if checks else None,
+        "ratio": math.inf if len(known) < len(ratios) else max(known, default=None),
+        "seconds": sum(map(document.compile_seconds, checks)) if checks else None,
+        "speedup": speeds[0]["speedup"] if speeds else None,
+    }
+
+
+def duration(seconds: float) -> str:
+    """``12.3 us``, ``4.56 ms``, ``7.8 s``."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} us"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def size(number: float) -> str:
+    """Bytes as ``12.3 MiB``."""
+    return f"{number / 2**20:.1f} MiB"
+
+
+def percent(log_ratio: float) -> str:
+    """A log ratio as a signed percentage."""
+    return f"{100 * math.expm1(log_ratio):+.1f} %"
+
+
+def cut(text: str, width: int) -> str:
+    """At most ``width`` characters."""
+    return text if len(text) <= width else text[: max(0, width - 3)] + "..."
