@@ -71,6 +71,7 @@ class Collector:
         )
         self.written = render.write_all(made, self._folder)
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say where the report is."""
         if self.written is not None and self._tests:

@@ -30,7 +30,7 @@ class Annotation:
         return f"::{self.level} {where}title={_property(self.title)}::{_data(view.cut(self.message, MESSAGE_LIMIT))}"
 
 
-def annotations(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
+def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
     """The annotations that fit, worst first; the last of a level that does not fit says how many were left out.
 
     ``prefix`` is the folder of the tests in the repository, when that is not its root.

@@ -49,7 +49,7 @@ def page(made: Mapping[str, Any]) -> str:
 
 
 def _source(name: str) -> str:
-    return resources.files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files(__package__).joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
 def _ordered(tests: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -105,7 +105,10 @@ def _state(outcome: str) -> str:
 
 
 def _split(check: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of compile time with their widths in percent. AOTAutograd's time holds Inductor's, dynamo's holds both."""
+    """The parts of compile time, each with its width in percent.
+
+    torch's figure for dynamo holds the time of AOTAutograd, and that one Inductor's.
+    """
     seconds = check["compile_seconds"]
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)
@@ -152,16 +155,9 @@ def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
 def _test_history(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Plots of this test over earlier results: those with something to show."""
     points = [(at, at["tests"][key]) for key in [document.key_of(test)] for at in history if key in at["tests"]]
-    titles = {
-        "speedup": "speedup",
-        "compile_seconds": "compile seconds",
-        "breaks": "breaks",
-        "recompiles": "recompiles",
-    }
-    plots = (
-        _plot(title, [(at, figures[name], figures["outcome"]) for at, figures in points])
-        for name, title in titles.items()
-    )
+    names = ("speedup", "compile_seconds", "breaks", "recompiles")
+    series = {name: [(at, figures[name], figures["outcome"]) for at, figures in points] for name in names}
+    plots = (_plot(name.replace("_", " "), found) for name, found in series.items())
     return [plot for plot in plots if plot and plot["most"] > 0]
 
 

@@ -114,7 +114,7 @@ def _row(test: Mapping[str, Any]) -> str:
 
 def plain(text: str) -> str:
     """Text with everything that Markdown or HTML would read escaped, on one line."""
-    return re.sub(r"([\\`*_{}\[\]()#+.!|<>~@&:-])", r"\\\1", one_line(text))
+    return re.sub(r"([\\`*_{}\[\]()#!|<>~@&])", r"\\\1", one_line(text))
 
 
 def code(text: str) -> str:

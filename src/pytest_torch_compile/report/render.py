@@ -13,7 +13,11 @@ MARKDOWN_NAME = "summary.md"
 
 
 def write_all(made: Mapping[str, Any], folder: Path) -> Path:
-    """Write ``report.json``, ``summary.md`` and, where Jinja2 is installed, ``report.html``; give the best to look at."""
+    """Write ``report.json``, ``summary.md`` and, where Jinja2 is installed, ``report.html``.
+
+    Returns:
+        The file to look at first.
+    """
     written = document.write(made, folder / document.FILE_NAME)
     document.write_text(markdown.summary(made), folder / MARKDOWN_NAME)
     if html.available():
