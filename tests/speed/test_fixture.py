@@ -1,0 +1,219 @@
+"""``compile_benchmark`` in a session: made-up figures in, verdicts out. Nothing here depends on how fast anything is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from pytest_torch_compile.speed.measure import measure_compile
+
+pytest.importorskip("pytest_benchmark")
+ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
+
+# Figures come from the environment variable SLOWER, as "device,wall,problem"; a fresh process may be given others.
+CONFTEST = """
+    import math, os
+    import pytest
+    from pytest_torch_compile.speed import confirm, measure
+    from pytest_torch_compile.speed.sample import Paired, SpeedSample
+
+    def figures(variable):
+        device, wall, *problems = os.environ.get(variable, "0,0").split(",")
+        pair = lambda slower, seconds: Paired(2 * seconds, seconds * math.exp(slower), slower - math.log(2))
+        return SpeedSample(
+            wall=pair(float(wall), 1e-3), host=pair(float(wall), 4e-4), device=pair(float(device), 9e-4),
+            kernels=(20, 7), rounds=12, problems=tuple(problems),
+            environment={"device": "NVIDIA H200", "torch": "2.11.0", "cuda": "13.0", "uuid": "GPU-1"},
+        )
+
+    @pytest.fixture(autouse=True)
+    def made_up_figures(monkeypatch):
+        again = "SLOWER_AGAIN" if "SLOWER_AGAIN" in os.environ else "SLOWER"
+        monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: {"compiled": figures("SLOWER")})
+        monkeypatch.setattr(confirm, "fresh_sample", lambda *arguments, **options: figures(again))
+"""
+TESTS = """
+    import torch
+
+    def test_double(compile_benchmark):
+        compile_benchmark(lambda x: x * 2, torch.ones(3))
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported() -> None:
+    """Sessions run in this process and forget what they import, which torch does not survive twice."""
+    measure_compile(lambda x: x * 2, torch.ones(3), backend="eager", seconds=0.01)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.delenv("SLOWER", raising=False)
+    pytester.makeini("[pytest]\ncompile_backend = eager\n")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_speed=TESTS)
+    return pytester
+
+
+def run(project: pytest.Pytester, *arguments: str, perf: str = "gate") -> pytest.RunResult:
+    return project.runpytest_inprocess(f"--compile-perf={perf}", *arguments)
+
+
+def record(project: pytest.Pytester, times: int = 8) -> Path:
+    """A baseline with ``times`` runs; the first is written by the plugin, and repeated."""
+    run(project, "--compile-update-baselines", perf="track").assert_outcomes(passed=1)
+    path = project.path / "baselines" / ENVIRONMENT / "speed.json"
+    document = json.loads(path.read_text())
+    found = document["benchmarks"][0]["extra_info"]["torch_compile"]
+    found["runs"] = found["runs"] * times
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_missing_baseline_is_loud_and_passes(project: pytest.Pytester) -> None:
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*CompileSpeedWarning: *no-baseline: no baseline for {ENVIRONMENT} in *baselines"])
+    result.stdout.fnmatch_lines(["test_speed.py::test_double * no-baseline * 2.00x *20 > 7*"])
+
+
+def test_unchanged_test_passes(project: pytest.Pytester) -> None:
+    record(project)
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_speed.py::test_double  pass *"])
+
+
+def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(project)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    result = run(project, "--junitxml=junit.xml")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*device time against eager is 5.1 % slower than its baseline*confirmed in a fresh process*",
+            "*eager device time*",
+            "*compiled device time*",
+            "*where: kernels (of +4.6 % wall time*",
+            "*If this is meant: pytest 'test_speed.py::test_double' --compile-perf=track --compile-update-baselines*",
+        ]
+    )
+    assert 'failures="1"' in (project.path / "junit.xml").read_text()
+
+
+def test_slower_host_is_called_host(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(project)
+    monkeypatch.setenv("SLOWER", "0,0.2")
+    result = run(project)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*where: host (of +22.1 % wall time, kernels +0.0 %, host +22.1 %)*"])
+
+
+def test_what_a_fresh_process_does_not_confirm_passes(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project)
+    monkeypatch.setenv("SLOWER", "0.02,0")
+    monkeypatch.setenv("SLOWER_AGAIN", "-0.02,0")
+    run(project).assert_outcomes(passed=1)
+
+
+def test_tracking_says_and_does_not_fail(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(project)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    result = run(project, perf="track")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_speed.py::test_double  regressed *"])
+
+
+def test_improvement_asks_to_tighten(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(project)
+    monkeypatch.setenv("SLOWER", "-0.05,-0.05")
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_speed.py::test_double  improved *", "1 improved: run with --compile-update-*"])
+
+
+def test_throttled_device_is_inconclusive(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(project)
+    monkeypatch.setenv("SLOWER", "0.5,0.5,the device was throttled: hardware slowdown")
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*inconclusive: the device was throttled: hardware slowdown"])
+
+
+def test_update_shows_before_and_after_and_then_nothing(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project, times=10)
+    monkeypatch.setenv("SLOWER", "-0.05,-0.05")
+    result = run(project, "--compile-update-baselines")
+    result.stdout.fnmatch_lines(["*test_speed.py::test_double  changed * wall 2.000x*->  wall 2.103x*"])
+    assert run(project).ret == 0
+
+
+def test_corrupt_baseline_is_one_line_and_fails_nothing(project: pytest.Pytester) -> None:
+    record(project).write_text("{")
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*no-baseline: *speed.json cannot be read (*); restore it from version control"])
+
+
+def test_renamed_test_is_named(project: pytest.Pytester) -> None:
+    record(project)
+    project.makepyfile(test_speed=TESTS.replace("test_double", "test_doubles"))
+    result = run(project)
+    result.stdout.fnmatch_lines(
+        [f"baseline of {ENVIRONMENT} that no test uses: *::test_double; probably renamed to *::test_doubles"]
+    )
+
+
+def test_off_leaves_it_to_pytest_benchmark(project: pytest.Pytester) -> None:
+    result = run(project, "--benchmark-json=out.json", perf="off")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*torch.compile speed*")
+    assert len(json.loads((project.path / "out.json").read_text())["benchmarks"]) == 1
+
+
+def test_figures_are_in_the_json_of_pytest_benchmark(project: pytest.Pytester) -> None:
+    run(project, "--benchmark-json=out.json", perf="track").assert_outcomes(passed=1)
+    benchmark = json.loads((project.path / "out.json").read_text())["benchmarks"][0]
+    assert benchmark["stats"]["rounds"] > 1
+    assert benchmark["extra_info"]["torch_compile"]["sample"]["kernels"] == [20, 7]
+
+
+def test_benchmark_options_behave(project: pytest.Pytester) -> None:
+    project.makepyfile(test_plain="def test_plain(): pass")
+    run(project, "--benchmark-only").assert_outcomes(passed=1, skipped=1)
+    run(project, "--benchmark-skip").assert_outcomes(passed=1, skipped=1)
+    run(project, "--benchmark-autosave").assert_outcomes(passed=2)
+    assert list((project.path / ".benchmarks").glob("*/0001_*.json"))
+
+
+def test_pytest_benchmark_compares_the_baselines(project: pytest.Pytester) -> None:
+    path = record(project)
+    result = project.run(sys.executable, "-m", "pytest_benchmark", "compare", str(path))
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*test_double*"])
+
+
+@pytest.mark.slow
+def test_workers_of_xdist_report_to_one_table(project: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    project.makepyfile(test_more=TESTS.replace("test_double", "test_more"))
+    result = project.runpytest_subprocess("--compile-perf=track", "-n2", "--compile-update-baselines")
+    result.assert_outcomes(passed=2)
+    entries = json.loads((project.path / "baselines" / ENVIRONMENT / "speed.json").read_text())["benchmarks"]
+    assert [entry["fullname"] for entry in entries] == ["test_more.py::test_more", "test_speed.py::test_double"]
+
+
+def test_cpu_figures_are_not_gated(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ncompile_backend = eager\n")
+    pytester.makepyfile(test_speed=TESTS.replace("torch.ones(3)", "torch.ones(3), seconds=0.05"))
+    result = pytester.runpytest_inprocess("--compile-perf=gate")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*inconclusive: CPU figures are recorded, not gated"])
