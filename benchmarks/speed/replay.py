@@ -16,14 +16,8 @@ from typing import Any
 
 from pytest_torch_compile.speed.sample import Figures
 from pytest_torch_compile.speed.statistics import fmean, log_ratios, mann_whitney, median, stdev, trimmed_mean
-from pytest_torch_compile.speed.verdict import (
-    MAX_PROCESSES,
-    METRICS,
-    judge,
-    needs_another_process,
-    prior_spread,
-    split_wall,
-)
+from pytest_torch_compile.speed.reference import METRICS, control_of, log_ratio, priors_of
+from pytest_torch_compile.speed.verdict import MAX_PROCESSES, judge, needs_another_process, split_wall
 
 BASELINE_RUNS = 15
 Process = dict[str, Any]
@@ -42,11 +36,6 @@ def figures(case: dict[str, Any]) -> Figures:
         eager_bytes, compiled_bytes = case["memory"]
         found["memory"] = (eager_bytes, compiled_bytes, math.log(compiled_bytes / eager_bytes))
     return found
-
-
-def priors(stored: dict[str, list[Figures]]) -> dict[str, float]:
-    """The typical spread of each metric over the suite, as the gate computes it."""
-    return {m: prior_spread(m, [[r[m][2] for r in runs if m in r] for runs in stored.values()]) for m in METRICS}
 
 
 def gate(stored: list[Figures], new: list[Figures], tests: int, prior: dict[str, float]) -> tuple[str, int]:
@@ -97,7 +86,7 @@ def false_alarms(processes: Sequence[Process], count: int, rng: random.Random) -
         drawn = rng.sample(range(len(known)), min(len(known), BASELINE_RUNS + MAX_PROCESSES))
         base, new = drawn[:BASELINE_RUNS], drawn[BASELINE_RUNS:]
         stored = {n: [known[i][n] for i in base] for n in names}
-        prior = priors(stored)
+        prior = priors_of(list(stored.values()))
         answers = [gate(stored[n], [known[i][n] for i in new], len(names), prior) for n in names]
         red["gate"] += any(outcome == "regressed" for outcome, _ in answers)
         for outcome in outcomes:
@@ -125,18 +114,23 @@ def leave_one_out(processes: Sequence[Process]) -> dict[str, Any]:
     for run in range(len(known)):
         again = [(run + step) % len(known) for step in range(1, MAX_PROCESSES)]
         stored = {n: [k[n] for i, k in enumerate(known) if i != run and i not in again] for n in names}
-        prior = priors(stored)
+        prior = priors_of(list(stored.values()))
         answers = [gate(stored[n], [known[i][n] for i in (run, *again)], len(names), prior)[0] for n in names]
         red.append("regressed" in answers)
     return {"suite runs": len(red), "red": sum(red)}
 
 
-def _noise(runs: list[Figures]) -> dict[str, list[float]]:
-    """For each quantity the standard deviation of the log ratio and of the compiled leg alone, in percent."""
-    return {
-        m: [round(100 * stdev([r[m][2] for r in runs]), 3), round(100 * stdev([math.log(r[m][1]) for r in runs]), 3)]
-        for m in ("wall", "host", "device") if all(m in r for r in runs)
-    }  # fmt: skip
+def _noise(runs: list[Figures]) -> dict[str, Any]:
+    """In percent over all processes: how the ratio to eager, the compiled leg alone, and what is gated scatter."""
+    found = {}
+    for metric in METRICS:
+        if all(metric in run for run in runs):
+            control = control_of(metric, runs)
+            gated, paired, alone = (
+                round(100 * stdev([log_ratio(run, metric, c) for run in runs]), 3) for c in (control, metric, "")
+            )
+            found[metric] = {"paired": paired, "alone": alone, "gated": gated, "control": control}
+    return found
 
 
 def wall(processes: Sequence[Process], index: int, name: str) -> list[float]:
@@ -177,7 +171,7 @@ def _level(
     for _ in range(draws):
         base = rng.sample(range(len(known)), min(BASELINE_RUNS, len(known)))
         stored = {n: [known[i][n] for i in base] for n in names}
-        prior = priors(stored)
+        prior = priors_of(list(stored.values()))
         for n, cases in runs.items():
             drawn = rng.sample(range(len(cases)), min(MAX_PROCESSES, len(cases)))
             new = [slow[n][i] for i in drawn]

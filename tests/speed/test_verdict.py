@@ -11,7 +11,8 @@ import pytest
 
 from pytest_torch_compile.speed import message, verdict
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.verdict import judge, needs_another_process, reference, split_wall
+from pytest_torch_compile.speed.reference import METRICS, control_of, prior_spread, reference
+from pytest_torch_compile.speed.verdict import judge, needs_another_process, split_wall
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015, -0.0005, 0.0005, -0.0015, 0.001)
 
@@ -97,7 +98,8 @@ def test_change_under_the_floor_passes_however_significant() -> None:
 
 def test_floor_is_what_a_a_runs_established() -> None:
     wide = [run(device=n) for n in (-0.03, 0.03, 0.0, 0.02, -0.02)]
-    assert reference("device", [r["device"][2] for r in wide]).floor == pytest.approx(0.0375)
+    assert reference("device", stored()).floor == METRICS["device"].floor
+    assert reference("device", wide).floor == pytest.approx(0.0364, abs=1e-4)
     assert outcome(run(device=0.035), run(device=0.035), base=wide) == "pass"
 
 
@@ -109,16 +111,17 @@ def test_larger_suites_ask_for_stronger_evidence() -> None:
 
 
 def test_few_stored_runs_lean_on_the_suites_spread() -> None:
-    lucky = [0.0, 0.0001]
+    lucky = [run(), run(wall=0.0001)]
     assert reference("wall", lucky).spread > 0.005
     assert reference("wall", lucky, prior=0.0001).spread < 0.001
 
 
 def test_prior_is_the_typical_spread_of_the_suite() -> None:
-    histories = [[0.0, 0.01, 0.02, 0.01], [0.0, 0.03, 0.0, 0.03], [0.1] * 5, [0.0, 0.02, 0.0, 0.02]]
-    assert verdict.prior_spread("wall", histories) == pytest.approx(0.00986, abs=1e-4)
-    assert verdict.prior_spread("wall", histories[:2]) == verdict.METRICS["wall"].spread
-    assert verdict.prior_spread("memory", [[0.1] * 5] * 5) > 0
+    values = [(0.0, 0.01, 0.02, 0.01), (0.0, 0.03, 0.0, 0.03), (0.1,) * 4, (0.0, 0.02, 0.0, 0.02)]
+    histories = [[run(wall=value) for value in history] for history in values]
+    assert prior_spread("wall", histories) == pytest.approx(0.00986, abs=1e-4)
+    assert prior_spread("wall", histories[:2]) == METRICS["wall"].spread
+    assert prior_spread("device", [[run()] * 5] * 5) > 0
 
 
 def test_faster_eager_is_not_a_slower_compile() -> None:
@@ -128,11 +131,29 @@ def test_faster_eager_is_not_a_slower_compile() -> None:
     assert outcome(run(eager=-0.2, device=0.05), run(eager=-0.2, device=0.05)) == "regressed"
 
 
+def test_leg_that_waits_for_its_kernels_is_held_against_eagers_kernels() -> None:
+    unsteady = [run(eager=20 * n, wall=n) for n in NOISE]
+    for each in unsteady:
+        each["device"] = run()["device"]
+    assert control_of("wall", unsteady) == "device"
+    assert control_of("wall", stored()) == "wall"
+    assert control_of("wall", unsteady[:3]) == "wall", "too few runs to tell"
+
+
+def test_device_that_is_slower_for_both_legs_is_no_regression() -> None:
+    unsteady = [run(eager=10 * n, device=n) for n in NOISE]
+    assert control_of("device", unsteady) == ""
+    other_board = judge(unsteady, [run(eager=0.03, device=0.03)] * 2, tests=12)
+    assert other_board.outcome == "inconclusive"
+    assert "eager got slower alike" in other_board.reason
+    assert outcome(run(device=0.03), run(device=0.03), base=unsteady) == "regressed"
+
+
 def test_memory_has_its_own_kind() -> None:
     memory = [{**r, "memory": (2e9, 1e9, math.log(0.5))} for r in stored()]
     grown = {**run(), "memory": (2e9, 1.2e9, math.log(0.6))}
     found = judge(memory, [grown, grown], tests=12)
-    assert [verdict.METRICS[c.metric].kind for c in found.changed("regressed")] == ["memory"]
+    assert [METRICS[c.metric].kind for c in found.changed("regressed")] == ["memory"]
 
 
 def test_wall_time_splits_into_kernels_and_host() -> None:

@@ -15,8 +15,9 @@ from .. import baselines
 from ..findings import CompileCheckFailed, Finding
 from . import confirm, message, record
 from .device import DeviceBusy, device_lock
+from .reference import METRICS, priors_of
 from .sample import SpeedSample
-from .verdict import METRICS, Verdict, judge, needs_another_process
+from .verdict import Verdict, judge, needs_another_process
 
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 FIXTURE = "compile_benchmark"
@@ -115,7 +116,7 @@ class CompileBenchmark:
         found = baselines.load(self._settings.baselines, name_of(environment))
         entry = found.entries.get(self._item.nodeid)
         missing = found.missing if not found.entries else f"{found.path} has no entry for this test"
-        return record.runs_of(entry), record.priors_of(found.entries.values()), missing
+        return record.runs_of(entry), priors_of([record.runs_of(e) for e in found.entries.values()]), missing
 
     def _confirmed(self, new: list[Any]) -> tuple[list[Any], list[str]]:
         """One more sample, from a fresh process; without it the verdict stays open."""

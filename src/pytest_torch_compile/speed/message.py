@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from .reference import METRICS
 from .sample import Figures
 from .statistics import fmean
-from .verdict import METRICS, Change, Verdict, split_wall
+from .verdict import Change, Verdict, split_wall
 
 ROWS = (("wall", "wall time"), ("host", "host time"), ("device", "device time"), ("memory", "peak memory"))
 
@@ -17,7 +18,7 @@ def headline(found: Change) -> str:
     metric = METRICS[found.metric]
     larger = "higher" if metric.kind != "slowdown" else "slower"
     smaller = "lower" if metric.kind != "slowdown" else "faster"
-    against = "" if metric.kind == "compile-time" else " against eager"
+    against = "" if metric.kind == "compile-time" or not found.control else " against eager"
     return (
         f"{metric.title}{against} is {abs(found.percent):.1f} % {larger if found.effect > 0 else smaller} than its baseline "
         f"(allowed {100 * math.expm1(found.floor):.1f} %, p = {found.p_value:.1g}, confirmed in a fresh process)"

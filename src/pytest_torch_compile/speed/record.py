@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .sample import SCHEMA_VERSION, Figures, SpeedSample
-from .verdict import METRICS, prior_spread
 
 KEY = "torch_compile"
-ENOUGH_RUNS = 10
+ENOUGH_RUNS = 20
 Entry = dict[str, Any]
 
 
@@ -17,12 +16,6 @@ def runs_of(entry: Mapping[str, Any] | None) -> list[Figures]:
     """The stored runs of an entry, oldest first."""
     stored = (entry or {}).get("extra_info", {}).get(KEY, {}).get("runs", [])
     return [{name: (pair[0], pair[1], pair[2]) for name, pair in run.items()} for run in stored]
-
-
-def priors_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """For each metric the typical spread between processes over a suite's entries."""
-    histories = [runs_of(entry) for entry in entries]
-    return {m: prior_spread(m, [[run[m][2] for run in runs if m in run] for runs in histories]) for m in METRICS}
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], sample: SpeedSample, runs: Sequence[Figures]) -> Entry:

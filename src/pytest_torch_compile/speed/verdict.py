@@ -11,44 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from .reference import METRICS, Reference, control_of, log_ratio, reference
 from .sample import Figures
-from .statistics import fmean, median, stdev, t_tail
+from .statistics import fmean, stdev, t_tail
 
 Outcome = Literal["pass", "regressed", "improved", "inconclusive", "no-baseline"]
 FAMILY_LEVEL = 0.01
-PRIOR_FREEDOM = 4
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A gated quantity: the smallest floor it may have, and the spread assumed while few runs are stored."""
-
-    title: str
-    floor: float
-    spread: float
-    kind: Literal["slowdown", "memory", "compile-time"] = "slowdown"
-
-
-METRICS: Mapping[str, Metric] = {
-    "device": Metric("device time", 0.01, 0.003),
-    "wall": Metric("wall time", 0.02, 0.008),
-    "memory": Metric("peak memory", 0.02, 0.001, "memory"),
-    "start": Metric("cold start", 0.25, 0.08, "compile-time"),
-    "warm-start": Metric("warm start", 0.25, 0.08, "compile-time"),
-}
 SUSPICION = 0.1
 MAX_PROCESSES = 5
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What the stored runs of one metric say: where it lies, how processes scatter, and the floor from that."""
-
-    mean: float
-    spread: float
-    freedom: float
-    runs: int
-    floor: float
 
 
 @dataclass(frozen=True)
@@ -59,6 +31,7 @@ class Change:
     effect: float
     floor: float
     p_value: float
+    control: str = ""
     outcome: Outcome = "pass"
     note: str = ""
 
@@ -68,47 +41,11 @@ class Change:
         return 100 * math.expm1(self.effect)
 
 
-def prior_spread(metric: str, histories: Iterable[Sequence[float]]) -> float:
-    """The typical spread of a metric over the suite's entries, or the metric's own when they are few.
-
-    Never nought: a figure that has been the same so far, such as memory, may still move a little.
-    """
-    own = METRICS[metric].spread
-    spreads = [stdev(values) for values in histories if len(values) >= 4]
-    return max(median(spreads), own / 4) if len(spreads) >= 4 else own
-
-
-def reference(metric: str, values: Sequence[float], prior: float | None = None) -> Reference:
-    """What ``values`` (one log ratio per stored process) establish.
-
-    Few runs estimate a spread badly, so it is drawn towards ``prior`` as if that came from four more runs. The floor
-    is the largest deviation of one stored run from the mean of the others, and never under the metric's own.
-    """
-    if not values:
-        raise ValueError("no stored runs")
-    prior = METRICS[metric].spread if prior is None else prior
-    count = len(values)
-    squares = sum((v - fmean(values)) ** 2 for v in values)
-    freedom = count - 1 + PRIOR_FREEDOM
-    spread = math.sqrt((squares + PRIOR_FREEDOM * prior**2) / freedom)
-    floor = max(METRICS[metric].floor, largest_deviation(values))
-    return Reference(fmean(values), spread, freedom, count, floor)
-
-
-def largest_deviation(values: Sequence[float]) -> float:
-    """The largest distance of one value from the mean of the others."""
-    count = len(values)
-    if count < 2:
-        return 0.0
-    mean = fmean(values)
-    return max(abs(v - mean) for v in values) * count / (count - 1)
-
-
-def change(metric: str, stored: Reference, values: Sequence[float]) -> Change:
-    """How new runs (one log ratio per process) lie against the stored ones, two-sided."""
-    effect = fmean(values) - stored.mean
-    error = stored.spread * math.sqrt(1 / len(values) + 1 / stored.runs)
-    return Change(metric, effect, stored.floor, 2 * t_tail(abs(effect) / error, stored.freedom))
+def change(base: Reference, new: Sequence[Figures]) -> Change:
+    """How new runs lie against the stored ones, two-sided."""
+    effect = fmean(log_ratio(run, base.metric, base.control) for run in new) - base.mean
+    error = base.spread * math.sqrt(1 / len(new) + 1 / base.runs)
+    return Change(base.metric, effect, base.floor, 2 * t_tail(abs(effect) / error, base.freedom), base.control)
 
 
 def suspicious(found: Change) -> bool:
@@ -147,8 +84,7 @@ def changes_of(
     found = []
     for metric in METRICS:
         if all(metric in run for run in (*stored, *new)):
-            base = reference(metric, [run[metric][2] for run in stored], (priors or {}).get(metric))
-            found.append(change(metric, base, [run[metric][2] for run in new]))
+            found.append(change(reference(metric, stored, (priors or {}).get(metric)), new))
     return found
 
 
@@ -193,12 +129,18 @@ def _unconfirmed(found: Change) -> Change:
 
 
 def _not_eager(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> Change:
-    """A ratio that got worse because eager got faster, while the compiled leg is no slower, is not a regression."""
-    if found.outcome == "regressed" and found.metric in ("device", "wall"):
-        eager, compiled = (_shift(found.metric, leg, stored, new) for leg in (0, 1))
-        noise = largest_deviation([math.log(run[found.metric][0]) for run in stored])
-        if compiled <= 0 and eager < -max(found.floor, noise):
-            return replace(found, outcome="pass", note="eager got faster, the compiled leg is not slower")
+    """A regression must be the compiled leg's: not a faster eager, and not a device that is slower for both legs."""
+    if found.outcome != "regressed" or found.metric not in ("device", "wall"):
+        return found
+    if found.control == "":
+        paired = _ratio_shift(found.metric, found.metric, stored, new)
+        slower_for_both = paired < found.effect / 4
+        return replace(found, outcome="inconclusive", note="eager got slower alike") if slower_for_both else found
+    control = found.control
+    eager, compiled = _shift(control, 0, stored, new), _shift(found.metric, 1, stored, new)
+    noise = 2 * stdev(math.log(run[control][0]) for run in stored) if len(stored) > 1 else 0.0
+    if compiled <= 0 and eager < -max(found.floor, noise):
+        return replace(found, outcome="pass", note="eager got faster, the compiled leg is not slower")
     return found
 
 
@@ -245,12 +187,13 @@ def split_wall(stored: Sequence[Figures], new: Sequence[Figures]) -> Split | Non
     """
     if not all("device" in run and "host" in run for run in (*stored, *new)):
         return None
-    wall, device = (_ratio_shift(metric, stored, new) for metric in ("wall", "device"))
+    wall, device = (_ratio_shift(m, control_of(m, stored), stored, new) for m in ("wall", "device"))
     seconds = {m: fmean(run[m][1] for run in new) for m in ("wall", "device", "host")}
     launch_bound = seconds["host"] > 0.9 * seconds["wall"] and seconds["device"] < 0.9 * seconds["wall"]
     kernels = 0.0 if launch_bound else device * min(1.0, seconds["device"] / seconds["wall"])
     return Split(wall, kernels, wall - kernels)
 
 
-def _ratio_shift(metric: str, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
-    return fmean(run[metric][2] for run in new) - fmean(run[metric][2] for run in stored)
+def _ratio_shift(metric: str, control: str, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
+    after, before = (fmean(log_ratio(run, metric, control) for run in runs) for runs in (new, stored))
+    return after - before
