@@ -9,8 +9,9 @@ import nox
 from nox.virtualenv import PassthroughEnv
 
 # The one table of supported versions: torch, and the torchvision and transformers that fit it.
+# Inductor of torch 2.6 imports setuptools, and asks for it on Python 3.12 and newer only.
 RELEASES = {
-    "2.6": ("torch==2.6.0", "torchvision==0.21.0", "transformers==5.23.0"),
+    "2.6": ("torch==2.6.0", "torchvision==0.21.0", "transformers==5.23.0", "setuptools"),
     "2.8": ("torch==2.8.0", "torchvision==0.23.0", "transformers==5.23.0"),
     "2.11": ("torch==2.11.0", "torchvision==0.26.0", "transformers==5.23.0"),
     "2.13": ("torch==2.13.0", "torchvision==0.28.0", "transformers==5.23.0"),
@@ -52,7 +53,7 @@ def suites(session: nox.Session, torch: str) -> None:
 def lint(session: nox.Session) -> None:
     """Style, formatting and types."""
     if not isinstance(session.virtualenv, PassthroughEnv):
-        session.install(*PROJECT[:1], ".[dev]")
+        session.install("-e", ".[dev]")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
