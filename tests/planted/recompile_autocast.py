@@ -1,11 +1,15 @@
 """The second call runs under autocast."""
 
 import torch
-from torch import nn
+from torch.nn import functional
 
 from pytest_torch_compile import call, check_compile
 
 EXPECT = [("recompile", "autocast")]
+
+
+def target(x, weight):  # HERE
+    return functional.linear(x, weight)
 
 
 def autocast():
@@ -13,6 +17,6 @@ def autocast():
 
 
 def check(**options):
-    x = torch.randn(2, 4)
-    calls = [call(x), call(x).under(autocast)]
-    return check_compile(nn.Linear(4, 4), calls=calls, backend="eager", **options)
+    x, weight = torch.randn(2, 4), torch.randn(4, 4)
+    calls = [call(x, weight), call(x, weight).under(autocast)]
+    return check_compile(target, calls=calls, backend="eager", **options)

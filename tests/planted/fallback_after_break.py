@@ -1,4 +1,4 @@
-"""The recompile limit is hit in a helper function after a permitted break, not in the target itself."""
+"""The recompile limit is hit in the second half of the target, after a break that is allowed."""
 
 import torch
 
@@ -13,7 +13,7 @@ def scale(x, factor):
 
 def target(x, factor):
     y = x + 1
-    torch._dynamo.graph_break()
+    torch._dynamo.graph_break()  # HERE
     return scale(y, factor)
 
 
