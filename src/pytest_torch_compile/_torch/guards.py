@@ -15,6 +15,14 @@ _ENTRY = re.compile(r"^(?P<entry>[\[\]!\d/.]+):\s*(?P<text>.*)", re.S)
 _COMMENT = re.compile(r"\s{2,}#.*|\s+# .*", re.S)
 _QUOTED_TENSOR = re.compile(r"^tensor '(?P<names>.+?)' ")
 _SIZE = re.compile(r"size mismatch at index (?P<dim>-?\d+)\. expected (?P<expected>-?\d+), actual (?P<actual>-?\d+)")
+_TYPE = re.compile(r"^expected type of '(?P<names>.+?)' to be ")
+_GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<names>.+)")
+_HINT = re.compile(r"\s*\(HINT: .*", re.S)
+_OBJECT_ID = re.compile(r"___check_obj_id\((?P<path>.+), (?P<id>\d+)\)(?:, type=.*)?")
+_KEY_SETS = re.compile(r"dispatch key set mismatch\. expected DispatchKeySet\((.*?)\), actual DispatchKeySet\((.*?)\)")
+_SINGLETONS = {id(True): "== True", id(False): "== False", id(None): "is None"}
+_WRAPPING = re.compile(r"^(?:(?:not )?(?:len|list|type|id|___\w+|isinstance|hasattr|set|dict(?:\.keys)?)\(+)+")
+_METHODS = re.compile(r"\.(?:size|stride|keys|dim|storage_offset|shape(?:\[\d+\])?|__code__)$")
 _PATH = re.compile(r"(?:[LG]\[(?P<quote>['\"])\w+(?P=quote)\]|\b[A-Za-z_]\w*)(?:\.[A-Za-z_]\w*|\[[^\[\]]*\])*")
 
 # The first that fits decides: from the particular to the general.
@@ -27,25 +35,28 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("rank", re.compile(r"rank mismatch|ndim|\.dim\(\)")),
     ("dtype", re.compile(r"dtype mismatch")),
     ("device", re.compile(r"device index mismatch|device mismatch")),
+    ("type", re.compile(r"expected type of '")),
     ("requires-grad", re.compile(r"requires_grad mismatch|requires_grad")),
-    ("dispatch-keys", re.compile(r"dispatch key set mismatch")),
+    ("autocast", re.compile(r"dispatch keys changed: [^\n]*Autocast")),
+    ("dispatch-keys", re.compile(r"dispatch keys? (?:set mismatch|changed)")),
     ("grad-mode", re.compile(r"grad_mode|is_grad_enabled|GRAD_MODE")),
     ("autocast", re.compile(r"autocast", re.I)),
     ("inference-mode", re.compile(r"inference_mode|is_inference")),
     ("global-state", re.compile(r"check_global_state|GLOBAL_STATE|deterministic_alg|default_dtype|num_threads")),
     ("train-or-eval", re.compile(r"\.training\b|\['training'\]")),
     ("duck-shape", re.compile(r"(?:size\(\)|shape)\[\d+\]\s*(?:==|!=)\s*[^\n]*(?:size\(\)|shape)\[\d+\]")),
-    ("size-0-or-1", re.compile(r"2 <= .*(?:size\(\)|shape)\[")),
+    ("size-0-or-1", re.compile(r"2 <= [^<>=]*(?:size\(\)|shape)\[\d+\]$")),
     ("size-0-or-1", re.compile(r"(?:size\(\)|shape)\[\d+\] (?:[!=]= [01]\b|> 1\b|>= 2\b)")),
     ("size", re.compile(r"(?:size\(\)|shape)\[\d+\]|^Eq\(|^Ne\(|\bs\d+\b")),
     ("length", re.compile(r"\blen\(|list\(.*keys|dict_keys|KeyError|DICT_(?:LENGTH|KEYS)")),
     ("length", re.compile(r"___dict_(?:version|contains)|not in | in (?:L|G)\[")),
-    ("new-object", re.compile(r"check_(?:obj|type)_id|weakref|ID_MATCH| is (?:not )?None|type\(")),
+    ("new-object", re.compile(r"is the same object|check_(?:obj|type)_id|weakref|ID_MATCH| is (?:not )?None|type\(")),
     ("closure", re.compile(r"__closure__|cell_contents")),
     ("global", re.compile(r"G\[")),
     ("python-bool", re.compile(r"== (?:True|False)\b")),
     ("python-string", re.compile(r"""==\s*(?:'|")""")),
     ("python-number", re.compile(r"==\s*-?(?:\d|inf|nan|float)|math\.isnan|isinstance\(.*(?:int|float)")),
+    ("python-value", re.compile("==")),
 )  # fmt: skip
 
 EXPLANATIONS: dict[str, str] = {
@@ -60,6 +71,7 @@ EXPLANATIONS: dict[str, str] = {
     "dtype": "the dtype of a tensor changed; cast before the compiled code",
     "device": "a tensor was on another device",
     "requires-grad": "requires_grad of a tensor changed",
+    "type": "an argument was of another type (a tensor, None, a Parameter, a subclass): one graph for each is needed",
     "dispatch-keys": "a tensor was made under another mode (inference mode, autocast, a wrapper subclass)",
     "grad-mode": "grad mode changed: keep torch.no_grad() in the same state around every call",
     "inference-mode": "inference mode changed: keep it in the same state around every call",
@@ -73,6 +85,7 @@ EXPLANATIONS: dict[str, str] = {
     "python-number": "a Python number changed; pass it as a tensor, or mark it dynamic",
     "python-bool": "a Python flag changed: one graph for each value is needed",
     "python-string": "a Python string changed: one graph for each value is needed",
+    "python-value": "a Python value (a dtype, a device, ...) changed: one graph for each value is needed",
     "new-code": "a new function object was compiled for the same source line; define it once, outside the call",
     "new-backend": "another backend object was used; make one backend callable and use it for every compilation",
     "dynamic-mark": "the dynamic marks of a tensor changed; mark it in every call, or in none",
@@ -100,9 +113,19 @@ def parse_guard(reason: str) -> FailedGuard:
     entry, text = (match["entry"], match["text"]) if match else ("", reason)
     where = re.search(r"#\s*(?P<code>.*)", text.split("\nUser stack trace")[0])
     raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
-    raw = raw.split(". Cached backend:")[0] or "torch gave no guard"
+    raw = _plain(_HINT.sub("", raw.split(". Cached backend:")[0])) or "torch gave no guard"
     cause = classify(raw, where["code"] if where else "")
     return FailedGuard(entry, readable(raw), _names(raw), cause)
+
+
+def _plain(text: str) -> str:
+    """A guard without the numbers and lists that say nothing to a person: object ids, whole sets of dispatch keys."""
+    if found := _OBJECT_ID.fullmatch(text):
+        return f"{found['path']} {_SINGLETONS.get(int(found['id']), 'is the same object')}"
+    if found := _KEY_SETS.search(text):
+        changed = sorted(set(found[1].split(", ")) ^ set(found[2].split(", ")))
+        return text.replace(found[0], f"dispatch keys changed: {', '.join(changed)}")
+    return text
 
 
 def classify(text: str, code: str = "") -> str:
@@ -127,10 +150,9 @@ def size_change(text: str) -> tuple[int, int, int] | None:
 
 
 def _names(text: str) -> str:
-    tensor = _QUOTED_TENSOR.match(text)
-    if tensor:
-        return readable(tensor["names"])
-    inner = re.sub(r"^(?:not )?(?:len|list|type|id|___\w+|isinstance|hasattr|set|dict)\(+", "", text)
-    numeric = re.sub(r"^(?:-?\d+ (?:<=?|==) )", "", inner)
+    for pattern in (_QUOTED_TENSOR, _TYPE, _GLOBAL_STATE):
+        if found := pattern.match(text):
+            return readable(found["names"])
+    numeric = re.sub(r"^\(*-?\d+ (?:<=?|==) ", "", _WRAPPING.sub("", text))
     match = _PATH.search(numeric)
-    return readable(match.group(0)) if match else ""
+    return _METHODS.sub("", readable(match.group(0))) if match else ""
