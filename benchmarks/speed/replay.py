@@ -17,7 +17,7 @@ from typing import Any
 from pytest_torch_compile.speed.sample import Figures
 from pytest_torch_compile.speed.statistics import fmean, log_ratios, mann_whitney, median, stdev, trimmed_mean
 from pytest_torch_compile.speed.reference import METRICS, control_of, log_ratio, priors_of
-from pytest_torch_compile.speed.verdict import MAX_PROCESSES, judge, needs_another_process, split_wall
+from pytest_torch_compile.speed.verdict import MAX_PROCESSES, Verdict, judge, needs_another_process, side_of, split_wall
 
 BASELINE_RUNS = 15
 Process = dict[str, Any]
@@ -38,12 +38,12 @@ def figures(case: dict[str, Any]) -> Figures:
     return found
 
 
-def gate(stored: list[Figures], new: list[Figures], tests: int, prior: dict[str, float]) -> tuple[str, int]:
+def gate(stored: list[Figures], new: list[Figures], tests: int, prior: dict[str, float]) -> tuple[Verdict, int]:
     """The gate's verdict, and how many of the ``new`` processes it asked for."""
     used = 1
     while used < len(new) and needs_another_process(stored, new[:used], tests=tests, priors=prior):
         used += 1
-    return judge(stored, new[:used], tests=tests, priors=prior).outcome, used
+    return judge(stored, new[:used], tests=tests, priors=prior), used
 
 
 def mean_5(base: list[float], new: list[float]) -> bool:
@@ -88,9 +88,9 @@ def false_alarms(processes: Sequence[Process], count: int, rng: random.Random) -
         stored = {n: [known[i][n] for i in base] for n in names}
         prior = priors_of(list(stored.values()))
         answers = [gate(stored[n], [known[i][n] for i in new], len(names), prior) for n in names]
-        red["gate"] += any(outcome == "regressed" for outcome, _ in answers)
+        red["gate"] += any(found.outcome == "regressed" for found, _ in answers)
         for outcome in outcomes:
-            outcomes[outcome] += any(found == outcome for found, _ in answers)
+            outcomes[outcome] += any(found.outcome == outcome for found, _ in answers)
         further += sum(used - 1 for _, used in answers)
         for rule, wrong in RULES.items():
             red[rule] += any(wrong(wall(processes, base[0], n), wall(processes, new[0], n)) for n in names)
@@ -115,7 +115,7 @@ def leave_one_out(processes: Sequence[Process]) -> dict[str, Any]:
         again = [(run + step) % len(known) for step in range(1, MAX_PROCESSES)]
         stored = {n: [k[n] for i, k in enumerate(known) if i != run and i not in again] for n in names}
         prior = priors_of(list(stored.values()))
-        answers = [gate(stored[n], [known[i][n] for i in (run, *again)], len(names), prior)[0] for n in names]
+        answers = [gate(stored[n], [known[i][n] for i in (run, *again)], len(names), prior)[0].outcome for n in names]
         red.append("regressed" in answers)
     return {"suite runs": len(red), "red": sum(red)}
 
@@ -175,11 +175,12 @@ def _level(
         for n, cases in runs.items():
             drawn = rng.sample(range(len(cases)), min(MAX_PROCESSES, len(cases)))
             new = [slow[n][i] for i in drawn]
-            outcome, used = gate(stored[n], new, len(names), prior)
-            by_case[n].append(outcome == "regressed")
-            caught["gate"] += outcome == "regressed"
-            split = split_wall(stored[n], new[:used])
-            caught["gate, right side"] += outcome == "regressed" and split is not None and side in split.side
+            verdict, used = gate(stored[n], new, len(names), prior)
+            red = verdict.outcome == "regressed"
+            by_case[n].append(red)
+            caught["gate"] += red
+            place = side_of(verdict, split_wall(stored[n], new[:used]))
+            caught["gate, right side"] += red and (place or "").startswith(side)
             plain, now = wall(unchanged, base[0], n), slowed_wall(cases[drawn[0]], side, level)
             for rule, wrong in RULES.items():
                 caught[rule] += wrong(plain, now)

@@ -82,11 +82,7 @@ _x = partial(images, name="x")
 CASES: dict[str, Case] = {
     "resnet18-forward-default": Case("vision", models.resnet18, _x(64, channels_last=True), core=True),
     "resnet18-step-default": Case("vision", models.resnet18, _x(32, channels_last=True), "step", core=True),
-    "resnet18-forward-max-autotune": Case(
-        "vision", models.resnet18, _x(64, channels_last=True), mode="max-autotune"
-    ),
     "mobilenet-forward-default": Case("vision", models.mobilenet, _x(16), core=True),
-    "mobilenet-forward-reduce-overhead": Case("vision", models.mobilenet, _x(16), mode="reduce-overhead"),
     "convnext-forward-default": Case("vision", models.convnext, images(16)),
     "vit-forward-default": Case("vision", models.vit, images(32), core=True),
     "vit-forward-reduce-overhead": Case("vision", models.vit, images(8), mode="reduce-overhead", core=True),
@@ -106,9 +102,6 @@ CASES: dict[str, Case] = {
         "transformers", models.llama, words(16, 128), mode="reduce-overhead", core=True
     ),
     "llama-step-default": Case("transformers", models.llama, words(8, 128, labels=True), "step"),
-    "llama-backward-max-autotune": Case(
-        "transformers", models.llama, words(8, 128, labels=True), "backward", "max-autotune"
-    ),
     "captioner-forward-default": Case("captioning", models.captioner, captions(8, 32), core=True),
     "captioner-forward-reduce-overhead": Case(
         "captioning", models.captioner, captions(8, 32), mode="reduce-overhead"
@@ -120,8 +113,5 @@ CASES: dict[str, Case] = {
     ),
     "conv-captioner-forward-default": Case(
         "captioning", models.ConvCaptioner, both(images(4, name="pixels"), words(4, 16, name="words"))
-    ),
-    "conv-captioner-step-default": Case(
-        "captioning", models.ConvCaptioner, both(images(8, name="pixels"), words(8, 32, name="words")), "step"
     ),
 }

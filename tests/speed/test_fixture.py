@@ -95,7 +95,7 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*device time against eager is 5.1 % slower than its baseline*confirmed in a fresh process*",
+            "*device time against eager is 5.1 % slower than its baseline*confirmed in fresh processes*",
             "*eager device time*",
             "*compiled device time*",
             "*where: kernels (of +4.6 % wall time*",

@@ -82,7 +82,7 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
         verdict = Verdict("no-baseline", reason="the base revision has no such test")
     lines = [f"{verdict.outcome:12} {test}  {message.summary(verdict)}".rstrip()]
     if verdict.outcome in ("regressed", "improved"):
-        details = "\n".join(filter(None, [message.table(stored, new), message.where(stored, new)]))
+        details = "\n".join(filter(None, [message.table(stored, new), message.where(verdict, stored, new)]))
         lines += [f"    {line}" for line in details.splitlines()]
     return Compared(test, verdict, "\n".join(lines))
 

@@ -168,7 +168,7 @@ class CompileBenchmark:
         text = message.explain(self._item.nodeid, verdict, stored, new)
         findings = [
             Finding(METRICS[c.metric].kind, message.headline(c), evidence=message.table(stored, new),
-                    hint=message.where(stored, new))
+                    hint=message.where(verdict, stored, new))
             for c in verdict.changed("regressed")
         ]  # fmt: skip
         raise CompileCheckFailed(text, None, findings)

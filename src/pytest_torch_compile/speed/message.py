@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .reference import METRICS
 from .sample import Figures
 from .statistics import fmean
-from .verdict import Change, Verdict, split_wall
+from .verdict import Change, Verdict, side_of, split_wall
 
 ROWS = (("wall", "wall time"), ("host", "host time"), ("device", "device time"), ("memory", "peak memory"))
 
@@ -21,17 +21,17 @@ def headline(found: Change) -> str:
     against = "" if metric.kind == "compile-time" or not found.control else " against eager"
     return (
         f"{metric.title}{against} is {abs(found.percent):.1f} % {larger if found.effect > 0 else smaller} than its baseline "
-        f"(allowed {100 * math.expm1(found.floor):.1f} %, p = {found.p_value:.1g}, confirmed in a fresh process)"
+        f"(allowed {100 * math.expm1(found.floor):.1f} %, p = {found.p_value:.1g}, confirmed in fresh processes)"
     )
 
 
-def where(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
-    """Which part of a wall-time change came from the kernels and which from the host."""
+def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
+    """Whether a regression came from the kernels or from the host, and how the wall time splits into the two."""
     split = split_wall(stored, new)
-    if split is None:
+    side = side_of(verdict, split)
+    if split is None or side is None:
         return ""
-    parts = f"of {percent(split.wall)} wall time, kernels {percent(split.kernels)}, host {percent(split.host)}"
-    return f"where: {split.side} ({parts})"
+    return f"where: {side} (of {percent(split.wall)} wall time, kernels {percent(split.kernels)}, host {percent(split.host)})"
 
 
 def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
@@ -53,8 +53,8 @@ def explain(test: str, verdict: Verdict, stored: Sequence[Figures], new: Sequenc
     """The whole text of a regression: what, both legs, where, and what to do."""
     what = [headline(found) for found in verdict.changed("regressed")]
     parts = [*what, "", table(stored, new)]
-    if any(METRICS[found.metric].kind == "slowdown" for found in verdict.changed("regressed")):
-        parts += ["", where(stored, new)]
+    if place := where(verdict, stored, new):
+        parts += ["", place]
     return "\n".join([*parts, "", f"If this is meant: pytest '{test}' --compile-perf=track --compile-update-baselines"])
 
 

@@ -15,12 +15,13 @@ from .reference import METRICS, Reference, control_of, log_ratio, reference
 from .sample import Figures
 from .statistics import fmean, stdev, t_tail
 
+Side = Literal["kernels", "host", "kernels and host"]
 Outcome = Literal["pass", "regressed", "improved", "inconclusive", "no-baseline"]
 FAMILY_LEVEL = 0.01
 
 
 SUSPICION = 0.1
-MAX_PROCESSES = 5
+MIN_PROCESSES, MAX_PROCESSES = 3, 5
 
 
 @dataclass(frozen=True)
@@ -110,16 +111,16 @@ def judge(
 
     ``level`` is the chance that any test of an unchanged suite is called changed; every metric of every test gets
     an equal share of it (Bonferroni), as a test must be decided before the last one has run, and so does every look
-    from the second process to the last. One new run is never enough to call a change.
+    from the third process to the last. Fewer than three processes never call a change.
     """
     if reasons := "; ".join(problems):
         return Verdict("inconclusive", reason=reasons)
     if not stored:
         return Verdict("no-baseline", reason="no stored runs of this test in this environment")
     found = changes_of(stored, new, priors)
-    share = level / max(1, tests * len(found) * (MAX_PROCESSES - 1))
+    share = level / max(1, tests * len(found) * (1 + MAX_PROCESSES - MIN_PROCESSES))
     settled = tuple(_not_eager(decided(c, share), stored, new) for c in found)
-    if len(new) < 2:
+    if len(new) < MIN_PROCESSES:
         settled = tuple(_unconfirmed(c) for c in settled)
     return Verdict(_worst(settled), settled, _reason(settled, len(new)))
 
@@ -158,7 +159,7 @@ def _reason(changes: Sequence[Change], runs: int) -> str:
     notes = [c.note for c in changes if c.note]
     unclear = [METRICS[c.metric].title for c in changes if c.outcome == "inconclusive"]
     if unclear:
-        why = "was not confirmed in a fresh process" if runs < 2 else f"cannot be told from noise with {runs} processes"
+        why = "was not confirmed in fresh processes" if runs < MIN_PROCESSES else f"cannot be told from noise with {runs} processes"
         notes.append(f"a change of {' and '.join(unclear)} {why}")
     return "; ".join(notes)
 
@@ -172,11 +173,21 @@ class Split:
     host: float
 
     @property
-    def side(self) -> str:
+    def side(self) -> Side:
         """Which of the two made at least 70 % of it."""
         if self.kernels >= 0.7 * self.wall:
             return "kernels"
         return "host" if self.host >= 0.7 * self.wall else "kernels and host"
+
+
+def side_of(verdict: Verdict, split: Split | None) -> Side | None:
+    """Where a regression comes from. Slower kernels may be hidden behind the host, and are a regression all the same."""
+    slower = {found.metric for found in verdict.changed("regressed")}
+    if "wall" not in slower:
+        return "kernels" if "device" in slower else None
+    if split is None:
+        return "kernels and host" if "device" in slower else None
+    return "kernels and host" if "device" in slower and split.side == "host" else split.side
 
 
 def split_wall(stored: Sequence[Figures], new: Sequence[Figures]) -> Split | None:
