@@ -19,7 +19,7 @@ ATTRIBUTE = "torch_compile_entry"
 
 def attach(report: pytest.TestReport, checks: list[dict[str, Any]]) -> None:
     """In the process that ran the test: send what the document needs with the report."""
-    vars(report)[ATTRIBUTE] = {"checks": checks, "environment": entries.environment()}
+    vars(report)[ATTRIBUTE] = document.clean({"checks": checks, "environment": entries.environment()})
 
 
 class Collector:

@@ -141,7 +141,12 @@ def read(path: Path) -> Document:
 
 def write(document: Mapping[str, Any], path: Path) -> Path:
     """Write a document so that a reader sees the old one or the new one, never a part."""
-    return write_text(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", path)
+    return write_text(dumps(document), path)
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    """A document as the text of its file."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_text(text: str, path: Path) -> Path:

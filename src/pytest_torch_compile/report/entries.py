@@ -53,7 +53,7 @@ def _place(location: Mapping[str, Any] | None, root: Path) -> dict[str, Any] | N
     if location is None:
         return None
     file, line = str(location["file"]), int(location["line"])
-    lines = linecache.getlines(file)
+    lines = _lines(file)
     numbers = range(max(1, line - EXCERPT), min(len(lines), line + EXCERPT) + 1)
     return {
         **location,
@@ -61,6 +61,13 @@ def _place(location: Mapping[str, Any] | None, root: Path) -> dict[str, Any] | N
         "excerpt": [[number, lines[number - 1].rstrip("\n")[:500]] for number in numbers],
         "library": _place(location.get("library"), root),
     }
+
+
+def _lines(file: str) -> list[str]:
+    try:
+        return linecache.getlines(file)
+    except ValueError:  # no name that a file could have
+        return []
 
 
 def relative(file: str, root: Path) -> str:

@@ -1,0 +1,150 @@
+"""The command ``pytest-torch-compile``: reports rendered again, merged and compared, baselines, what can be checked."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import __version__, baselines
+from .report import compare, document, github, html, markdown, render
+
+FORMATS = ("terminal", "markdown", "html", "github", "json")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; exit status 0 for fine, 1 for something worse or missing, 2 for wrong usage."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["compare"] and "--against" in given:
+        return _compare_speed([word for word in given[1:] if word != "--against"])
+    options = _parser().parse_args(given)
+    try:
+        return int(options.run(options))
+    except (document.DocumentError, baselines.BaselineError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pytest-torch-compile", description=__doc__)
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_reports(commands)
+    _add_baselines(commands)
+    doctor = commands.add_parser("doctor", help="what this machine can check, and what it cannot and why")
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    report = commands.add_parser("report", help="render a report again")
+    report.add_argument("path", type=Path, help="report.json, or the folder it is in")
+    report.add_argument("--format", choices=FORMATS, default="terminal")
+    report.add_argument("--output", type=Path, help="file to write to (default: the terminal)")
+    report.set_defaults(run=_report)
+    merge = commands.add_parser("merge", help="one report of several shards, torch versions or machines")
+    merge.add_argument("paths", type=Path, nargs="+", help="reports, or folders they are in")
+    merge.add_argument("--output", type=Path, required=True, help="folder to write the merged report to")
+    merge.set_defaults(run=_merge)
+    two = commands.add_parser(
+        "compare",
+        help="what changed between two reports; with --against REF, the speed of this checkout against a revision",
+    )
+    two.add_argument("old", type=Path)
+    two.add_argument("new", type=Path)
+    two.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
+    two.set_defaults(run=_compare)
+
+
+def _add_baselines(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    stored = commands.add_parser("baselines", help="list the stored baselines, or remove what no test uses")
+    actions = stored.add_subparsers(required=True, metavar="ACTION")
+    for name, text in (("list", "each environment with its entries"), ("prune", "remove entries that no test uses")):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
+        if name == "prune":
+            action.add_argument("--write", action="store_true", help="remove them; without it they are only shown")
+            action.add_argument("tests", nargs="*", help="what pytest should collect (default: what it does by itself)")
+        action.set_defaults(run=_list if name == "list" else _prune)
+
+
+def _report(options: argparse.Namespace) -> int:
+    text = rendered(document.read(options.path), options.format)
+    if options.output:
+        document.write_text(text, options.output)
+    else:
+        print(text, end="" if text.endswith("\n") else "\n")
+    return 0
+
+
+def rendered(made: document.Document, form: str) -> str:
+    """A document in one of the forms.
+
+    Raises:
+        DocumentError: the page was asked for and Jinja2 is not installed.
+    """
+    if form == "html" and not html.available():
+        raise document.DocumentError("the page needs Jinja2: pip install 'pytest-torch-compile[report]'")
+    if form == "github":
+        return "".join(annotation.command() + "\n" for annotation in github.ranked(made))
+    makers = {"terminal": compare.overview, "markdown": markdown.summary, "html": html.page, "json": document.dumps}
+    return makers[form](made)
+
+
+def _merge(options: argparse.Namespace) -> int:
+    found = [path for given in options.paths for path in _reports_in(given)]
+    if not found:
+        raise document.DocumentError(f"no {document.FILE_NAME} in {', '.join(map(str, options.paths))}")
+    merged = document.merge([document.read(path) for path in found])
+    written = render.write_all(merged, options.output)
+    print(f"{len(found)} reports merged into {written}: {merged['summary']['result']}")
+    return int(merged["summary"]["result"] in ("failed", "error"))
+
+
+def _reports_in(given: Path) -> list[Path]:
+    """The file itself, or every report below a folder, as downloaded artifacts lie."""
+    return sorted(given.rglob(document.FILE_NAME)) if given.is_dir() else [given]
+
+
+def _compare(options: argparse.Namespace) -> int:
+    changes = compare.changes(document.read(options.old), document.read(options.new))
+    print((compare.as_markdown if options.format == "markdown" else compare.as_text)(changes))
+    return int(any(change.worse for change in changes))
+
+
+def _compare_speed(arguments: Sequence[str]) -> int:
+    from .speed.compare import main as compare_speed
+
+    return compare_speed(arguments)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from . import stored
+
+    lines = stored.listing(options.baselines)
+    print("\n".join(lines) if lines else f"no baselines in {options.baselines}")
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from . import stored
+
+    lines = stored.prune(options.baselines, stored.collected(options.tests), write=options.write)
+    print("\n".join(lines) if lines else f"every entry in {options.baselines} is used")
+    if lines and not options.write:
+        print("nothing was removed; run it again with --write")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from .doctor import examine
+
+    found = examine()
+    for line in found:
+        print(line)
+    return int(any(line.status == "no" and line.needed for line in found))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,126 @@
+"""What changed between two reports: verdicts, graph breaks, recompiles, graphs, speed. And a report at a glance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import document, markdown, view
+
+_COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference of one test. ``worse`` is True where a gate should close."""
+
+    test: str
+    what: str
+    worse: bool = False
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """The differences, the worse ones first. Tests are matched by environment and id, then by id alone."""
+    before = {test["id"]: test for test in old["tests"]} | {document.key_of(test): test for test in old["tests"]}
+    matched = [(before.get(document.key_of(test)) or before.get(test["id"]), test) for test in new["tests"]]
+    found = [change for earlier, test in matched for change in _of(earlier, test)]
+    present = {test["id"] for test in new["tests"]}
+    gone = sorted({test["id"] for test in old["tests"]} - present)
+    found += [Change(test, "is gone", worse=False) for test in gone]
+    return sorted(found, key=lambda change: not change.worse)
+
+
+def _of(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[Change]:
+    name, bad = new["id"], new["outcome"] in ("failed", "error")
+    if old is None:
+        yield Change(name, f"is new: {view.VERDICTS[new['outcome']]}", worse=bad)
+        return
+    if old["outcome"] != new["outcome"]:
+        verdicts = f"{view.VERDICTS[old['outcome']]} -> {view.VERDICTS[new['outcome']]}"
+        yield Change(name, verdicts, worse=document.OUTCOMES.index(new["outcome"]) > document.OUTCOMES.index("passed"))
+    if new["checks"] and old["checks"]:
+        yield from _breaks(name, old, new)
+        yield from _counts(name, view.row(old), view.row(new))
+    yield from _speeds(name, old, new)
+
+
+def _breaks(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """By fingerprint, so that a break that moved or that a new torch words anew is the same one."""
+    before, after = _fingerprints(old), _fingerprints(new)
+    for fingerprint in sorted(after):
+        more = len(after[fingerprint]) - len(before.get(fingerprint, ()))
+        if more > 0:
+            found = after[fingerprint][0]
+            where = found["location"]
+            at = f" at {where['file']}:{where['line']}" if where else ""
+            yield Change(name, f"new graph break{at}: {found['category']} ({fingerprint})", worse=True)
+    for fingerprint in sorted(set(before) - set(after)):
+        yield Change(name, f"graph break gone: {before[fingerprint][0]['category']} ({fingerprint})")
+
+
+def _fingerprints(test: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for check in test["checks"]:
+        for one in check["graph_breaks"]:
+            found.setdefault(one["fingerprint"], []).append(one)
+    return found
+
+
+def _counts(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for field in ("recompiles", "graphs", "ops"):
+        if old[field] != new[field]:
+            worse = field == "recompiles" and new[field] > old[field]
+            yield Change(name, f"{field} {old[field]} -> {new[field]}", worse=worse)
+
+
+def _speeds(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """Speedups of two runs differ by noise; the verdict against the baseline says what is a regression."""
+    for before, after in zip(old["speed"], new["speed"], strict=False):
+        if before["outcome"] != after["outcome"]:
+            worse = after["outcome"] == "regressed"
+            yield Change(name, f"speed {before['outcome']} -> {after['outcome']}", worse=worse)
+        if before["speedup"] and after["speedup"] and abs(after["speedup"] / before["speedup"] - 1) > 0.02:
+            yield Change(name, f"speedup {before['speedup']:.2f}x -> {after['speedup']:.2f}x")
+
+
+def as_text(found: Sequence[Change]) -> str:
+    """The differences, one on a line."""
+    lines = [f"{'worse' if change.worse else '     '}  {change.test}  {change.what}" for change in found]
+    return "\n".join([*lines, _total(found)])
+
+
+def as_markdown(found: Sequence[Change]) -> str:
+    """The differences as a table."""
+    rows = [f"| {'worse' if c.worse else ''} | {markdown.code(c.test)} | {markdown.code(c.what)} |" for c in found]
+    table = ["| | test | change |", "|---|---|---|", *rows, ""] if rows else []
+    return "\n".join([*table, _total(found)])
+
+
+def _total(found: Sequence[Change]) -> str:
+    if not found:
+        return "nothing changed"
+    counts = Counter(change.worse for change in found)
+    return f"{view.count(len(found), 'change')}, {counts[True]} for the worse"
+
+
+def overview(made: Mapping[str, Any]) -> str:
+    """A document at a glance: the sentence, a row for each test, and the findings."""
+    tests = made["tests"]
+    width = max((len(test["id"]) for test in tests), default=4)
+    head = f"{'test':{width}}  {'verdict':13}" + "".join(f"{name:>12}" for name in _COLUMNS)
+    lines = [f"{view.RESULTS[made['summary']['result']]}: {view.sentence(made)}", "", head]
+    lines += [_line(test, width) for test in tests]
+    for found in view.findings(made):
+        place = f"{found.file}:{found.line}"
+        lines += ["", f"{found.finding['kind']}: {found.finding['message']}", f"  {found.test['id']}", f"  at {place}"]
+        lines += [f"  fix: {found.finding['hint']}"] if found.finding["hint"] else []
+    return "\n".join(map(markdown.one_line, lines)) + "\n"
+
+
+def _line(test: Mapping[str, Any], width: int) -> str:
+    figures = view.row(test)
+    shown = [figures[name] for name in _COLUMNS]
+    cells = ["-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value) for value in shown]
+    return f"{test['id']:{width}}  {figures['verdict']:13}" + "".join(f"{cell:>12}" for cell in cells)

@@ -1,0 +1,160 @@
+"""The command line: exit statuses, and what is written."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from pytest_torch_compile import baselines, cli, doctor
+from pytest_torch_compile.report import document
+from tests.report import documents
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(made, name):
+        return str(document.write(made, tmp_path / name / "report.json").parent)
+
+    return save
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("terminal", "graph-break: graph break 1 of 1, 0 allowed"),
+        ("markdown", "## torch.compile: Some checks do not hold"),
+        ("html", "<!doctype html>"),
+        ("github", "::error file=src/model.py,line=3"),
+        ("json", '"schema_version": 1'),
+    ],
+)
+def test_report_renders_each_form(form, expected, saved, capsys):
+    assert cli.main(["report", saved(documents.typical(), "a"), "--format", form]) == 0
+    assert expected in capsys.readouterr().out
+
+
+def test_report_writes_to_a_file(saved, tmp_path, capsys):
+    assert (
+        cli.main(["report", saved(documents.typical(), "a"), "--format=html", f"--output={tmp_path / 'x.html'}"]) == 0
+    )
+    assert (tmp_path / "x.html").read_text().startswith("<!doctype html>")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("command", [["report"], ["merge", "--output=x"], ["compare", "y"]])
+def test_a_wrong_path_is_one_line_and_status_2(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*command, "nothing"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+
+
+def test_merge_finds_the_reports_of_downloaded_artifacts(saved, tmp_path, capsys):
+    saved(documents.made(documents.case("a")), "shards/one")
+    saved(documents.made(documents.case("b")), "shards/two/deeper")
+    assert cli.main(["merge", str(tmp_path / "shards"), f"--output={tmp_path / 'all'}"]) == 0
+    assert [test["id"] for test in document.read(tmp_path / "all")["tests"]] == ["a", "b"]
+    assert {path.name for path in (tmp_path / "all").iterdir()} == {"report.json", "report.html", "summary.md"}
+    assert "2 reports merged" in capsys.readouterr().out
+
+
+def test_merge_of_a_failed_shard_fails(saved, tmp_path):
+    shard = saved(documents.typical(), "one")
+    assert cli.main(["merge", shard, f"--output={tmp_path / 'all'}"]) == 1
+
+
+def test_compare_of_one_report_with_itself_finds_nothing(saved, capsys):
+    path = saved(documents.typical(), "a")
+    assert cli.main(["compare", path, path]) == 0
+    assert capsys.readouterr().out == "nothing changed\n"
+
+
+def test_compare_fails_for_what_got_worse_and_names_it(saved, capsys):
+    old = documents.made(documents.case("a", "passed", documents.check(breaks=1)), documents.case("gone"))
+    new = documents.made(
+        documents.case("a", "passed", documents.check(breaks=2, recompiles=1)),
+        documents.case("b", "failed", documents.check(documents.finding(), breaks=1)),
+    )
+    assert cli.main(["compare", saved(old, "old"), saved(new, "new")]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "worse  a  new graph break at src/model.py:4: data-dependent branch (gb-1)",
+        "worse  a  recompiles 0 -> 1",
+        "worse  b  is new: fail",
+        "       gone  is gone",
+        "4 changes, 3 for the worse",
+    ]
+
+
+def test_compare_the_other_way_is_no_failure(saved, capsys):
+    old = documents.made(documents.case("a", "failed", documents.check(documents.finding(), breaks=1)))
+    new = documents.made(documents.case("a", "passed", documents.check()))
+    assert cli.main(["compare", saved(old, "old"), saved(new, "new"), "--format=markdown"]) == 0
+    assert "| `a` | `graph break gone: data-dependent branch (gb-0)` |" in capsys.readouterr().out
+
+
+def test_compare_sees_a_regression_and_ignores_noise(saved):
+    def made(outcome, compiled):
+        return documents.made(documents.case("a", speed=[documents.speed(outcome, 0.0, compiled)]))
+
+    old = saved(made("pass", 0.001), "old")
+    assert cli.main(["compare", old, saved(made("pass", 0.00101), "noise")]) == 0
+    assert cli.main(["compare", old, saved(made("regressed", 0.0015), "slow")]) == 1
+
+
+def test_baselines_are_listed_and_pruned(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_a.py").write_text("def test_kept(): pass\n")
+    names = ["test_a.py::test_kept", "test_a.py::test_gone", "test_deleted.py::test_x"]
+    entries = {name: {"fullname": name, "extra_info": {}} for name in names}
+    baselines.update(tmp_path / "baselines", "cpu_torch-2.13", lambda stored: entries)
+    (tmp_path / "baselines" / "broken").mkdir()
+    (tmp_path / "baselines" / "broken" / "speed.json").write_text("{")
+    assert cli.main(["baselines", "list"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "cannot be read" in first
+    assert second == "cpu_torch-2.13  speed: 3 entries"
+
+    assert cli.main(["baselines", "prune"]) == 0
+    assert "nothing was removed" in capsys.readouterr().out
+    assert cli.main(["baselines", "prune", "--write"]) == 0
+    assert list(baselines.load(tmp_path / "baselines", "cpu_torch-2.13").entries) == ["test_a.py::test_kept"]
+
+
+def test_prune_removes_nothing_when_the_tests_cannot_be_collected(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_a.py").write_text("import nothing_of_this_name\n")
+    assert cli.main(["baselines", "prune", "--write"]) == 2
+    assert "could not collect" in capsys.readouterr().err
+
+
+def test_doctor_says_what_is_there(capsys):
+    status = cli.main(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:2] == ["yes", "Python"]
+    assert status == int(any(line.startswith("no") and " torch " in line for line in lines))
+
+
+def test_doctor_without_a_compiler_says_what_cannot_be_checked(monkeypatch):
+    monkeypatch.setenv("PATH", os.devnull)
+    monkeypatch.delenv("CXX", raising=False)
+    line = next(line for line in doctor.examine() if line.subject == "C++ compiler")
+    assert (line.status, line.needed) == ("no", False)
+    assert "inductor cannot compile" in line.text
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [("2.5.1", "no"), ("2.13.0+cu130", "yes"), ("3.0.0", "note"), ("", "no")]
+)
+def test_doctor_judges_the_torch_version(version, status, monkeypatch):
+    monkeypatch.setattr(doctor, "_version", lambda name: version)
+    assert doctor._torch().status == status
+
+
+def test_json_output_is_the_document(saved, capsys):
+    made = documents.typical()
+    cli.main(["report", saved(made, "a"), "--format=json"])
+    assert json.loads(capsys.readouterr().out) == made

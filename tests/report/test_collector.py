@@ -1,0 +1,107 @@
+"""The plugin writes the report of a run: with and without pytest-xdist, in an isolated process, and over an old one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+# Checks are announced by hand, so that nothing has to be compiled.
+SUITE = """
+import pytest
+from pytest_torch_compile.findings import CompileCheckFailed, Finding, Location
+from pytest_torch_compile.recording import announce
+from pytest_torch_compile.result import CompileReport
+
+
+def check(*findings):
+    report = CompileReport("model", "fullgraph", "inductor", "2.13.0", "cpu", findings=list(findings))
+    announce(report)
+    if findings:
+        raise CompileCheckFailed("model does not hold", report, findings)
+
+
+def test_holds():
+    check()
+
+
+def test_breaks():
+    check(Finding("graph-break", "one break", Location(__file__, 3, "f", "line")))
+
+
+def test_twice():
+    check()
+    check()
+
+
+@pytest.mark.xfail(strict=True, raises=CompileCheckFailed)
+def test_expected():
+    check(Finding("recompile", "one"))
+
+
+@pytest.mark.parametrize("text", ["</script><script>", "a\\n::error::b", "\\udc80"])
+def test_hostile(text):
+    check(Finding("numerics", text, hint=text))
+
+
+def test_of_somebody_else():
+    pass
+"""
+
+
+def written(pytester: pytest.Pytester) -> dict:
+    return json.loads((pytester.path / "out" / "report.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+def test_a_run_is_written_down(pytester: pytest.Pytester, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(test_it=SUITE)
+    result = pytester.runpytest_subprocess("--compile-report=out", *workers)
+    result.assert_outcomes(passed=3, failed=4, xfailed=1)
+    result.stdout.fnmatch_lines(["torch.compile report: *report.html"])
+    made = written(pytester)
+    outcomes = {test["id"].partition("::")[2]: (test["outcome"], len(test["checks"])) for test in made["tests"]}
+    assert {name: found for name, found in outcomes.items() if "hostile" not in name} == {
+        "test_holds": ("passed", 1),
+        "test_breaks": ("failed", 1),
+        "test_twice": ("passed", 2),
+        "test_expected": ("xfailed", 1),
+    }
+    assert len(outcomes) == 7
+    broken = next(test for test in made["tests"] if test["id"].endswith("test_breaks"))
+    assert broken["checks"][0]["findings"][0]["location"]["file"] == "test_it.py"
+    assert (broken["file"], broken["line"], made["exit_status"]) == ("test_it.py", 18, 1)
+    assert {path.name for path in (pytester.path / "out").iterdir()} == {"report.json", "report.html", "summary.md"}
+
+
+def test_the_next_run_remembers_the_one_before(pytester: pytest.Pytester):
+    pytester.makepyfile(test_it=SUITE)
+    for _ in range(2):
+        pytester.runpytest_subprocess("--compile-report=out", "-k", "holds")
+    assert [len(point["tests"]) for point in written(pytester)["history"]] == [1, 1]
+
+
+def test_a_file_that_cannot_be_collected_is_an_error(pytester: pytest.Pytester):
+    pytester.makepyfile(test_it="import nothing_of_this_name")
+    pytester.runpytest_subprocess("--compile-report=out")
+    made = written(pytester)
+    assert made["summary"]["result"] == "failed"
+    assert "nothing_of_this_name" in made["tests"][0]["message"]
+
+
+def test_an_unreadable_old_report_is_replaced(pytester: pytest.Pytester):
+    pytester.makepyfile(test_it=SUITE)
+    pytester.mkdir("out").joinpath("report.json").write_text("{")
+    pytester.runpytest_subprocess("--compile-report=out", "-k", "holds").assert_outcomes(passed=1, deselected=7)
+    assert written(pytester)["summary"]["result"] == "passed"
+
+
+def test_the_ini_twin_works_and_nothing_is_written_unasked(pytester: pytest.Pytester):
+    pytester.makepyfile(test_it=SUITE)
+    pytester.runpytest_subprocess("-k", "holds")
+    assert not list(pytester.path.rglob("report.json"))
+    pytester.makeini("[pytest]\ncompile_report = out")
+    pytester.runpytest_subprocess("-k", "holds")
+    assert written(pytester)["summary"]["passed"] == 1

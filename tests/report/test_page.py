@@ -1,0 +1,154 @@
+"""The HTML page in a real browser: it loads, sorts, filters, searches, fits a phone, and runs nothing but itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_torch_compile.report import html
+from tests.report import documents
+
+pytest.importorskip("jinja2")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+# Where the pictures of the documentation are written again: SCREENSHOTS=docs/images pytest tests/report/test_page.py
+SCREENSHOTS = os.environ.get("SCREENSHOTS")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open a document in a window that may not use the network; everything it complains of is an error."""
+    problems: list[str] = []
+
+    def show(made, width=1280, height=900, scheme="light"):
+        file = tmp_path / "report.html"
+        file.write_text(html.page(made), encoding="utf-8")
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: request.url != file.as_uri() and problems.append(request.url))
+        page.goto(file.as_uri())
+        return page
+
+    yield show
+    assert problems == []
+
+
+def shown(page) -> list[str]:
+    return [code.inner_text() for code in page.locator("details.test:visible summary code").all()]
+
+
+def picture(page, name: str) -> None:
+    if SCREENSHOTS:
+        page.screenshot(path=str(Path(SCREENSHOTS) / f"{name}.png"))
+
+
+def test_the_page_shows_failures_first_and_the_source_line(opened):
+    page = opened(documents.typical())
+    assert page.title() == "torch.compile: Some checks do not hold"
+    assert shown(page)[0] == "tests/test_encoder.py::test_branch"
+    assert not page.locator(".finding").first.is_visible()
+    page.locator("details.test").first.click()
+    assert "if y.sum() > 0:" in page.locator(".finding .here").first.inner_text()
+    assert page.locator(".trends > .plot").count() >= 3
+    picture(page, "report-desktop")
+
+
+def test_the_timeline_shows_recompiles_with_their_guard(opened):
+    page = opened(documents.typical())
+    page.locator("details.test", has_text="test_lengths").first.click()
+    timeline = page.locator(".timeline:visible li")
+    assert [item.get_attribute("class") for item in timeline.all()] == ["compiled", *["recompiled"] * 3]
+    assert "expected 2, actual 3" in timeline.nth(1).inner_text()
+
+
+def test_speed_shows_both_legs_and_the_interval_of_the_baseline(opened):
+    page = opened(documents.typical())
+    page.locator("details.test", has_text="test_step").first.click()
+    speed = page.locator(".speed:visible")
+    assert {"wall time", "device time", "peak memory"} <= {
+        re.sub(r" eager.*", "", title.inner_text()) for title in speed.locator(".legs h3").all()
+    }
+    assert speed.locator(".interval.regressed .dot").is_visible()
+    picture(page, "report-speed")
+
+
+def test_sorting_by_a_column_goes_both_ways(opened):
+    page = opened(documents.typical())
+    page.click("[data-sort=recompiles]")
+    assert shown(page)[0] == "tests/test_encoder.py::test_lengths[bf16]"
+    page.click("[data-sort=test]")
+    assert shown(page) == sorted(shown(page))
+    page.click("[data-sort=test]")
+    assert shown(page) == sorted(shown(page), reverse=True)
+    page.click("[data-sort=speedup]")
+    assert shown(page)[0].startswith("tests/test_speed.py")
+
+
+def test_filter_and_search_narrow_the_list_together(opened):
+    page = opened(documents.typical())
+    page.click("[data-filter=failed]")
+    assert len(shown(page)) == 3
+    page.fill("#search", "encoder mismatch")
+    assert shown(page) == ["tests/test_encoder.py::test_lengths[bf16]"]
+    page.fill("#search", "nothing like this")
+    assert page.locator("#none").is_visible()
+    page.fill("#search", "")
+    page.click("[data-filter='']")
+    assert len(shown(page)) == 7
+
+
+def test_dark_follows_the_system_and_the_button(opened):
+    page = opened(documents.typical(), scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(20, 22, 27)"
+    page.locator("details.test").first.click()
+    picture(page, "report-dark")
+    page.click("#theme")
+    assert page.evaluate(background) == "rgb(251, 251, 253)"
+
+
+@pytest.mark.parametrize("make", [documents.typical, documents.hostile], ids=["typical", "hostile"])
+def test_a_phone_needs_no_sideways_scrolling(make, opened):
+    page = opened(make(), width=375, height=812)
+    page.click("#unfold")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    page.click("#unfold")
+    page.locator("details.test").first.click()
+    if make is documents.typical:
+        picture(page, "report-phone")
+
+
+def test_nothing_hostile_runs_or_becomes_an_element(opened):
+    page = opened(documents.hostile())
+    page.click("#unfold")
+    assert page.title() == "torch.compile: Some checks do not hold"
+    assert page.locator("script").count() == 1
+    assert page.locator("img, a, iframe").count() == 0
+    assert "<script>" in page.locator(".finding p").first.inner_text()
+
+
+def test_an_empty_run_has_a_page(opened):
+    assert opened(documents.made(exit_status=5)).locator("h1").inner_text() == "No test that uses the plugin ran"
+
+
+def test_a_thousand_tests_stay_usable(opened):
+    check = documents.check(documents.finding(), breaks=1)
+    tests = [documents.case(f"tests/test_a.py::test_{n:04}", "failed", check) for n in range(1000)]
+    page = opened(documents.made(*tests))
+    page.fill("#search", "test_0999")
+    assert shown(page) == ["tests/test_a.py::test_0999"]
