@@ -1,5 +1,7 @@
 """What the model suites share: an entry of their tables, and the cases that an entry makes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +10,7 @@ import pytest
 import torch
 
 from pytest_torch_compile import sizes
+from pytest_torch_compile.sequence import Call
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 LIGHT_BACKEND = "aot_eager_decomp_partition"
@@ -26,8 +29,8 @@ class Known:
     test: str = ""
     dtype: str = ""
 
-    def speaks_of(self, test: str, dtype: str) -> bool:
-        return self.test in ("", test) and self.dtype in ("", dtype)
+    def speaks_of(self, case: Case) -> bool:
+        return self.test in ("", case.test) and self.dtype in ("", case.dtype)
 
     def mark(self) -> pytest.MarkDecorator:
         return pytest.mark.compile_known_failure(self.reason, kind=self.kind, torch=self.torch)
@@ -37,11 +40,10 @@ class Known:
 class Model:
     """One real model in a small configuration.
 
-    ``inputs`` takes a size for each name in ``sizes`` and returns the arguments of ``forward``; the check calls the
-    model with every combination. ``targets`` adds what only training passes, and ``loss`` picks the loss from the
-    output; without it, backward runs through every output. ``dynamic`` names the dimensions that vary. ``recompiles``
-    is what the sequence may cost when nothing is marked: by default one for each size that varies, since automatic
-    dynamic shapes make a dimension dynamic when it first changes.
+    ``inputs`` takes a size for each name in ``sizes`` and returns the arguments of ``forward``. ``targets`` adds what
+    only training passes, and ``loss`` picks the loss from the output; without it, backward runs through every output.
+    ``dynamic`` names the dimensions that vary. ``only``, ``inductor`` and ``quick`` list cases such as
+    "training-fp32": the ones that exist, that run in Inductor, and that belong to the quick slice.
     """
 
     name: str
@@ -51,8 +53,8 @@ class Model:
     dynamic: Mapping[str, Any]
     targets: Callable[..., dict[str, Any]] | None = None
     loss: Callable[[Any], torch.Tensor] | None = None
-    recompiles: int | None = None
-    inductor: Sequence[str] = ("inference-fp32",)
+    only: Sequence[str] = ()
+    inductor: Sequence[str] = ()
     quick: Sequence[str] = ()
     slow: bool = False
     known: Sequence[Known] = field(default=())
@@ -60,7 +62,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Case:
-    """One model in one dtype, for inference or training: what a test checks."""
+    """One model in one dtype, for inference or training: what a test checks.
+
+    Inference in fp32 marks nothing: all sizes change from call to call, and the first change may cost one recompile.
+    Training in fp32 repeats one size: the second step may cost none. In bf16 the varying dimensions are marked
+    dynamic, every combination of sizes is called, and none may cost any.
+    """
 
     model: Model
     test: str
@@ -68,29 +75,35 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.model.name}-{self.dtype}"
+        return f"{self.test}-{self.dtype}"
 
     @property
     def backend(self) -> str:
-        """Inductor where the table says so; elsewhere a backend without code generation, which is 5 times faster."""
-        return "inductor" if f"{self.test}-{self.dtype}" in self.model.inductor else LIGHT_BACKEND
+        """Inductor where the table says so; elsewhere the same passes without code generation, which takes seconds."""
+        return "inductor" if self.name in self.model.inductor else LIGHT_BACKEND
 
     def target(self) -> torch.nn.Module:
         """The model, in the mode and dtype of the case."""
         return self.model.make().to(DTYPES[self.dtype]).train(self.test == "training")
 
-    def calls(self) -> list[Any]:
-        """The call sequence: every combination of the model's sizes."""
-        calls = sizes(self._inputs, **self.model.sizes)
+    def calls(self) -> list[Call]:
+        calls = self._steps() if self.dtype == "fp32" else sizes(self._inputs, **self.model.sizes)
         return calls if self.test == "training" else [call.under(torch.no_grad) for call in calls]
 
     def options(self) -> dict[str, Any]:
-        """What the sequence may cost: nothing in bf16, where the dimensions are marked; the automatic recompiles else."""
-        train = {"train": self.model.loss or True} if self.test == "training" else {}
-        if self.dtype == "bf16":
-            return {**train, "dynamic_dims": self.model.dynamic}
-        varying = sum(len(values) > 1 for values in self.model.sizes.values())
-        return {**train, "max_recompiles": varying if self.model.recompiles is None else self.model.recompiles}
+        options: dict[str, Any] = {"train": self.model.loss or True} if self.test == "training" else {}
+        if self.dtype == "fp32":
+            return {**options, "max_recompiles": int(self.test == "inference")}
+        given = self._steps()[0].kwargs
+        return {**options, "dynamic_dims": {name: dims for name, dims in self.model.dynamic.items() if name in given}}
+
+    def _steps(self) -> list[Call]:
+        steps = [
+            dict(zip(self.model.sizes, step, strict=True)) for step in zip(*self.model.sizes.values(), strict=True)
+        ]
+        if self.test == "training":
+            steps = [steps[0], steps[0]]
+        return [sizes(self._inputs, **{name: [size] for name, size in step.items()})[0] for step in steps]
 
     def _inputs(self, **size: int) -> dict[str, Any]:
         given = self.model.inputs(**size)
@@ -105,13 +118,14 @@ class Case:
 
 def cases(models: Sequence[Model], test: str) -> list[Any]:
     """The parameters of one test: each model in each dtype, with its marks."""
-    return [_parameter(Case(model, test, dtype)) for model in models for dtype in DTYPES]
+    found = [Case(model, test, dtype) for model in models for dtype in DTYPES]
+    return [_parameter(case) for case in found if not case.model.only or case.name in case.model.only]
 
 
 def _parameter(case: Case) -> Any:
-    marks = [known.mark() for known in case.model.known if known.speaks_of(case.test, case.dtype)]
-    if f"{case.test}-{case.dtype}" in case.model.quick:
+    marks = [known.mark() for known in case.model.known if known.speaks_of(case)]
+    if case.name in case.model.quick:
         marks.append(pytest.mark.quick)
     if case.model.slow:
         marks.append(pytest.mark.slow)
-    return pytest.param(case, id=case.name, marks=marks)
+    return pytest.param(case, id=f"{case.model.name}-{case.dtype}", marks=marks)

@@ -3,126 +3,325 @@
 To add one, write a factory, then add one entry to `MODELS`.
 """
 
+from functools import partial
+
 import torch
 import transformers as tf
 
+from .._models import Known, Model
+
 VOCAB = 64
+CLASSES = 5
 
 
 def tokens(batch, length):
     ids = torch.randint(3, VOCAB, (batch, length))
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+    return {"input_ids": ids, "attention_mask": padding(batch, length)}
+
+
+def padding(batch, length):
+    """The mask of a batch whose first text is shorter than the others."""
+    mask = torch.ones(batch, length, dtype=torch.long)
+    mask[0, length // 2 :] = 0
+    return mask
+
+
+def next_tokens(batch, length):
+    return {"labels": torch.randint(3, VOCAB, (batch, length))}
+
+
+def text_pair(batch, length):
+    return {**tokens(batch, length), "decoder_input_ids": torch.randint(3, VOCAB, (batch, length // 2))}
+
+
+def image(batch, side=32):
+    return {"pixel_values": torch.randn(batch, 3, side, side)}
+
+
+def label(batch):
+    return {"labels": torch.randint(0, CLASSES, (batch,))}
+
+
+def label_map(batch):
+    return {"labels": torch.randint(0, CLASSES, (batch, 32, 32))}
+
+
+def image_and_text(batch, length):
+    return {**image(batch), **tokens(batch, length)}
+
+
+def caption(batch, length):
+    return {**image(batch), "decoder_input_ids": torch.randint(3, VOCAB, (batch, length))}
+
+
+def waveform(batch, length):
+    return {"input_values": torch.randn(batch, length)}
+
+
+def transcript(batch, length):
+    return {"labels": torch.randint(1, 16, (batch, 4))}
+
+
+def spectrogram(batch, length):
+    return {"input_features": torch.randn(batch, 16, 64), "decoder_input_ids": torch.randint(3, VOCAB, (batch, length))}
+
+
+def model_loss(output):
+    return output.loss
+
+
+ENCODER = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+TOKENIZER = {"vocab_size": VOCAB, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+DECODER = {**ENCODER, **TOKENIZER, "num_key_value_heads": 1, "head_dim": 16, "use_cache": False}
 
 
 def make_bert():
-    return tf.BertForMaskedLM(tf.BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, vocab_size=VOCAB))
-
-
-def make_distilbert():
-    return tf.DistilBertForMaskedLM(tf.DistilBertConfig(dim=32, n_layers=1, n_heads=2, hidden_dim=64, vocab_size=VOCAB))
-
-
-def make_electra():
-    return tf.ElectraForPreTraining(tf.ElectraConfig(embedding_size=16, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=VOCAB))
+    return tf.BertForMaskedLM(tf.BertConfig(**ENCODER, vocab_size=VOCAB))
 
 
 def make_deberta_v2():
-    return tf.DebertaV2ForMaskedLM(tf.DebertaV2Config(
-        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=VOCAB,
-        relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8, norm_rel_ebd="layer_norm", share_att_key=True))
+    relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8}
+    return tf.DebertaV2ForMaskedLM(
+        tf.DebertaV2Config(**ENCODER, **relative, vocab_size=VOCAB, norm_rel_ebd="layer_norm", share_att_key=True)
+    )
 
 
 def make_modernbert():
-    return tf.ModernBertForMaskedLM(tf.ModernBertConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, vocab_size=VOCAB, pad_token_id=0, local_attention=8,
-        cls_token_id=1, sep_token_id=2, bos_token_id=1, eos_token_id=2))
+    return tf.ModernBertForMaskedLM(
+        tf.ModernBertConfig(**ENCODER, **TOKENIZER, cls_token_id=1, sep_token_id=2, local_attention=8)
+    )
 
 
 def make_gpt2():
-    return tf.GPT2LMHeadModel(tf.GPT2Config(n_embd=32, n_layer=2, n_head=2, n_positions=64, vocab_size=VOCAB, bos_token_id=1, eos_token_id=2))
+    model = make_gpt2_unnamed_loss()
+    model.loss_type = "ForCausalLM"
+    return model
 
 
-def small_decoder(**kw):
-    return dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=64, vocab_size=VOCAB, max_position_embeddings=128, head_dim=8, pad_token_id=0, bos_token_id=1, eos_token_id=2) | kw
+def make_gpt2_unnamed_loss():
+    return tf.GPT2LMHeadModel(small_gpt2(use_cache=False))
 
 
-def make_llama():
-    return tf.LlamaForCausalLM(tf.LlamaConfig(**small_decoder()))
+def small_gpt2(**options):
+    return tf.GPT2Config(n_embd=32, n_layer=1, n_head=2, n_positions=64, **TOKENIZER, **options)
+
+
+def make_llama(**options):
+    return tf.LlamaForCausalLM(tf.LlamaConfig(**(DECODER | options)))
 
 
 def make_gemma3():
-    return tf.Gemma3ForCausalLM(tf.Gemma3TextConfig(**small_decoder(sliding_window=8, layer_types=["sliding_attention", "full_attention"])))
-
-
-def make_qwen3():
-    return tf.Qwen3ForCausalLM(tf.Qwen3Config(**small_decoder()))
+    layers = {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8}
+    return tf.Gemma3ForCausalLM(tf.Gemma3TextConfig(**(DECODER | layers)))
 
 
 def make_mamba():
-    return tf.MambaForCausalLM(tf.MambaConfig(hidden_size=32, num_hidden_layers=1, state_size=8, vocab_size=VOCAB))
-
-
-def make_mamba2():
-    return tf.Mamba2ForCausalLM(tf.Mamba2Config(hidden_size=32, num_hidden_layers=1, state_size=8, vocab_size=VOCAB, num_heads=4, head_dim=16, n_groups=2, chunk_size=8))
+    return tf.MambaForCausalLM(
+        tf.MambaConfig(hidden_size=32, num_hidden_layers=1, state_size=8, use_cache=False, **TOKENIZER)
+    )
 
 
 def make_mixtral():
-    return tf.MixtralForCausalLM(tf.MixtralConfig(**small_decoder(num_hidden_layers=1, num_local_experts=4, num_experts_per_tok=2)))
-
-
-def make_qwen3_moe():
-    return tf.Qwen3MoeForCausalLM(tf.Qwen3MoeConfig(**small_decoder(num_hidden_layers=1, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32)))
-
-
-def make_gpt_oss():
-    return tf.GptOssForCausalLM(tf.GptOssConfig(**small_decoder(num_local_experts=4, num_experts_per_tok=2, sliding_window=8)))
+    return tf.MixtralForCausalLM(tf.MixtralConfig(**DECODER, num_local_experts=4, num_experts_per_tok=2))
 
 
 def make_t5():
-    return tf.T5ForConditionalGeneration(tf.T5Config(d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, vocab_size=VOCAB, decoder_start_token_id=0))
-
-
-def make_bart():
-    return tf.BartForConditionalGeneration(tf.BartConfig(d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-      encoder_ffn_dim=64, decoder_ffn_dim=64, vocab_size=VOCAB, max_position_embeddings=64, decoder_start_token_id=2))
-
-
-def make_vit():
-    return tf.ViTForImageClassification(tf.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, image_size=32, patch_size=8, num_labels=5))
+    return tf.T5ForConditionalGeneration(
+        tf.T5Config(d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=2, use_cache=False, **TOKENIZER)
+    )
 
 
 def make_dinov2():
-    return tf.Dinov2ForImageClassification(tf.Dinov2Config(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, mlp_ratio=2, image_size=28, patch_size=7, num_labels=5))
+    return tf.Dinov2ForImageClassification(
+        tf.Dinov2Config(**ENCODER, mlp_ratio=2, image_size=28, patch_size=7, num_labels=CLASSES)
+    )
 
 
 def make_segformer():
-    return tf.SegformerForSemanticSegmentation(tf.SegformerConfig(num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[16, 32], patch_sizes=[7, 3], strides=[4, 2],
-       num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16, num_labels=5))
+    model = make_segformer_never_called()
+    model(**image(batch=1))
+    return model
+
+
+def make_segformer_never_called():
+    stages = {"depths": [1, 1], "sr_ratios": [2, 1], "hidden_sizes": [16, 32], "patch_sizes": [7, 3], "strides": [4, 2]}
+    heads = {"num_attention_heads": [1, 2], "mlp_ratios": [2, 2], "decoder_hidden_size": 16, "num_labels": CLASSES}
+    return tf.SegformerForSemanticSegmentation(tf.SegformerConfig(num_encoder_blocks=2, **stages, **heads))
 
 
 def make_clip():
-    text = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=VOCAB, max_position_embeddings=64, eos_token_id=2, bos_token_id=1, pad_token_id=0)
-    image = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, image_size=32, patch_size=8)
-    return tf.CLIPModel(tf.CLIPConfig(text_config=text, vision_config=image, projection_dim=16))
+    text = {**ENCODER, **TOKENIZER, "max_position_embeddings": 64}
+    vision = {**ENCODER, "image_size": 32, "patch_size": 8}
+    return tf.CLIPModel(tf.CLIPConfig(text_config=text, vision_config=vision, projection_dim=16))
 
 
 def make_wav2vec2():
-    return tf.Wav2Vec2ForCTC(tf.Wav2Vec2Config(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=16, conv_dim=(16, 16), conv_stride=(5, 4), conv_kernel=(10, 4),
-       num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, mask_time_length=2))
+    convolutions = {"conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 4)}
+    positions = {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 2}
+    no_masks = {"layerdrop": 0.0, "apply_spec_augment": False}
+    return tf.Wav2Vec2ForCTC(tf.Wav2Vec2Config(**ENCODER, **convolutions, **positions, **no_masks, vocab_size=16))
 
 
 def make_whisper():
-    return tf.WhisperForConditionalGeneration(tf.WhisperConfig(d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=64, decoder_ffn_dim=64,
-      vocab_size=VOCAB, num_mel_bins=16, max_source_positions=32, max_target_positions=64, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, suppress_tokens=[], begin_suppress_tokens=[]))
+    encoder = {"encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 64, "max_source_positions": 32}
+    decoder = {"decoder_layers": 1, "decoder_attention_heads": 2, "decoder_ffn_dim": 64, "max_target_positions": 64}
+    return tf.WhisperForConditionalGeneration(
+        tf.WhisperConfig(d_model=32, num_mel_bins=16, use_cache=False, **encoder, **decoder, **TOKENIZER)
+    )
 
 
 def make_vision_encoder_decoder():
-    enc = tf.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, image_size=32, patch_size=8)
-    dec = tf.GPT2Config(n_embd=32, n_layer=1, n_head=2, n_positions=64, vocab_size=VOCAB, bos_token_id=1, eos_token_id=2)
-    c = tf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(enc, dec)
-    c.pad_token_id = 0
-    c.decoder_start_token_id = 1
-    return tf.VisionEncoderDecoderModel(c)
+    encoder = tf.ViTConfig(**ENCODER, image_size=32, patch_size=8)
+    config = tf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, small_gpt2(use_cache=False))
+    return tf.VisionEncoderDecoderModel(config)
 
 
-MODELS = {k[5:]: v for k, v in list(globals().items()) if k.startswith("make_")}
+TEXTS = {"batch": [2, 3, 5], "length": [16, 24, 11]}
+IMAGES = {"batch": [2, 3, 5]}
+TEXT = {"input_ids": (0, 1), "attention_mask": (0, 1), "decoder_input_ids": (0, 1), "labels": (0, 1)}
+IMAGE = {"pixel_values": 0, "labels": 0}
+
+MODELS = [
+    # encoders
+    Model(
+        "bert",
+        make_bert,
+        tokens,
+        TEXTS,
+        TEXT,
+        targets=next_tokens,
+        loss=model_loss,
+        inductor=["inference-fp32", "training-fp32"],
+        quick=["inference-fp32", "training-fp32"],
+    ),
+    Model("deberta_v2", make_deberta_v2, tokens, TEXTS, TEXT, next_tokens, model_loss),
+    Model("modernbert", make_modernbert, tokens, TEXTS, TEXT, next_tokens, model_loss),
+    # decoders
+    Model("gpt2", make_gpt2, tokens, TEXTS, TEXT, next_tokens, model_loss),
+    Model(
+        "gpt2_unnamed_loss",
+        make_gpt2_unnamed_loss,
+        tokens,
+        {"batch": [2], "length": [16]},
+        TEXT,
+        targets=next_tokens,
+        loss=model_loss,
+        only=["training-fp32"],
+        known=[
+            Known(
+                "the class name tells transformers no loss, so it warns through a logger while it is traced; "
+                "setting model.loss_type is the fix, which the entry gpt2 holds",
+                kind=["graph-break"],
+            )
+        ],
+    ),
+    Model(
+        "llama",
+        make_llama,
+        tokens,
+        TEXTS,
+        TEXT,
+        targets=next_tokens,
+        loss=model_loss,
+        inductor=["inference-bf16"],
+        quick=["inference-bf16"],
+    ),
+    Model(
+        "llama_with_cache",
+        partial(make_llama, use_cache=True),
+        tokens,
+        {"batch": [2], "length": [16]},
+        TEXT,
+        only=["inference-fp32"],
+        known=[
+            Known(
+                "a cache starts as an empty tensor: eager's torch.cat of it and the transposed keys is contiguous, its "
+                "decomposition returns the strides of the keys",
+                kind="metadata",
+            )
+        ],
+    ),
+    Model("gemma3", make_gemma3, tokens, TEXTS, TEXT, next_tokens, model_loss),
+    Model("mamba", make_mamba, tokens, {"batch": [2, 3, 5], "length": [4, 7, 5]}, TEXT, next_tokens, model_loss),
+    Model(
+        "mamba_other_length",
+        make_mamba,
+        tokens,
+        {"batch": [2], "length": [4, 12]},
+        TEXT,
+        only=["inference-bf16"],
+        known=[
+            Known(
+                "the scan without its CUDA kernel is a Python loop over the logarithm of the length: each power of two "
+                "that the length crosses is a graph of its own",
+                kind="recompile",
+            )
+        ],
+    ),
+    # mixture of experts
+    Model("mixtral", make_mixtral, tokens, TEXTS, TEXT, next_tokens, model_loss, inductor=["inference-fp32"]),
+    # encoder-decoders
+    Model("t5", make_t5, text_pair, TEXTS, TEXT, inductor=["inference-fp32"]),
+    # vision
+    Model("dinov2", make_dinov2, partial(image, side=28), IMAGES, IMAGE, label, model_loss),
+    Model("segformer", make_segformer, image, IMAGES, IMAGE, label_map, model_loss),
+    Model(
+        "segformer_first_call",
+        make_segformer_never_called,
+        image,
+        {"batch": [2]},
+        IMAGE,
+        only=["inference-fp32"],
+        known=[
+            Known(
+                "asked for hidden states, transformers installs its hooks in the first call, under a lock: compiled "
+                "before any eager call it breaks there; one eager call first is the fix, held by the entry segformer",
+                kind=["graph-break", "recompile"],
+            )
+        ],
+    ),
+    Model("clip", make_clip, image_and_text, TEXTS, TEXT | IMAGE),
+    # speech
+    Model(
+        "wav2vec2",
+        make_wav2vec2,
+        waveform,
+        {"batch": [2, 3, 5], "length": [800, 1200, 1000]},
+        {"input_values": (0, 1)},
+        inductor=["inference-fp32"],
+        only=["inference-fp32", "inference-bf16"],
+    ),
+    Model(
+        "wav2vec2_ctc",
+        make_wav2vec2,
+        waveform,
+        {"batch": [2], "length": [800]},
+        {},
+        targets=transcript,
+        loss=model_loss,
+        only=["training-fp32", "training-bf16"],
+        known=[
+            Known(
+                "the CTC loss branches on the largest label and selects by mask, and training sets requires_grad on "
+                "the input: each depends on the data or changes the autograd graph while it is traced",
+                kind=["graph-break", "recompile"],
+            )
+        ],
+    ),
+    Model(
+        "whisper",
+        make_whisper,
+        spectrogram,
+        TEXTS,
+        TEXT | {"input_features": 0},
+    ),
+    # a vision encoder-decoder
+    Model(
+        "vision_encoder_decoder",
+        make_vision_encoder_decoder,
+        caption,
+        TEXTS,
+        TEXT | IMAGE,
+        inductor=["inference-fp32"],
+    ),
+]

@@ -6,15 +6,13 @@ To add one, write a factory, then add one entry to `MODELS`.
 from functools import partial
 
 import torch
-from torch import nn
 from torchvision import models as tv
-from torchvision.models import convnext, densenet, detection, efficientnet, mobilenetv3, resnet, segmentation
-from torchvision.models import swin_transformer as swin
+from torchvision.models import convnext, detection, efficientnet, mobilenetv3, resnet, segmentation
 from torchvision.models._utils import IntermediateLayerGetter
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.ops import MultiScaleRoIAlign
 
-from .._models import Model
+from .._models import Known, Model
 
 CLASSES = 5
 
@@ -48,10 +46,6 @@ def make_resnet():
     return tv.ResNet(resnet.BasicBlock, [1, 1, 1, 1], num_classes=CLASSES)
 
 
-def make_resnext():
-    return tv.ResNet(resnet.Bottleneck, [1, 1, 1, 1], num_classes=CLASSES, groups=4, width_per_group=8)
-
-
 def make_mobilenet_v2():
     setting = [[1, 16, 1, 1], [4, 24, 2, 2]]
     return tv.MobileNetV2(CLASSES, width_mult=0.5, inverted_residual_setting=setting, dropout=0.0)
@@ -81,7 +75,12 @@ def make_shufflenet():
 
 def make_regnet():
     block = tv.regnet.BlockParams(
-        depths=[1, 2], widths=[16, 32], group_widths=[8, 8], bottleneck_multipliers=[1.0, 1.0], strides=[2, 2], se_ratio=0.25
+        depths=[1, 2],
+        widths=[16, 32],
+        group_widths=[8, 8],
+        bottleneck_multipliers=[1.0, 1.0],
+        strides=[2, 2],
+        se_ratio=0.25,
     )
     return tv.RegNet(block, num_classes=CLASSES, stem_width=16)
 
@@ -92,10 +91,6 @@ def make_densenet():
 
 def make_inception_v3():
     return tv.Inception3(num_classes=CLASSES, aux_logits=False, init_weights=False)
-
-
-def make_googlenet():
-    return tv.GoogLeNet(num_classes=CLASSES, aux_logits=True, init_weights=False)
 
 
 def make_convnext():
@@ -115,36 +110,12 @@ def make_swin():
     )
 
 
-def make_swin_v2():
-    return tv.SwinTransformer(
-        patch_size=[4, 4],
-        embed_dim=16,
-        depths=[2, 1],
-        num_heads=[2, 4],
-        window_size=[4, 4],
-        num_classes=CLASSES,
-        block=swin.SwinTransformerBlockV2,
-        downsample_layer=swin.PatchMergingV2,
-    )
-
-
-def make_maxvit():
-    return tv.MaxVit(
-        input_size=(32, 32),
-        stem_channels=16,
-        partition_size=4,
-        block_channels=[16, 32],
-        block_layers=[1, 1],
-        head_dim=8,
-        stochastic_depth_prob=0.0,
-        num_classes=CLASSES,
-    )
-
-
 def make_video_resnet():
     from torchvision.models.video import resnet as video
 
-    return video.VideoResNet(video.BasicBlock, [video.Conv3DSimple] * 4, [1, 1, 1, 1], video.BasicStem, num_classes=CLASSES)
+    return video.VideoResNet(
+        video.BasicBlock, [video.Conv3DSimple] * 4, [1, 1, 1, 1], video.BasicStem, num_classes=CLASSES
+    )
 
 
 def make_deeplab():
@@ -152,11 +123,6 @@ def make_deeplab():
     return segmentation.DeepLabV3(
         backbone, segmentation.deeplabv3.DeepLabHead(512, CLASSES, [2, 4]), segmentation.fcn.FCNHead(256, CLASSES)
     )
-
-
-def make_fcn():
-    backbone = IntermediateLayerGetter(make_resnet(), {"layer4": "out"})
-    return segmentation.FCN(backbone, segmentation.fcn.FCNHead(512, CLASSES))
 
 
 def make_lraspp():
@@ -182,42 +148,60 @@ def make_faster_rcnn():
     )
 
 
-def make_retinanet():
-    return detection.RetinaNet(
-        detector_backbone(), num_classes=CLASSES, min_size=64, max_size=64, anchor_generator=AnchorGenerator(((16, 32),), ((1.0,),))
-    )
-
-
 BATCHES = {"batch": [4, 6, 3]}
 BATCH = {"x": 0}
 
 MODELS = [
     # residual
-    Model("resnet", make_resnet, images, {"batch": [4, 6], "side": [64, 80]}, {"x": (0, 2, 3)}),
-    Model("resnext", make_resnext, images, BATCHES, BATCH),
+    Model(
+        "resnet",
+        make_resnet,
+        images,
+        {"batch": [4, 6, 3], "side": [64, 80, 48]},
+        {"x": (0, 2, 3)},
+        inductor=["inference-fp32", "training-fp32"],
+        quick=["inference-fp32", "training-fp32"],
+    ),
     Model("regnet", make_regnet, images, BATCHES, BATCH),
     Model("densenet", make_densenet, images, BATCHES, BATCH),
     # mobile
-    Model("mobilenet_v2", make_mobilenet_v2, images, BATCHES, BATCH),
-    Model("mobilenet_v3", make_mobilenet_v3, images, BATCHES, BATCH),
+    Model("mobilenet_v3", make_mobilenet_v3, images, BATCHES, BATCH, inductor=["inference-fp32"]),
     Model("shufflenet_v2", make_shufflenet, images, BATCHES, BATCH),
     Model("efficientnet", make_efficientnet, images, BATCHES, BATCH),
     # inception
-    Model("inception_v3", make_inception_v3, partial(images, side=96), BATCHES, BATCH, slow=True),
-    Model("googlenet", make_googlenet, images, BATCHES, BATCH, slow=True),
-    # ConvNeXt and transformers
-    Model("convnext", make_convnext, images, BATCHES, BATCH),
-    Model("vit", make_vit, small_images, BATCHES, BATCH),
+    Model("inception_v3", make_inception_v3, partial(images, side=80), BATCHES, BATCH, slow=True),
+    # ConvNeXt, and transformers
+    Model("convnext", make_convnext, images, BATCHES, BATCH, inductor=["inference-fp32"]),
+    Model(
+        "vit",
+        make_vit,
+        small_images,
+        {"batch": [2, 3, 5]},
+        BATCH,
+        inductor=["inference-bf16"],
+        quick=["inference-bf16"],
+    ),
     Model("swin", make_swin, small_images, BATCHES, BATCH),
-    Model("swin_v2", make_swin_v2, small_images, BATCHES, BATCH),
-    Model("maxvit", make_maxvit, small_images, BATCHES, BATCH),
     # video
     Model("video_resnet", make_video_resnet, clips, BATCHES, BATCH),
     # segmentation
-    Model("fcn", make_fcn, images, BATCHES, BATCH),
-    Model("deeplab_v3", make_deeplab, images, BATCHES, BATCH),
+    Model("deeplab_v3", make_deeplab, images, BATCHES, BATCH, inductor=["inference-fp32"]),
     Model("lraspp", make_lraspp, images, BATCHES, BATCH),
     # detection
-    Model("faster_rcnn", make_faster_rcnn, photos, {"batch": [2]}, {}, targets=boxes, loss=total_loss),
-    Model("retinanet", make_retinanet, photos, {"batch": [2]}, {}, targets=boxes, loss=total_loss),
+    Model(
+        "faster_rcnn",
+        make_faster_rcnn,
+        photos,
+        {"batch": [2]},
+        {},
+        targets=boxes,
+        loss=total_loss,
+        only=["inference-fp32", "training-fp32"],
+        known=[
+            Known(
+                "the number of boxes depends on the data (nms, nonzero), and the pooler and the resize call .item()",
+                kind=["graph-break", "recompile", "eager-fallback"],
+            )
+        ],
+    ),
 ]

@@ -1,8 +1,11 @@
-"""torchvision models compile whole: one graph, eager's numbers, and one graph for every batch size.
+"""torchvision models compile whole: one graph, eager's numbers, and one graph for all batch sizes.
 
-Guards the breadth of the field: each family (residual, mobile, inception, ConvNeXt, ViT, Swin, segmentation, detection,
-video) in inference and training, fp32 and bf16. In fp32 nothing is marked, so the first new size costs one recompile and
-no later one does; in bf16 the varying dimensions are marked dynamic, and no size costs any.
+Guards the breadth of the field: residual, mobile, inception, ConvNeXt, ViT, Swin, video, segmentation and detection
+models.
+
+Each runs in inference and training, fp32 and bf16. Inference in fp32 marks nothing, so that the first new size costs
+one recompile and no later one does; training in fp32 repeats a size, and the second step costs nothing; in bf16 the
+varying dimensions are marked dynamic, and no size costs anything.
 """
 
 import pytest
