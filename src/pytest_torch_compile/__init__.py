@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .numerics import Tolerance, Tolerances
     from .result import CompileReport
     from .sequence import Call, call, padded, random_lengths, sizes
+    from .speed.measure import measure_compile
     from .suite import CompileSuite
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ _HOMES = {
     "guard": ("compile_guard",),
     "numerics": ("Tolerance", "Tolerances"),
     "result": ("CompileReport",),
+    "speed.measure": ("measure_compile",),
     "sequence": ("Call", "call", "padded", "random_lengths", "sizes"),
     "suite": ("CompileSuite",),
 }
@@ -42,6 +44,7 @@ __all__ = [
     "call",
     "check_compile",
     "compile_guard",
+    "measure_compile",
     "padded",
     "random_lengths",
     "sizes",

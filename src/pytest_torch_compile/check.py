@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ._torch import support
+from ._torch.compiled import uncompiled
 from ._torch.sandbox import Sandbox, sandbox
 from ._torch.trace import TraceObserver
 from .compiling import Compiling
@@ -21,6 +22,7 @@ from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argum
 from .numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
 from .observation import Observation
 from .recording import announce
+from .reference import ReferenceLeg
 from .report.text import failure_text
 from .result import CallReport, CompileReport, NumericsReport
 from .sequence import as_calls
@@ -55,7 +57,8 @@ def check_compile(
     random state, grad mode and configuration are as before; so are dynamo's cache entries of all other code.
 
     Args:
-        target: a module, function, bound method or other callable.
+        target: a module, function, bound method or other callable. What ``torch.compile`` returned is taken apart: the
+            options of this check hold, not those it was compiled with.
         *args: the arguments of the one call, when ``calls`` is not given; keyword arguments that are no option too.
         calls: the call sequence; an item is ``call(...)``, a tuple of positional arguments, or the one argument.
         fullgraph: handed to ``torch.compile``; True while ``max_graph_breaks`` is 0 and nothing is accepted.
@@ -83,7 +86,13 @@ def check_compile(
         fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
     compiling = Compiling(backend, mode, options, dynamic, fullgraph, compile)
     work = Work(
-        target, as_calls(args, kwargs, calls), train or optimizer is not None, optimizer, steps, seed, dynamic_dims
+        uncompiled(target),
+        as_calls(args, kwargs, calls),
+        train or optimizer is not None,
+        optimizer,
+        steps,
+        seed,
+        dynamic_dims,
     )
     _validate(work)
     with sandbox() as box:
@@ -134,25 +143,26 @@ def _require_same_device(work: Work) -> None:
 def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: Sandbox) -> _Run:
     """Run every call in eager, then compiled, and compare, before the next one."""
     eager, compiled = Leg(work), Leg(work, wrap=compiling)
-    reference = LazyLeg(lambda: Leg(work, cast=torch.float64))
+    reference = LazyLeg(lambda: ReferenceLeg(work, eager))
     repeat = LazyLeg(lambda: Leg(work))
-    with TraceObserver() as observer:
-        run = _Run(observer.seen)
-        for index in range(len(work.calls)):
-            with box.watching():
-                expected = eager.run(index)
-            if index == 0:
-                box.forget()
-            observer.call = index + 1
+    observer = TraceObserver()
+    run = _Run(observer.seen)
+    for index in range(len(work.calls)):
+        with box.watching():
+            expected = eager.run(index)
+        if index == 0:
+            box.forget()
+        observer.call = index + 1
+        with observer:
             actual = compiled.run(index)
-            raise_if_usage_error(expected, actual, compiling)
-            run.rows.append(call_row(index, work.calls[index], observer.seen, argument_names(work.target)))
-            if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
-                run.compile_error = actual.error
-                break
-            run.comparisons.append(_compare(expected, actual, reference, repeat, tolerances, index))
-            if expected.error is not None or actual.error is not None:
-                break
+        raise_if_usage_error(expected, actual, compiling)
+        run.rows.append(call_row(index, work.calls[index], observer.seen, argument_names(work.target)))
+        if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
+            run.compile_error = actual.error
+            break
+        run.comparisons.append(_compare(expected, actual, reference, repeat, tolerances, index))
+        if expected.error is not None or actual.error is not None:
+            break
     return run
 
 
@@ -198,7 +208,9 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
     )
     error = run.compile_error or (run.refused if not found else None)
     known = {finding.kind for finding in found}
-    found += [finding for finding in (error_findings(error) if error else []) if finding.kind not in known]
+    if error is not None:
+        frame = run.seen.errors[-1].location if run.seen.errors else None
+        found += [finding for finding in error_findings(error, frame) if finding.kind not in known]
     return found + [finding for comparison in run.comparisons for finding in comparison.findings]
 
 

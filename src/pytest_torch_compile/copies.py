@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ._torch.compiled import rebind
 from .findings import CompileUsageError
 from .numerics import flatten
 from .sequence import Call
@@ -46,8 +47,9 @@ def copy_leg(
             f"{type(error).__name__}: {error}. Give the class that cannot be copied a __deepcopy__ method."
         ) from error
     modules = modules_of(new_target)
-    if cast is not None:
-        for module in modules.values():
+    for module in modules.values():
+        rebind(module)
+        if cast is not None:
             module.to(cast)
     return new_target, new_calls, modules
 

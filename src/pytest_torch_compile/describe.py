@@ -48,6 +48,7 @@ def located(seen: Observation, target: Any) -> None:
             found.location = replace(place, library=found.location)
             found.fingerprint = fingerprint(place, found.category)
     seen.recompiles[:] = [r if _is_users(r.location) else replace(r, location=place) for r in seen.recompiles]
+    seen.errors[:] = [e if _is_users(e.location) else replace(e, location=place) for e in seen.errors]
     seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._torch import support
 from ._torch.trace import error_location
 from .compiling import Compiling
-from .findings import CompileUsageError, Finding
+from .findings import CompileUsageError, Finding, Location
 from .numerics import CallRecord
 
 
@@ -29,9 +29,9 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Co
         ) from actual.error
 
 
-def error_findings(error: BaseException) -> list[Finding]:
-    """The finding for an exception that torch's compiler raised."""
-    location = error_location(error)
+def error_findings(error: BaseException, frame: Location | None = None) -> list[Finding]:
+    """The finding for an exception that torch's compiler raised; ``frame`` is what was being compiled, if known."""
+    location = error_location(error) or frame
     if support.is_recompile_limit(error):
         return [
             Finding(

@@ -114,7 +114,7 @@ def _swallowed(error: CompileError) -> Finding:
     return Finding(
         "eager-fallback",
         f"compilation of {error.frame} failed and the error was swallowed: it ran in eager",
-        None,
+        error.location,
         f"{error.error}: {' '.join(summary[:3])}",
         "mend the error, or set torch._dynamo.config.suppress_errors = False to let it surface",
     )

@@ -14,6 +14,7 @@ import torch
 from ._torch.sandbox import kept_rng, rng_state, set_rng_state
 from .copies import copy_leg
 from .findings import CompileUsageError
+from .global_state import GlobalState
 from .numerics import CallRecord, flatten
 from .sequence import Call
 
@@ -46,21 +47,27 @@ class Leg:
         if wrap is not None and work.dynamic_dims:
             for call in self._calls:
                 mark_dynamic(call, work.dynamic_dims, self._names)
-        self._called = wrap(self._initial) if wrap else self._initial
+        self._called = wrap(self._initial) if wrap else _eager(self._initial)
         params = [p for m in self._modules.values() for p in m.parameters() if p.requires_grad]
         self._optimizer = work.optimizer(params) if work.optimizer else None
-        self._next = 0
+        self._globals = GlobalState(work.target)
         with kept_rng():
             torch.manual_seed(work.seed)
             random.seed(work.seed)
             self._rng, self._python_rng = rng_state(), random.getstate()
+        self._seeded = self._rng
+
+    @property
+    def has_drawn(self) -> bool:
+        """Whether the calls so far have drawn random numbers."""
+        return any(not torch.equal(state, self._seeded[device]) for device, state in self._rng.items())
 
     def run(self, index: int) -> CallRecord:
         """Carry out call ``index`` (0 is the first; they must come in order) and record what it did."""
         call, given = self._calls[index], self._work.calls[index]
         record = CallRecord(label=f"call {index + 1}", pristine=(given.args, dict(given.kwargs)))
         record.initial_state = self._buffers()
-        with self._own_random_stream(record), self._default_dtype():
+        with self._own_random_stream(record), self._default_dtype(), self._globals.in_force():
             for action in call.actions:
                 action(self._initial)
             self._zero_grad(call)
@@ -160,6 +167,16 @@ class Leg:
         finally:
             if self._cast is not None:
                 torch.set_default_dtype(before)
+
+
+def _eager(target: Any) -> Callable[..., Any]:
+    """The target in eager all the way down, also where it compiles a part of itself."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.compiler.set_stance("force_eager"):
+            return target(*args, **kwargs)
+
+    return run
 
 
 class LazyLeg:

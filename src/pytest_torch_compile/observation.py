@@ -95,6 +95,7 @@ class CompileError:
     message: str
     call: int = 0
     compile_id: str = ""
+    location: Location | None = None
 
 
 @dataclass

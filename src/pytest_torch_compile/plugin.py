@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from .result import CompileReport
 
 MARKER = "torch_compile"
-_FIXTURES = {"compile_check", "compile_options", "compile_tolerances", "compile_device"}
+_FIXTURES = {"compile_benchmark", "compile_check", "compile_options", "compile_tolerances", "compile_device"}
 _ROWS: pytest.StashKey[list[dict[str, str]]] = pytest.StashKey()
 _CHECKS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 _FOLDER: pytest.StashKey[CacheFolder] = pytest.StashKey()
+_SPEED_TESTS: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,8 +66,10 @@ def uses_plugin(item: pytest.Item) -> bool:
     return bool(named) or in_suite or item.get_closest_marker(MARKER) is not None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse wrong markers before anything runs."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse wrong markers before anything runs, and note every speed test before any is deselected."""
+    config.stash[_SPEED_TESTS] = [item.nodeid for item in items if _is_speed_test(item)]
     for item in items:
         known_failure.read(item)
 
@@ -142,6 +146,10 @@ def pytest_runtest_makereport(
         if failures:
             known_failure.apply(report, call.excinfo.value if call.excinfo else None, failures)
         vars(report)["torch_compile_rows"] = item.stash.get(_ROWS, [])
+        if _is_speed_test(item):
+            from .speed.fixture import RESULTS
+
+            vars(report)["torch_compile_speed"] = item.stash.get(RESULTS, [])
     if settings.current.report and (uses_plugin(item) or item.stash.get(_CHECKS, [])):
         attach(report, item.stash.get(_CHECKS, []))
     if isolate.is_child():
@@ -149,17 +157,32 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One aligned row for each check."""
-    rows = [
-        row
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        for row in getattr(report, "torch_compile_rows", ())
-    ]
-    if rows:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """One aligned row for each check and each speed test, and the update of the baselines."""
+    if rows := _sent(terminalreporter, "torch_compile_rows"):
         terminalreporter.section("torch.compile checks")
         terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
+    if speeds := _sent(terminalreporter, "torch_compile_speed"):
+        from .speed import session
+
+        terminalreporter.section("torch.compile speed")
+        session.finish(
+            terminalreporter.write_line,
+            speeds,
+            config.rootpath / settings.current.baselines,
+            update=settings.current.update_baselines,
+            collected=config.stash.get(_SPEED_TESTS, []),
+            selected=[argument.split("::")[0] for argument in config.args if "::" in argument],
+        )
+
+
+def _sent(terminalreporter: pytest.TerminalReporter, name: str) -> list[dict[str, Any]]:
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    return [row for report in reports for row in getattr(report, name, ())]
+
+
+def _is_speed_test(item: pytest.Item) -> bool:
+    return "compile_benchmark" in getattr(item, "fixturenames", ())
 
 
 def _reset() -> None:
@@ -212,9 +235,7 @@ def compile_check(
     from .copies import on_device
     from .sequence import as_calls
 
-    markers: dict[str, Any] = {}
-    for marker in reversed(list(request.node.iter_markers(MARKER))):
-        markers |= marker.kwargs
+    markers = _marker_options(request)
     defaults = {"backend": settings.current.backend, "tolerances": compile_tolerances, **compile_options, **markers}
 
     def check(target: Callable[..., Any], *args: Any, calls: Any = None, **options: Any) -> CompileReport:
@@ -226,3 +247,32 @@ def compile_check(
         return check_compile(target, calls=sequence, **merged)
 
     yield check
+
+
+if find_spec("pytest_benchmark"):
+
+    @pytest.fixture
+    def compile_benchmark(request: pytest.FixtureRequest, benchmark: Any, compile_options: dict[str, Any]) -> Any:
+        """Time a target compiled through pytest-benchmark, against eager and against its stored baseline."""
+        from .speed.fixture import CompileBenchmark, SpeedSettings
+
+        chosen = settings.current
+        defaults = {"backend": chosen.backend, **compile_options, **_marker_options(request)}
+        folder = request.config.rootpath / chosen.baselines
+        return CompileBenchmark(
+            request, benchmark, SpeedSettings(chosen.perf, folder, chosen.update_baselines, defaults)
+        )
+
+else:
+
+    @pytest.fixture
+    def compile_benchmark() -> Any:
+        """Say what is missing."""
+        raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
+
+
+def _marker_options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers(MARKER))):
+        options |= marker.kwargs
+    return options

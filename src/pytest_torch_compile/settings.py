@@ -15,7 +15,14 @@ OPTIONS: dict[str, str] = {
     "device": "device that targets and inputs are moved to: cpu, cuda, cuda:1 (default: where they are)",
     "cache": "compile cache: fresh (a new one for each test), session (one for each worker), or a folder to keep",
     "report": "folder to write report.json, report.html and summary.md to",
+    "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
+    "baselines": "folder of the stored baselines (default: baselines in the root directory)",
 }
+FLAGS: dict[str, str] = {
+    "isolate": "run each test that uses the plugin in a process of its own",
+    "update-baselines": "write what changed to the baselines, and show it",
+}
+PERF = ("off", "track", "gate")
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,10 @@ class Settings:
     device: str | None = None
     cache: str = "session"
     report: str | None = None
+    perf: str = "off"
+    baselines: str = "baselines"
     isolate: bool = False
+    update_baselines: bool = False
 
 
 current = Settings()
@@ -38,9 +48,9 @@ def add_options(parser: pytest.Parser) -> None:
     for name, text in OPTIONS.items():
         group.addoption(f"--compile-{name}", default=None, metavar=name.upper(), help=text)
         parser.addini(PREFIX + name, text, default=None)
-    isolate = "run each test that uses the plugin in a process of its own"
-    group.addoption("--compile-isolate", action="store_true", default=None, help=isolate)
-    parser.addini(PREFIX + "isolate", isolate, type="bool", default=False)
+    for name, text in FLAGS.items():
+        group.addoption(f"--compile-{name}", action="store_true", default=None, help=text)
+        parser.addini(_key(name), text, type="bool", default=False)
 
 
 def read(config: pytest.Config) -> Settings:
@@ -49,11 +59,21 @@ def read(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: an ini key that is almost one of ours.
     """
-    known = {PREFIX + name for name in (*OPTIONS, "isolate")}
+    known = {_key(name) for name in (*OPTIONS, *FLAGS)}
     _refuse_typos(_ini_keys(config), known)
     chosen = {name: config.getoption(f"--compile-{name}") or config.getini(PREFIX + name) for name in OPTIONS}
-    isolate = config.getoption("--compile-isolate") or config.getini(PREFIX + "isolate")
-    return Settings(isolate=bool(isolate), **{name: value for name, value in chosen.items() if value})
+    flags = {name: bool(config.getoption(f"--compile-{name}") or config.getini(_key(name))) for name in FLAGS}
+    if chosen["perf"] and chosen["perf"] not in PERF:
+        raise pytest.UsageError(f"--compile-perf={chosen['perf']}: it is one of {', '.join(PERF)}")
+    return Settings(
+        isolate=flags["isolate"],
+        update_baselines=flags["update-baselines"],
+        **{name: value for name, value in chosen.items() if value},
+    )
+
+
+def _key(name: str) -> str:
+    return PREFIX + name.replace("-", "_")
 
 
 def _ini_keys(config: pytest.Config) -> list[str]:

@@ -53,11 +53,12 @@ class TraceObserver(logging.Handler):
         self._code_frames: dict[tuple[str, int, str], Any] = {}
         self._pending: dict[CompileKey, tuple[FailedGuard, ...]] = {}
         self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
-        self._broken: set[CompileKey] = set()
+        self._broken: dict[CompileKey, GraphBreak | None] = {}
         self._causes: dict[Any, set[str]] = {}
         self._error_texts: dict[CompileKey, str] = {}
         self._skips_before = 0
         self._was_disabled = False
+        self._was_enabled_for: Callable[[int], bool] | None = None
         self._set_aside: list[logging.Handler] = []
         self._on_event: dict[str, Callable[[Any, str, CompileKey], None]] = {
             "dynamo_start": self._dynamo_start,
@@ -70,6 +71,8 @@ class TraceObserver(logging.Handler):
     def __enter__(self) -> TraceObserver:
         logger = _trace_logger()
         self._was_disabled, logger.disabled = logger.disabled, False
+        self._was_enabled_for = vars(logger).get("isEnabledFor")
+        vars(logger)["isEnabledFor"] = lambda level: True  # as torch itself from 2.13 on, against logging.disable()
         # pytest captures the logs of loggers that do not propagate too: thousands of empty lines under each failure.
         self._set_aside = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]
         for handler in self._set_aside:
@@ -86,6 +89,9 @@ class TraceObserver(logging.Handler):
             self._unobservable("torch's trace log was reset by the code under test: what came after was not seen")
         logger.removeHandler(self)
         logger.disabled = self._was_disabled
+        vars(logger).pop("isEnabledFor", None)
+        if self._was_enabled_for is not None:
+            vars(logger)["isEnabledFor"] = self._was_enabled_for
         for handler in self._set_aside:
             logger.addHandler(handler)
         missed = _cudagraph_skips() - self._skips_before - len(self.seen.cudagraph_skips)
@@ -171,13 +177,12 @@ class TraceObserver(logging.Handler):
             setattr(self.seen.cache, field, getattr(self.seen.cache, field) + 1)
 
     def _graph_break(self, payload: str, key: CompileKey) -> None:
-        self._broken.add(key)
-        self._note_break(breaks.parse_break(payload, self.call))
+        self._broken[key] = self._note_break(breaks.parse_break(payload, self.call))
 
-    def _note_break(self, found: GraphBreak | None) -> None:
+    def _note_break(self, found: GraphBreak | None) -> GraphBreak | None:
         if found is None:
             self._unobservable("a graph break without a place was seen")
-            return
+            return None
         innermost = found.location.library or found.location
         place = (innermost.file, innermost.line, found.category)
         if place in self._breaks:
@@ -185,12 +190,15 @@ class TraceObserver(logging.Handler):
         else:
             self._breaks[place] = found
             self.seen.graph_breaks.append(found)
+        return self._breaks[place]
 
     def _metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         seconds = self.seen.compile_seconds
         seconds.total += event.get("entire_frame_compile_time_s") or 0.0
         for part, column in _PARTS.items():
             setattr(seconds, part, getattr(seconds, part) + (event.get(column) or 0) / 1e6)
+        if event.get("has_guarded_code") is False and (found := self._broken.get(key)):
+            found.skipped_frame = True
         if reason := event.get("cudagraph_skip_reason"):
             self.seen.cudagraph_skips.append(str(reason))
         if event.get("fail_type"):
@@ -213,7 +221,7 @@ class TraceObserver(logging.Handler):
             # Before 2.9 a frame that is skipped whole, for a break in a try block say, tells of it only here.
             self._note_break(breaks.parse_error(self._error_texts[key], reason, self.call))
         elif kind not in _BREAK_ERRORS:
-            self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key)))
+            self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location))
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:

@@ -38,6 +38,9 @@ class Errors:
     slope_compiled: float = 0.0
     mean_eager: float = 0.0
     mean_compiled: float = 0.0
+    rows: int = 0
+    channel_eager: float = 0.0
+    channel_compiled: float = 0.0
 
 
 def is_floating(tensor: torch.Tensor) -> bool:
@@ -136,6 +139,7 @@ def errors(eager: torch.Tensor, compiled: torch.Tensor, reference: torch.Tensor)
             found.max_compiled, found.worst = float(right[worst].abs()), offset + worst
     if found.count:
         _fill(found, [float(total) for total in sums])
+        _fill_channels(found, eager, compiled, reference)
     return found
 
 
@@ -145,6 +149,19 @@ def _fill(found: Errors, sums: list[float]) -> None:
     if true > 0:
         found.slope_eager, found.slope_compiled = slope_left / true, slope_right / true
     found.mean_eager, found.mean_compiled = mean_left / found.count, mean_right / found.count
+
+
+def _fill_channels(found: Errors, eager: torch.Tensor, compiled: torch.Tensor, reference: torch.Tensor) -> None:
+    """Errors averaged over everything but the channels: rounding averages out there, a wrong constant does not."""
+    complete = found.count == reference.numel() and not reference.dtype.is_complex
+    if reference.dim() < 2 or reference.numel() > BLOCK or not complete:
+        return
+    channels = 1 if reference.dim() == 4 else reference.dim() - 1
+    others = [dim for dim in range(reference.dim()) if dim != channels]
+    found.rows = reference.numel() // reference.shape[channels]
+    true = _to_double(reference)
+    left, right = ((_to_double(leg) - true).mean(others).square().mean() for leg in (eager, compiled))
+    found.channel_eager, found.channel_compiled = math.sqrt(float(left)), math.sqrt(float(right))
 
 
 def element(tensor: torch.Tensor, flat_index: int) -> tuple[tuple[int, ...], float | complex | int | bool]:

@@ -75,10 +75,10 @@ def _finding(number: int, item: view.Found) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fenced(lines: list[str]) -> list[str]:
-    content = [f"   {line}" for line in lines]
+def fenced(lines: list[str], indent: str = "") -> list[str]:
+    """A block of code whose fence no line in it can close."""
     fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
-    return [f"   {fence}text", *content, f"   {fence}"]
+    return [f"{indent}{line}" for line in (f"{fence}text", *lines, fence)]
 
 
 def _speed(made: Mapping[str, Any]) -> Iterator[str]:

@@ -100,7 +100,7 @@ def sentence(made: Mapping[str, Any]) -> str:
     if figures["regressions"]:
         parts.append(count(figures["regressions"], "regression"))
     if figures["speedup"]:
-        parts.append(f"{figures['speedup']:.2f}x faster than eager")
+        parts.append(f"speedup {figures['speedup']:.2f}x over eager")
     return ", ".join(parts)
 
 

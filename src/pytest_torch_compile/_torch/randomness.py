@@ -1,0 +1,116 @@
+"""The random numbers of one leg handed to another that computes in another dtype.
+
+Fp64 draws other numbers than fp32 under the same seed, so that dropout in an fp64 run would drop other elements. Uses
+``torch.utils._python_dispatch.TorchDispatchMode`` and op tags, which are the same on torch 2.6 to 2.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+@dataclass
+class Tape:
+    """What the random ops of a leg gave, in order."""
+
+    drawn: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
+    position: int = 0
+
+    def next(self, name: str) -> list[torch.Tensor]:
+        """What this op gave in the other leg.
+
+        Raises:
+            RuntimeError: the legs draw in another order.
+        """
+        if self.position >= len(self.drawn) or self.drawn[self.position][0] != name:
+            raise RuntimeError(f"{name} draws random numbers that the other leg did not draw")
+        self.position += 1
+        return self.drawn[self.position - 1][1]
+
+
+class Recording(TorchDispatchMode):
+    """Writes down what random ops give."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self._tape = tape
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if is_random(func, args, kwargs or {}):
+            self._tape.drawn.append((_name(func), [tensor.detach().clone() for tensor in _tensors(result)]))
+        return result
+
+
+class Replaying(TorchDispatchMode):
+    """Gives random ops the numbers of a tape."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self._tape = tape
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not is_random(func, args, kwargs or {}):
+            return result
+        drawn = self._tape.next(_name(func))
+        special = _SPECIAL.get(_name(func))
+        if special is not None:
+            special(result, drawn, args)
+        elif _is_sealed(func):
+            raise RuntimeError(f"the random numbers inside {_name(func)} cannot be handed on")
+        else:
+            for made, known in zip(_tensors(result), drawn, strict=True):
+                made.copy_(known)
+        return result
+
+
+def is_random(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an op draws from a seeded generator; attention with a dropout of 0 does not."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.name in ("dropout_p", "dropout"):
+            given = args[position] if position < len(args) else kwargs.get(argument.name, argument.default_value)
+            return bool(given)
+    return True
+
+
+def _name(func: Any) -> str:
+    return str(func.overloadpacket).removeprefix("aten.")
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    values = result if isinstance(result, (tuple, list)) else (result,)
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
+    """The mask is what is random; the output follows from it and from this leg's own input."""
+    output, mask = result
+    mask.copy_(drawn[1])
+    probability = float(args[1])
+    scale = 0.0 if probability == 1 else 1 / (1 - probability)
+    output.copy_(args[0] * mask * scale)
+
+
+_SPECIAL: dict[str, Callable[[Any, list[torch.Tensor], Any], None]] = {"native_dropout": _dropout}
+# What they draw stays inside them, or follows from their input.
+_SEALED = (
+    "_scaled_dot_product",
+    "_efficient_attention",
+    "_flash_attention",
+    "_fused_dropout",
+    "_cudnn_rnn",
+    "miopen_rnn",
+    "rrelu_with_noise",
+)
+
+
+def _is_sealed(func: Any) -> bool:
+    return _name(func).startswith(_SEALED)

@@ -1,0 +1,55 @@
+"""How a step talks to the runner: outputs, the step summary, workflow commands."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..report.github import Annotation
+from ..report.markdown import STEP_LIMIT
+
+
+def set_outputs(values: Mapping[str, str]) -> None:
+    """Write outputs of the step. No value can end its own block, so none can make another output."""
+    with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
+        for name, value in values.items():
+            mark = f"end-{secrets.token_hex(16)}"
+            file.write(f"{name}<<{mark}\n{value}\n{mark}\n")
+
+
+def summary_room() -> int:
+    """The bytes left for this step's summary."""
+    path = Path(os.environ["GITHUB_STEP_SUMMARY"])
+    return STEP_LIMIT - (path.stat().st_size if path.exists() else 0)
+
+
+def add_summary(text: str) -> None:
+    """Add Markdown to the step summary."""
+    with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def annotate(level: str, message: str) -> None:
+    """Show one message on the run."""
+    say(Annotation(level, "", 0, "torch.compile", message).command())
+
+
+def say(text: str) -> None:
+    """Write a line now, before what a child process writes."""
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def commands_off() -> Iterator[None]:
+    """Nothing printed in the body is a workflow command; the word that turns them on again is not foreseeable."""
+    token = secrets.token_hex(16)
+    say(f"::stop-commands::{token}")
+    try:
+        yield
+    finally:
+        say(f"\n::{token}::")
