@@ -244,7 +244,7 @@ def _document(environment: str, kind: Kind, entries: Mapping[str, Entry], top: M
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     try:
-        text = json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
+        text = _short_lists(json.dumps(document, indent=2, sort_keys=True, allow_nan=False)) + "\n"
     except ValueError:
         raise BaselineError(f"a measurement for {path} is NaN or infinite; nothing was written") from None
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
@@ -258,6 +258,11 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _short_lists(text: str) -> str:
+    """The same JSON with lists of numbers on one line, so that a changed figure is one changed line."""
+    return re.sub(r"\[[-+.\deE,\s]+\]", lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def _set_aside(path: Path) -> Path:

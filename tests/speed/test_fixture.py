@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ TESTS = """
 def imported() -> None:
     """Sessions run in this process and forget what they import, which torch does not survive twice."""
     measure_compile(lambda x: x * 2, torch.ones(3), backend="eager", seconds=0.01)
+
+
+@pytest.fixture(autouse=True)
+def plugin_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not any(entry.name == "torch_compile" for entry in metadata.entry_points(group="pytest11")):
+        monkeypatch.setenv("PYTEST_PLUGINS", "pytest_torch_compile.plugin")
 
 
 @pytest.fixture
