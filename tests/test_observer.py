@@ -1,0 +1,255 @@
+"""The observer: what it hears, from where, and what it leaves behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
+from pytest_torch_compile._torch.trace import TraceObserver, graph_ops  # noqa: E402
+
+BREAKS = Path(__file__).parent / "golden" / "breaks.py"
+
+
+def loaded(path, name="golden_breaks"):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+breaks = loaded(BREAKS)
+
+# The line of each break and its fingerprint: the same on every torch, or accepted_breaks would not survive an upgrade.
+PLACES = {
+    "at_start": [(7, "explicit graph break", "gb-bd0948e308")],
+    "in_middle": [(13, "explicit graph break", "gb-4c09fff728")],
+    "at_end": [(19, "explicit graph break", "gb-c64d5a20d5")],
+    "in_loop": [(26, "explicit graph break", "gb-34728cc199")],
+    "in_with": [(33, "explicit graph break", "gb-b01aa11e31")],
+    "in_try": [(40, "explicit graph break", "gb-1027c9fb6a")],
+    "in_called_function": [(47, "call to print or a logger", "gb-95e3f05a04")],
+    "on_data": [(57, "data-dependent branch", "gb-50196fb156")],
+    "in_custom_backward": [(69, "call to print or a logger", "gb-e45d9bc3bb")],
+    "several": [
+        (78, "call to print or a logger", "gb-d4a5596693"),
+        (80, "call to print or a logger", "gb-9b835bbb86"),
+        (82, "data-dependent branch", "gb-a372160018"),
+        (84, "explicit graph break", "gb-33761c762a"),
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_compiled():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def seen_in(function, *args, backward=False):
+    with TraceObserver() as observer:
+        out = torch.compile(function, backend="eager")(*args)
+        if backward:
+            out.sum().backward()
+    return observer.seen
+
+
+def state_of_trace_log():
+    logger = logging.getLogger("torch.__trace")
+    return list(logger.handlers), list(logger.filters), {k: v for k, v in vars(logger).items() if k != "_cache"}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_break_has_the_users_line_and_a_lasting_fingerprint(name):
+    found = seen_in(getattr(breaks, name), torch.ones(4, requires_grad=True), backward=True)
+    assert [(b.location.line, b.category, b.fingerprint) for b in found.graph_breaks] == PLACES[name]
+    assert all(b.location.file == str(BREAKS) and b.location.source for b in found.graph_breaks)
+    assert not found.not_observable
+
+
+def test_skipped_function_is_said_to_run_in_eager():
+    found = {name: seen_in(getattr(breaks, name), torch.ones(4)).graph_breaks[0] for name in ("in_loop", "in_middle")}
+    assert {name: b.skipped_frame for name, b in found.items()} == {"in_loop": True, "in_middle": False}
+
+
+def test_fingerprint_holds_when_lines_move_and_changes_with_the_code(tmp_path):
+    folder = tmp_path / "golden"
+    folder.mkdir()
+    text = BREAKS.read_text()
+    (folder / "breaks.py").write_text("# a new first line\n\n" + text)
+    moved = seen_in(loaded(folder / "breaks.py", "moved").on_data, torch.ones(4)).graph_breaks
+    (folder / "breaks.py").write_text(text.replace("x.sum() > 100", "x.sum() > 200"))
+    changed = seen_in(loaded(folder / "breaks.py", "changed").on_data, torch.ones(4)).graph_breaks
+    here = seen_in(breaks.on_data, torch.ones(4)).graph_breaks
+    assert moved[0].location.line == here[0].location.line + 2
+    assert moved[0].fingerprint == here[0].fingerprint != changed[0].fingerprint
+
+
+def test_break_in_a_library_names_both_places(tmp_path):
+    site = tmp_path / "site-packages" / "thirdparty"
+    site.mkdir(parents=True)
+    (site / "ops.py").write_text("def logged(x):\n    print('logged')\n    return x.cos()\n")
+    library = loaded(site / "ops.py", "thirdparty_ops")
+
+    def target(x):
+        return library.logged(x.sin())
+
+    (found,) = seen_in(target, torch.ones(4)).graph_breaks
+    assert (found.location.file, found.location.function.rsplit(".")[-1]) == (__file__, "target")
+    assert "library.logged" in found.location.source
+    assert (found.location.library.file, found.location.library.line) == (str(site / "ops.py"), 2)
+
+
+def test_fullgraph_failure_lists_every_break():
+    with pytest.raises(CompileCheckFailed) as failure:
+        check_compile(breaks.several, torch.ones(4), backend="eager", fullgraph=True)
+    assert [f.location.line for f in failure.value.findings] == [line for line, *_ in PLACES["several"]]
+    assert {f.kind for f in failure.value.findings} == {"graph-break"}
+
+
+def test_accepted_fingerprints_do_not_count_and_a_new_one_does():
+    known = [fingerprint for *_, fingerprint in PLACES["several"]]
+    report = check_compile(breaks.several, torch.ones(4), backend="eager", accepted_breaks=known)
+    assert len(report.graph_breaks) == len(known)
+    with pytest.raises(CompileCheckFailed) as failure:
+        check_compile(breaks.several, torch.ones(4), backend="eager", accepted_breaks=known[1:])
+    assert known[0] in failure.value.findings[0].evidence
+    assert len(failure.value.findings) == 1
+
+
+def test_observers_nest_and_each_sees_what_it_encloses():
+    with TraceObserver() as outer:
+        torch.compile(torch.sin, backend="eager")(torch.ones(2))
+        with TraceObserver() as inner:
+            torch.compile(lambda x: x.cos(), backend="eager")(torch.ones(2))
+    assert [len(observer.seen.graphs) for observer in (outer, inner)] == [2, 1]
+
+
+def test_compilation_in_another_thread_is_seen():
+    def work():
+        torch.compile(lambda x: x.sin() * 3, backend="eager")(torch.ones(2))
+
+    with TraceObserver() as observer:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert observer.seen.ops == 2
+
+
+def test_check_runs_in_a_thread():
+    reports = []
+    work = threading.Thread(
+        target=lambda: reports.append(check_compile(lambda x: x.sin(), torch.ones(2), backend="eager"))
+    )
+    work.start()
+    work.join()
+    assert len(reports[0].graphs) == 1
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_nothing_is_left_behind(raises):
+    before = state_of_trace_log(), dict(os.environ), logging.root.manager.disable, torch._dynamo.config.get_config_copy()
+    try:
+        with TraceObserver():
+            torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(2))
+            if raises:
+                raise KeyError("of the body")
+    except KeyError:
+        assert raises
+    after = state_of_trace_log(), dict(os.environ), logging.root.manager.disable, torch._dynamo.config.get_config_copy()
+    assert after == before
+
+
+def test_events_are_seen_although_the_trace_log_was_disabled():
+    logger = logging.getLogger("torch.__trace")
+    logger.disabled = True
+    try:
+        found = seen_in(breaks.in_middle, torch.ones(4))
+        assert logger.disabled
+    finally:
+        logger.disabled = False
+    assert (len(found.graphs), len(found.graph_breaks)) == (2, 1)
+
+
+def test_events_are_seen_although_logging_is_disabled():
+    logging.disable(logging.CRITICAL)
+    try:
+        found = seen_in(breaks.in_middle, torch.ones(4))
+        assert logging.root.manager.disable == logging.CRITICAL
+    finally:
+        logging.disable(logging.NOTSET)
+    assert (len(found.graphs), len(found.graph_breaks)) == (2, 1)
+
+
+def test_observation_goes_on_after_the_body_resets_the_logs():
+    def target(x):
+        return x.sin()
+
+    with TraceObserver() as observer:
+        torch._logging.set_logs()
+        torch.compile(target, backend="eager")(torch.ones(2))
+    assert observer.seen.graphs or observer.seen.not_observable
+
+
+def test_event_that_cannot_be_read_is_said_to_be_so(monkeypatch):
+    observer = TraceObserver()
+
+    def fail(*event):
+        raise ValueError("a new format")
+
+    monkeypatch.setitem(observer._on_event, "dynamo_output_graph", fail)
+    with observer:
+        torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(2))
+    assert any("dynamo_output_graph" in what and "a new format" in what for what in observer.seen.not_observable)
+
+
+def test_check_that_cannot_see_says_so(monkeypatch):
+    def fail(self, *event):
+        raise ValueError("a new format")
+
+    monkeypatch.setattr(TraceObserver, "_artifact", fail)
+    report = check_compile(breaks.in_middle, torch.ones(4), backend="eager", fullgraph=False)
+    assert any("trace event artifact could not be read" in what for what in report.not_observable)
+
+
+def test_check_that_sees_no_graph_does_not_pass(monkeypatch):
+    def fail(self, *event):
+        raise ValueError("a new format")
+
+    monkeypatch.setattr(TraceObserver, "_output_graph", fail)
+    with pytest.raises(CompileCheckFailed, match="dynamo_output_graph could not be read"):
+        check_compile(breaks.at_end, torch.ones(4), backend="eager", fullgraph=False, max_graph_breaks=1)
+
+
+def test_events_are_filed_under_the_call_that_caused_them():
+    report = check_compile(
+        lambda x: x.sin(), calls=[call(torch.ones(4)), call(torch.ones(4)), call(torch.ones(5))],
+        backend="eager", max_recompiles=1,
+    )  # fmt: skip
+    assert [graph.call for graph in report.graphs] == [1, 3]
+    assert [row.outcome for row in report.calls] == ["compiled, 1 graph", "reused", "recompiled"]
+
+
+def test_graph_text_is_read_as_ops():
+    text = "\n".join(
+        [
+            "class GraphModule(torch.nn.Module):",
+            '    def forward(self, L_x_: "f32[4]"):',
+            "        l_x_ = L_x_",
+            '        sin: "f32[4]" = l_x_.sin();  l_x_ = None',
+            '        add: "f32[4]" = sin + 1',
+            "        set_grad = torch._C._set_grad_enabled(False)",
+            "        out = torch.nn.functional.relu(add)",
+            "        return (out,)",
+        ]
+    )
+    assert graph_ops(text) == ("sin", "+", "torch.nn.functional.relu")
