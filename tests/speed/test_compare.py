@@ -1,0 +1,104 @@
+"""Two revisions compared: the checkouts are real, the figures made up."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_torch_compile.speed import compare, confirm
+from pytest_torch_compile.speed.sample import Paired, SpeedSample
+
+
+def sample(slower: float, *problems: str) -> SpeedSample:
+    def pair(seconds: float) -> Paired:
+        return Paired(2 * seconds, seconds * math.exp(slower), slower - math.log(2))
+
+    return SpeedSample(wall=pair(1e-3), host=pair(3e-4), device=pair(9e-4), problems=problems)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two commits: the first says fast, the second slow."""
+    git(tmp_path, "init", "-q")
+    (tmp_path / "src").mkdir()
+    for text in ("0.0", "0.05"):
+        (tmp_path / "src" / "slowness").write_text(text)
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "-qm", text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stands in for pytest: leaves the sample that the checkout's sources ask for."""
+    seen: list[str] = []
+
+    def run(command: Sequence[str], cwd: Path, folder: Path, seconds: float, environment: Mapping[str, str]) -> str:
+        sources = Path(environment["PYTHONPATH"].split(":")[0])
+        slowness = float((sources / "slowness").read_text())
+        seen.append("base" if slowness == 0 else "here")
+        noise = 0.001 * (len(seen) % 5 - 2)
+        monkeypatch.setenv(confirm.SAMPLES, str(folder))
+        confirm.leave_sample("test_a.py::test_a", sample(slowness + noise))
+        if slowness:
+            confirm.leave_sample("test_a.py::test_new", sample(noise))
+        return "1 passed"
+
+    monkeypatch.setattr(confirm, "run_tests", run)
+    return seen
+
+
+def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare.main(["HEAD~1"]) == 1
+    out = capsys.readouterr().out
+    assert "regressed    test_a.py::test_a  device time +5." in out
+    assert "compiled device time" in out and "where: kernels" in out
+    assert "no-baseline  test_a.py::test_new  the base revision has no such test" in out
+
+
+def test_sides_alternate_and_the_first_round_only_fills_the_cache(repository: Path, runs: list[str]) -> None:
+    found = compare.compare_with("HEAD~1", ["."], rounds=3, say=lambda line: None)
+    assert runs == ["here", "base", "base", "here", "here", "base", "base", "here"]
+    assert {each.test: each.verdict.outcome for each in found}["test_a.py::test_a"] == "regressed"
+
+
+def test_checkout_is_removed(repository: Path, runs: list[str]) -> None:
+    compare.compare_with("HEAD~1", ["."], rounds=1, say=lambda line: None)
+    listed = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True, check=True).stdout
+    assert len(listed.splitlines()) == 1
+
+
+def test_same_revision_passes(repository: Path, runs: list[str]) -> None:
+    git(repository, "checkout", "-q", "HEAD~1")
+    assert compare.main(["HEAD"]) == 0
+
+
+def test_unknown_revision_is_one_line(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare.main(["nowhere"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: git rev-parse failed: ")
+    assert error.count("\n") == 1
+
+
+def test_no_speed_test_is_an_error(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(confirm, "run_tests", lambda *arguments: "no tests ran")
+    assert compare.main(["HEAD~1", "--rounds", "1"]) == 2
+    assert "no test that uses compile_benchmark left any figures" in capsys.readouterr().err
+
+
+def test_problem_on_either_side_is_inconclusive() -> None:
+    base, here = [sample(0.0)] * 4, [sample(0.5), sample(0.5, "the device was throttled: hardware slowdown")]
+    found = compare.judged({"t": base}, {"t": here})
+    assert [each.verdict.outcome for each in found] == ["inconclusive"]

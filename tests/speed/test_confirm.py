@@ -1,0 +1,63 @@
+"""A fresh process measures one test again and leaves its sample."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_torch_compile.speed import confirm
+from pytest_torch_compile.speed.sample import Paired, SpeedSample
+
+SAMPLE = SpeedSample(wall=Paired(2.0, 1.0, -0.69), cold_start=(0.1, 3.0))
+LEAVES = """
+    import os, pathlib, shutil
+    def test_leaves():
+        shutil.copy("made.json", pathlib.Path(os.environ["PYTEST_TORCH_COMPILE_SAMPLES"]) / "a.json")
+    def test_fails():
+        assert False, "broken"
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(confirm.SAMPLES, str(pytester.path))
+    confirm.leave_sample("made", SAMPLE)
+    next(pytester.path.glob("*.json")).rename(pytester.path / "made.json")
+    pytester.makepyfile(test_it=LEAVES)
+    return pytester.path
+
+
+def test_sample_comes_back(project: Path) -> None:
+    assert confirm.fresh_sample(f"{project}/test_it.py::test_leaves", project) == SAMPLE
+
+
+def test_failure_there_is_one_line(project: Path) -> None:
+    with pytest.raises(confirm.NotConfirmed, match=r"gave no figures: .*1 failed") as caught:
+        confirm.fresh_sample(f"{project}/test_it.py::test_fails", project)
+    assert "\n" not in str(caught.value)
+
+
+def test_endless_process_is_ended(project: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    assert confirm.run_tests(command, project, tmp_path, 0.2, {}) == "it took longer than 0 s"
+
+
+def test_nobody_asked_for_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(confirm.SAMPLES, raising=False)
+    confirm.leave_sample("a.py::t", SAMPLE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = []
+
+    def fresh(test: str, root: Path, arguments: list[str], environment: dict[str, str]) -> SpeedSample:
+        caches.append(environment["TORCHINDUCTOR_CACHE_DIR"])
+        assert arguments == ["-q", f"--compile-cache={caches[-1]}"]
+        return SAMPLE
+
+    monkeypatch.setattr(confirm, "fresh_sample", fresh)
+    assert confirm.cold_and_warm_start("t", Path(), ["-q", "--compile-cache=session"]) == (3.0, 3.0)
+    assert caches[0] == caches[1]

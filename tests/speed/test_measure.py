@@ -1,0 +1,163 @@
+"""Measuring: that each leg runs what it should, as often as it should; never how fast."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_torch_compile.speed import kernels, timing
+from pytest_torch_compile.speed.measure import Bench, device_of, measure_compile
+from pytest_torch_compile.speed.workload import workload
+
+
+class ScriptedTimer:
+    """A clock that reads out a list."""
+
+    def __init__(self, *times: float) -> None:
+        self.times = list(times)
+
+    def block(self, run: Callable[[], object], calls: int) -> tuple[float, float]:
+        run()
+        return self.times.pop(0), 0.0
+
+    def synchronize(self) -> None:
+        pass
+
+
+def quick(target: Any, *args: Any, **options: Any) -> Any:
+    return measure_compile(target, *args, backend="eager", seconds=0.02, **options)
+
+
+def test_cpu_figures_are_recorded_and_not_gated() -> None:
+    found = quick(torch.nn.Linear(4, 4), torch.ones(2, 4))
+    assert found.problems == ("CPU figures are recorded, not gated",)
+    assert found.environment["device"] == "cpu"
+    assert found.what == "forward" and found.mode == "default"
+    assert found.wall.eager > 0 and found.wall.compiled > 0
+    assert found.rounds >= 3
+    assert found.device is None and found.kernels is None
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"train": True}, "forward and backward"),
+        ({"train": lambda y: y.sum()}, "forward and backward"),
+        ({"train": True, "optimizer": lambda p: torch.optim.SGD(p, 0.1)}, "train step"),
+    ],
+)
+def test_what_was_measured_is_named(options: dict[str, Any], what: str) -> None:
+    assert quick(torch.nn.Linear(4, 4), torch.ones(2, 4), **options).what == what
+
+
+def test_target_and_inputs_of_the_caller_are_left_alone() -> None:
+    model, x = torch.nn.Linear(4, 4), torch.ones(2, 4, requires_grad=True)
+    before = model.weight.clone()
+    quick(model, x, train=True, optimizer=lambda p: torch.optim.SGD(p, 0.1))
+    assert torch.equal(model.weight, before)
+    assert model.weight.grad is None and x.grad is None
+
+
+def test_raw_keeps_every_round() -> None:
+    found = quick(torch.nn.Linear(4, 4), torch.ones(2, 4), raw=True)
+    assert len(found.raw["wall"]["eager"]) == len(found.raw["wall"]["compiled"]) == found.rounds
+    assert not quick(torch.nn.Linear(4, 4), torch.ones(2, 4)).raw
+
+
+def test_any_wrapper_may_compile() -> None:
+    wrapped = []
+    quick(lambda x: x + 1, torch.ones(2), compile=lambda target: wrapped.append(target) or target)
+    assert len(wrapped) == 1
+
+
+def test_compiling_counts_as_cold_start() -> None:
+    compiled = []
+
+    def slow_to_start(target: Any) -> Any:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            if not compiled:
+                compiled.append(sum(range(3_000_000)))
+            return target(x)
+
+        return run
+
+    found = Bench.of(lambda x: x + 1, torch.ones(2), compile=slow_to_start)
+    assert found.legs["compiled"].cold_start > found.legs["eager"].cold_start
+
+
+def test_train_step_updates_parameters_and_clears_gradients() -> None:
+    model = torch.nn.Linear(2, 1)
+    step = workload(model, (torch.ones(1, 2),), train=True, optimizer=lambda p: torch.optim.SGD(p, 0.1))
+    before = model.weight.clone()
+    step()
+    first = model.weight.grad.clone()
+    step()
+    assert not torch.equal(model.weight, before)
+    assert torch.equal(model.weight.grad, first), "gradients must not add up"
+
+
+def test_forward_builds_no_graph() -> None:
+    assert not workload(torch.nn.Linear(2, 2), (torch.ones(1, 2),))().requires_grad
+
+
+def test_backward_goes_through_every_floating_output() -> None:
+    def two(x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"a": x * 2, "b": (x * 3,), "n": torch.ones(1, dtype=torch.int64)}
+
+    seen = []
+    x = torch.ones(2, requires_grad=True)
+
+    def watched(target: Any) -> Any:
+        def run(own: torch.Tensor) -> Any:
+            seen.append(own)
+            return target(own)
+
+        return run
+
+    workload(two, (x,), train=True, compile=watched)()
+    assert torch.equal(seen[0].grad, torch.full((2,), 5.0))
+
+
+def test_device_is_that_of_the_target_or_its_arguments() -> None:
+    assert device_of(torch.nn.Linear(1, 1, device="meta"), ()).type == "meta"
+    assert device_of(len, (torch.ones(1, device="meta"),)).type == "meta"
+    assert device_of(len, (), {"x": torch.ones(1, device="meta")}).type == "meta"
+    assert device_of(len, (3,)).type == "cpu"
+
+
+def test_rounds_turn_the_order_around() -> None:
+    order: list[str] = []
+    legs = {name: (lambda name=name: order.append(name)) for name in "ec"}
+    timing.interleave(legs, {"e": 1, "c": 1}, ScriptedTimer(*[1.0] * 100), seconds=0.0, precision=0.0)
+    assert "".join(order) == "ecceec"
+
+
+def test_rounds_stop_when_the_ratio_is_precise() -> None:
+    legs = {"e": lambda: None, "c": lambda: None}
+    timer = ScriptedTimer(*[1.0] * 1000)
+    found = timing.interleave(legs, {"e": 1, "c": 1}, timer, seconds=60.0, precision=0.01)
+    assert len(found["e"]) == len(found["c"]) == timing.MIN_ROUNDS
+
+
+def test_quiet_host_puts_everything_back() -> None:
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    with timing.quiet_host():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert cores is None or os.sched_getaffinity(0) == cores
+
+
+@pytest.mark.parametrize(("steady", "calls"), [(1.0, 1), (0.008, 1), (0.0008, 10), (0.0, 2000)])
+def test_block_is_filled_with_calls(steady: float, calls: int) -> None:
+    assert timing.calls_per_block(steady) == calls
+
+
+def test_kernels_are_split_by_call() -> None:
+    assert kernels.split_by_call([1.0, 2.0, 3.0, 4.0], 2) == ([3e-6, 7e-6], 2)
+    assert kernels.split_by_call([1.0, 2.0, 3.0], 2) == ([3e-6, 3e-6], 2)
+    assert kernels.split_by_call([], 2) == ([0.0, 0.0], 0)
