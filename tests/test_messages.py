@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import CompileCheckFailed, Tolerances, call, check_compile, compile_guard  # noqa: E402
+from pytest_torch_compile import CompileCheckFailed, call, check_compile, compile_guard  # noqa: E402
 from pytest_torch_compile.findings import Budget  # noqa: E402
 from pytest_torch_compile.judge import judge  # noqa: E402
 from pytest_torch_compile.observation import Graph, Observation  # noqa: E402

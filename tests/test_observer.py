@@ -157,7 +157,12 @@ def test_check_runs_in_a_thread():
 
 @pytest.mark.parametrize("raises", [False, True])
 def test_nothing_is_left_behind(raises):
-    before = state_of_trace_log(), dict(os.environ), logging.root.manager.disable, torch._dynamo.config.get_config_copy()
+    before = (
+        state_of_trace_log(),
+        dict(os.environ),
+        logging.root.manager.disable,
+        torch._dynamo.config.get_config_copy(),
+    )
     try:
         with TraceObserver():
             torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(2))

@@ -27,7 +27,8 @@ class Call:
     def under(self, *contexts: ContextFactory) -> Call:
         """Run the call inside contexts, given as factories: ``call(x).under(torch.no_grad)``."""
         for factory in contexts:
-            if not callable(factory):
+            # A finished torch.no_grad() is callable too: as a decorator.
+            if not callable(factory) or (hasattr(factory, "__enter__") and not isinstance(factory, type)):
                 raise CompileUsageError(
                     f"under() takes factories, such as torch.no_grad or lambda: torch.autocast('cpu'); got {factory!r}"
                 )

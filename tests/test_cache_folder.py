@@ -1,0 +1,72 @@
+"""Where Inductor keeps compiled code: a folder for a test, a run, a worker; and the environment as before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_torch_compile.cache_folder import VARIABLE, CacheFolder
+
+
+@pytest.fixture(autouse=True)
+def _unset(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def folder_of(cache):
+    cache.enter_test()
+    return Path(os.environ[VARIABLE])
+
+
+def test_session_keeps_one_folder_and_removes_it():
+    cache = CacheFolder("session")
+    first, second = folder_of(cache), folder_of(cache)
+    assert first == second
+    assert first.is_dir()
+    cache.close()
+    assert not first.exists()
+    assert VARIABLE not in os.environ
+
+
+def test_fresh_has_a_new_folder_for_each_test():
+    cache = CacheFolder("fresh")
+    first, second = folder_of(cache), folder_of(cache)
+    assert first != second
+    assert (first.exists(), second.exists()) == (False, True)
+    cache.close()
+    assert not second.exists()
+
+
+def test_path_is_kept(tmp_path):
+    cache = CacheFolder(str(tmp_path / "kept"))
+    assert folder_of(cache) == tmp_path / "kept"
+    cache.close()
+    assert (tmp_path / "kept").is_dir()
+
+
+def test_home_is_understood(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    cache = CacheFolder("~/cache")
+    assert folder_of(cache) == tmp_path / "cache"
+    cache.close()
+
+
+def test_each_worker_has_its_own_folder(tmp_path):
+    caches = [CacheFolder(str(tmp_path), worker) for worker in ("gw0", "gw1")]
+    assert [folder_of(cache).name for cache in caches] == ["gw0", "gw1"]
+
+
+def test_environment_is_put_back(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "/of/the/user")
+    cache = CacheFolder("session")
+    folder_of(cache)
+    cache.close()
+    assert os.environ[VARIABLE] == "/of/the/user"
+
+
+def test_unused_cache_touches_nothing(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "/of/the/user")
+    CacheFolder("session").close()
+    assert os.environ[VARIABLE] == "/of/the/user"

@@ -1,0 +1,118 @@
+"""compile_guard around code that compiles inside itself."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile import CompileCheckFailed, check_compile, compile_guard  # noqa: E402
+
+
+def breaking(x):
+    x = x.sin()
+    torch._dynamo.graph_break()
+    return x.cos()
+
+
+def pipeline(*sizes, function=torch.sin):
+    compiled = torch.compile(lambda x: function(x) + 1, backend="eager")
+    for size in sizes:
+        compiled(torch.ones(size))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_compiled():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def test_region_within_its_budget_passes_and_tells_what_it_saw():
+    with compile_guard(max_recompiles=1) as seen:
+        pipeline(4, 5)
+    assert (len(seen.graphs), seen.ops, len(seen.recompiles)) == (2, 4, 1)
+    assert seen.recompiles[0].guard == "tensor 'x' size mismatch at index 0. expected 4, actual 5"
+
+
+def test_observation_fills_while_the_body_runs():
+    with compile_guard(max_recompiles=1) as seen:
+        assert not seen.graphs
+        pipeline(4)
+        assert len(seen.graphs) == 1
+
+
+def test_graph_break_is_found_and_placed():
+    with pytest.raises(CompileCheckFailed, match="graph break 1 of 1, 0 allowed") as failure:
+        with compile_guard():
+            torch.compile(breaking, backend="eager")(torch.ones(2))
+    (finding,) = failure.value.findings
+    assert (finding.location.function, finding.location.source) == ("breaking", "torch._dynamo.graph_break()")
+    assert failure.value.report.graph_breaks[0].location == finding.location
+
+
+def test_recompiles_over_the_budget_are_found():
+    with pytest.raises(CompileCheckFailed, match="2 recompiles, 1 allowed"):
+        with compile_guard(max_recompiles=1):
+            pipeline(4, 5, 1)
+
+
+def test_eager_fallback_after_the_recompile_limit_is_found():
+    def target(x, name):
+        return x * len(name)
+
+    with pytest.raises(CompileCheckFailed, match="target hit the recompile limit of 8") as failure:
+        with compile_guard(max_recompiles=20):
+            compiled = torch.compile(target, backend="eager")
+            for size in range(1, 11):
+                compiled(torch.ones(2), "n" * size)
+    assert [finding.kind for finding in failure.value.findings] == ["eager-fallback"]
+
+
+def test_accepted_break_does_not_count():
+    with compile_guard(max_graph_breaks=1) as seen:
+        torch.compile(breaking, backend="eager")(torch.ones(2))
+    torch._dynamo.reset()
+    with compile_guard(accepted_breaks=[seen.graph_breaks[0].fingerprint]):
+        torch.compile(breaking, backend="eager")(torch.ones(2))
+
+
+def test_region_in_which_nothing_compiles_is_a_finding():
+    with pytest.raises(CompileCheckFailed, match="decode does not hold .* 1 finding"):
+        with compile_guard(name="decode"):
+            torch.ones(2).sin()
+
+
+def test_exception_of_the_body_passes_through():
+    with pytest.raises(KeyError, match="of the body"):
+        with compile_guard():
+            raise KeyError("of the body")
+
+
+def test_compilation_in_a_thread_of_the_body_is_seen():
+    with compile_guard() as seen:
+        thread = threading.Thread(target=pipeline, args=(4,))
+        thread.start()
+        thread.join()
+    assert len(seen.graphs) == 1
+
+
+def test_guards_nest():
+    with compile_guard(max_recompiles=1) as outer:
+        pipeline(4)
+        with compile_guard() as inner:
+            pipeline(4, function=torch.exp)
+    assert (len(outer.graphs), len(inner.graphs)) == (2, 1)
+
+
+def test_budget_by_version():
+    with compile_guard(max_recompiles={">=2": 1}):
+        pipeline(4, 5)
+
+
+def test_check_inside_a_guard_is_seen_by_it():
+    with compile_guard() as seen:
+        check_compile(lambda x: x.tan(), torch.ones(2), backend="eager")
+    assert len(seen.graphs) == 1
