@@ -213,9 +213,9 @@ def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor
     generator = torch.Generator().manual_seed(seed)
     made = []
     for tensor in tensors:
-        noise = torch.randn(tensor.shape, generator=generator)
+        noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
         if tensor.is_complex():
-            noise = torch.complex(noise, torch.randn(tensor.shape, generator=generator))
+            noise = torch.complex(noise, torch.randn(tensor.shape, generator=generator, dtype=torch.float32))
         else:
             noise = noise.bfloat16()  # such numbers are exact in every dtype, so that all legs get the same
         made.append(noise.to(device=tensor.device, dtype=tensor.dtype))

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch._inductor.lowering
-from functorch.compile import aot_function, make_boxed_func
+from functorch.compile import aot_function, make_boxed_func, min_cut_rematerialization_partition
 from torch import fx, nn
 from torch._inductor import config as inductor_config
 from torch._inductor.decomposition import select_decomp_table
@@ -35,6 +35,7 @@ class Captured:
             lambda state, args: functional_call(module, state, kwargs=args),
             fw_compiler=lambda gm, _: self._take("forward", gm),
             bw_compiler=lambda gm, _: self._take("backward", gm),
+            partition_fn=min_cut_rematerialization_partition,
             decompositions=select_decomp_table(),
         )
         with torch.set_grad_enabled(train), _said_to_be_compiling():
