@@ -20,11 +20,31 @@ H200 = "NVIDIA-H200_torch-2.11_cuda-13.0"
 
 def entry(test: str, ratio: float = -0.5, **extra: Any) -> dict[str, Any]:
     seconds = dict.fromkeys(("min", "max", "mean", "median", "q1", "q3"), 1e-3)
-    stats = {**seconds, "stddev": 0.0, "iqr": 0.0, "ops": 1e3, "rounds": 9, "outliers": "0;0", "iterations": 1,
-             "total": 9e-3, "ld15iqr": 1e-3, "hd15iqr": 1e-3, "iqr_outliers": 0, "stddev_outliers": 0}
+    stats = {
+        **seconds,
+        "stddev": 0.0,
+        "iqr": 0.0,
+        "ops": 1e3,
+        "rounds": 9,
+        "outliers": "0;0",
+        "iterations": 1,
+        "total": 9e-3,
+        "ld15iqr": 1e-3,
+        "hd15iqr": 1e-3,
+        "iqr_outliers": 0,
+        "stddev_outliers": 0,
+    }
     runs = [{"wall": [2e-3, 1e-3, ratio]}]
-    return {"fullname": test, "name": test.split("::")[-1], "group": None, "param": None, "params": None,
-            "options": {}, "stats": stats, "extra_info": {"torch_compile": {"schema_version": 1, "runs": runs, **extra}}}
+    return {
+        "fullname": test,
+        "name": test.split("::")[-1],
+        "group": None,
+        "param": None,
+        "params": None,
+        "options": {},
+        "stats": stats,
+        "extra_info": {"torch_compile": {"schema_version": 1, "runs": runs, **extra}},
+    }
 
 
 def put(directory: Path, *entries: dict[str, Any], environment: str = H200, kind: baselines.Kind = "speed") -> Path:
@@ -159,7 +179,9 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     stamp = os.stat(path).st_mtime_ns
     same = update(tmp_path, H200, lambda old: dict(old))
     assert same.rows == () and os.stat(path).st_mtime_ns == stamp
-    changed = update(tmp_path, H200, lambda _: {"b.py::test_b": entry("b.py::test_b", -0.7), "c.py::t": entry("c.py::t")})
+    changed = update(
+        tmp_path, H200, lambda _: {"b.py::test_b": entry("b.py::test_b", -0.7), "c.py::t": entry("c.py::t")}
+    )
     assert [(row.test, row.change) for row in changed.rows] == [("b.py::test_b", "changed"), ("c.py::t", "added")]
     assert changed.rows[0].before == entry("b.py::test_b") and changed.rows[0].after == entry("b.py::test_b", -0.7)
     assert sorted(load(tmp_path, H200).entries) == ["a.py::test_a", "b.py::test_b", "c.py::t"]
@@ -215,7 +237,10 @@ def test_unused_entries_are_those_of_files_that_ran_in_full() -> None:
 
 def test_renamed_test_is_named() -> None:
     gone = {"a.py::test_encoder[bf16]": entry("x", mode="default"), "a.py::test_other": entry("x", mode="max")}
-    new = {"a.py::test_small_encoder[bf16]": entry("x", mode="default"), "a.py::test_decoder": entry("x", mode="default")}
+    new = {
+        "a.py::test_small_encoder[bf16]": entry("x", mode="default"),
+        "a.py::test_decoder": entry("x", mode="default"),
+    }
 
     def same_mode(first: dict[str, Any], second: dict[str, Any]) -> bool:
         modes = [e["extra_info"]["torch_compile"]["mode"] for e in (first, second)]

@@ -1,6 +1,6 @@
 """A/A runs: the same suite, unchanged, in many fresh processes.
 
-    PYTHONPATH=src python3 benchmarks/speed/aa.py --out aa.json --processes 20
+PYTHONPATH=src python3 benchmarks/speed/aa.py --out aa.json --processes 20
 """
 
 from __future__ import annotations
@@ -22,8 +22,13 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     module, inputs, settings = CASES[name].build(torch.device(options.device))
     seconds = 0.01 if options.only_compile else options.seconds
     sample = measure_compile(
-        module, kwargs=inputs, seconds=seconds, precision=options.precision, raw=True,
-        backend=options.backend, **(settings if options.backend == "inductor" else {**settings, "mode": None}),
+        module,
+        kwargs=inputs,
+        seconds=seconds,
+        precision=options.precision,
+        raw=True,
+        backend=options.backend,
+        **(settings if options.backend == "inductor" else {**settings, "mode": None}),
     )
     return compact(sample)
 
@@ -33,9 +38,14 @@ def compact(sample: Any) -> dict[str, Any]:
     times = {q: {leg: runs.micros(v) for leg, v in legs.items()} for q, legs in sample.raw.items() if legs["eager"]}
     memory = sample.memory and [round(sample.memory.eager), round(sample.memory.compiled)]
     return {
-        **times, "calls": sample.calls_per_round, "kernels": sample.kernels, "memory": memory,
-        "cold": [round(s, 3) for s in sample.cold_start], "device_uuid": sample.environment.get("uuid"),
-        "state": sample.state.get("after"), "problems": sample.problems,
+        **times,
+        "calls": sample.calls_per_round,
+        "kernels": sample.kernels,
+        "memory": memory,
+        "cold": [round(s, 3) for s in sample.cold_start],
+        "device_uuid": sample.environment.get("uuid"),
+        "state": sample.state.get("after"),
+        "problems": sample.problems,
     }
 
 

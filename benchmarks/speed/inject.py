@@ -54,7 +54,7 @@ def kernel_legs(bench: Any, used: float) -> dict[str, Any]:
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     legs = {f"{p}": with_kernel(compiled.run, used, used * p / 100, bench.device) for p in LEVELS}
     share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
-    calls = {leg: compiled.calls for leg in legs}
+    calls = dict.fromkeys(legs, compiled.calls)
     profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
     with timing.quiet_host():
         device, _ = kernels.interleaved_device_times({"eager": eager.run, **legs}, profiled, measure.SESSIONS)

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_torch_compile.speed.reference import METRICS, control_of, log_ratio, priors_of
 from pytest_torch_compile.speed.sample import Figures
 from pytest_torch_compile.speed.statistics import fmean, log_ratios, mann_whitney, median, stdev, trimmed_mean
-from pytest_torch_compile.speed.reference import METRICS, control_of, log_ratio, priors_of
 from pytest_torch_compile.speed.verdict import MAX_PROCESSES, Verdict, judge, needs_another_process, side_of, split_wall
 
 BASELINE_RUNS = 15
@@ -243,7 +243,10 @@ def main() -> None:
         plot(rates, chosen.plot)
     print(json.dumps(rates["false alarms"], indent=1), rates["leave one out"])
     for row in sorted(rates["misses"], key=lambda r: (r["side"], r["percent"])):
-        print(f"{row['side']:6} {row['percent']:3} % (measured {row['measured percent']}) n={row['slowed runs']}", row["caught"])
+        print(
+            f"{row['side']:6} {row['percent']:3} % (measured {row['measured percent']}) n={row['slowed runs']}",
+            row["caught"],
+        )
 
 
 def _runs(paths: Sequence[Path]) -> list[Process]:

@@ -35,7 +35,9 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--tiny", action="store_true", help="one small case, eager backend: tries the script out")
     options.add_argument("--backend", default="inductor")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--prewarm", type=int, default=4, help="processes that fill the compile cache first; 0 for none")
+    options.add_argument(
+        "--prewarm", type=int, default=4, help="processes that fill the compile cache first; 0 for none"
+    )
     options.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "speed-inductor-cache")
     options.add_argument("--load-cache", type=Path, help="tar file to fill the compile cache from")
     options.add_argument("--save-cache", type=Path, help="tar file to save the compile cache to")
@@ -111,8 +113,11 @@ def serve(options: argparse.Namespace, run: Callable[[argparse.Namespace, str], 
             torch.cuda.empty_cache()
         answer["cases"][name] = {"order": order, "spent": round(time.perf_counter() - started, 2), **found}
     answer["spent"] = round(time.perf_counter() - began, 1)
-    answer["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__,
-                          "torchvision": torchvision.__version__}
+    answer["versions"] = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "torchvision": torchvision.__version__,
+    }
     print("answer " + json.dumps(answer, separators=(",", ":")), flush=True)
 
 
@@ -129,10 +134,14 @@ def micros(seconds: list[float]) -> list[float]:
 
 
 def _start(script: str, argv: list[str], options: argparse.Namespace, turn: int, *extra: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(options.cache), "PYTHONWARNINGS": "ignore",
-                   "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "TORCHINDUCTOR_CACHE_DIR": str(options.cache),
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
+    }
     command = [sys.executable, script, *argv, "--turn", str(turn), *extra]
-    log = tempfile.TemporaryFile("w+")
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open as long as its process runs)
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=ROOT
     )

@@ -1,6 +1,6 @@
 """Turn recorded A/A runs into the committed baselines of the speed suite: the runs of each case become its entry.
 
-    PYTHONPATH=src python3 benchmarks/speed/to_baselines.py benchmarks/speed/data/aa*.json --baselines baselines
+PYTHONPATH=src python3 benchmarks/speed/to_baselines.py benchmarks/speed/data/aa*.json --baselines baselines
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from replay import figures
+
 from pytest_torch_compile import baselines
 from pytest_torch_compile.speed import record
 from pytest_torch_compile.speed.sample import Figures
-from replay import figures
 
 TEST = "suites/speed/test_speed.py::test_speed[{}]"
 WORK = {"forward": "forward", "backward": "forward and backward", "step": "train step"}

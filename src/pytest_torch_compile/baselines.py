@@ -1,7 +1,7 @@
 """Stored baselines, one folder per environment: neither torch nor pytest.
 
 ``speed.json`` is a pytest-benchmark document whose benchmarks carry the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` holds what is exact. Both are sorted, indented and written atomically.
+``extra_info["torch_compile"]``; ``structure.json`` holds what is exact. Both are sorted and written atomically.
 """
 
 from __future__ import annotations
@@ -262,7 +262,9 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
 
 def _short_lists(text: str) -> str:
     """The same JSON with lists of numbers on one line, so that a changed figure is one changed line."""
-    return re.sub(r"\[[-+.\deE,\s]+\]", lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text)
+    return re.sub(
+        r"\[[-+.\deE,\s]+\]", lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text
+    )
 
 
 def _set_aside(path: Path) -> Path:

@@ -103,9 +103,7 @@ CASES: dict[str, Case] = {
     ),
     "llama-step-default": Case("transformers", models.llama, words(8, 128, labels=True), "step"),
     "captioner-forward-default": Case("captioning", models.captioner, captions(8, 32), core=True),
-    "captioner-forward-reduce-overhead": Case(
-        "captioning", models.captioner, captions(8, 32), mode="reduce-overhead"
-    ),
+    "captioner-forward-reduce-overhead": Case("captioning", models.captioner, captions(8, 32), mode="reduce-overhead"),
     "captioner-forward-max-autotune": Case("captioning", models.captioner, captions(8, 32), mode="max-autotune"),
     "captioner-step-default": Case("captioning", models.captioner, captions(8, 32, labels=True), "step", core=True),
     "captioner-backward-reduce-overhead": Case(

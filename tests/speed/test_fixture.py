@@ -1,4 +1,4 @@
-"""``compile_benchmark`` in a session: made-up figures in, verdicts out. Nothing here depends on how fast anything is."""
+"""``compile_benchmark`` in a session: made-up figures in, verdicts out. Nothing depends on how fast anything is."""
 
 from __future__ import annotations
 

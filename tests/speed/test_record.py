@@ -15,8 +15,18 @@ SAMPLE = SpeedSample(wall=Paired(2e-3, 1e-3, -0.69), device=Paired(1e-3, 5e-4, -
 
 def result(test: str, outcome: str = "pass", sample: SpeedSample = SAMPLE, **extra: Any) -> dict[str, Any]:
     entry = record.new_entry(test, {"name": test, "stats": {"mean": 1e-3, "data": [1e-3]}}, sample, [sample.figures()])
-    return {"test": test, "environment": ENVIRONMENT, "outcome": outcome, "summary": "", "changes": [], "runs": [],
-            "stored_runs": 0, "sample": sample.to_dict(), "entry": entry, **extra}
+    return {
+        "test": test,
+        "environment": ENVIRONMENT,
+        "outcome": outcome,
+        "summary": "",
+        "changes": [],
+        "runs": [],
+        "stored_runs": 0,
+        "sample": sample.to_dict(),
+        "entry": entry,
+        **extra,
+    }
 
 
 def finish(directory: Path, *results: dict[str, Any], **options: Any) -> list[str]:
@@ -72,7 +82,9 @@ def test_throttled_and_cpu_figures_are_not_recorded(tmp_path: Path) -> None:
 def test_rename_and_unused_entry_are_named(tmp_path: Path) -> None:
     finish(tmp_path, result("a.py::test_encoder"), result("b.py::test_old"), update=True)
     lines = finish(
-        tmp_path, result("a.py::test_big_encoder", "no-baseline"), collected=["a.py::test_big_encoder", "b.py::test_new"]
+        tmp_path,
+        result("a.py::test_big_encoder", "no-baseline"),
+        collected=["a.py::test_big_encoder", "b.py::test_new"],
     )
     gone = [line for line in lines if "no test uses" in line]
     assert gone[0].endswith("a.py::test_encoder; probably renamed to a.py::test_big_encoder")
@@ -82,7 +94,21 @@ def test_rename_and_unused_entry_are_named(tmp_path: Path) -> None:
 def test_verdict_table_has_a_row_for_each_test(tmp_path: Path) -> None:
     change = {"metric": "device", "effect": 0.05, "floor": 0.01, "p_value": 1e-6, "outcome": "regressed", "note": ""}
     lines = finish(tmp_path, result("a.py::t", "regressed", changes=[change], summary="device time +5.1 %"))
-    assert lines[1].split() == ["a.py::t", "regressed", "2.00x", "+5.1", "%", "30", ">", "10", "0", "device", "time", "+5.1", "%"]
+    assert lines[1].split() == [
+        "a.py::t",
+        "regressed",
+        "2.00x",
+        "+5.1",
+        "%",
+        "30",
+        ">",
+        "10",
+        "0",
+        "device",
+        "time",
+        "+5.1",
+        "%",
+    ]
 
 
 def test_improved_asks_to_tighten(tmp_path: Path) -> None:

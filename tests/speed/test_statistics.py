@@ -12,7 +12,14 @@ from pytest_torch_compile.speed import statistics as st
 
 @pytest.mark.parametrize(
     ("t", "freedom", "tail"),
-    [(0, 3, 0.5), (2.228, 10, 0.025), (4.144, 10, 0.001), (12.706, 1, 0.025), (1.96, math.inf, 0.025), (-2.228, 10, 0.975)],
+    [
+        (0, 3, 0.5),
+        (2.228, 10, 0.025),
+        (4.144, 10, 0.001),
+        (12.706, 1, 0.025),
+        (1.96, math.inf, 0.025),
+        (-2.228, 10, 0.975),
+    ],
 )
 def test_tail_of_student_t_is_that_of_the_table(t: float, freedom: float, tail: float) -> None:
     assert st.t_tail(t, freedom) == pytest.approx(tail, rel=2e-3)

@@ -10,14 +10,16 @@ import sys
 import pytest
 
 from pytest_torch_compile.speed import message, verdict
-from pytest_torch_compile.speed.sample import Figures
 from pytest_torch_compile.speed.reference import METRICS, control_of, prior_spread, reference
+from pytest_torch_compile.speed.sample import Figures
 from pytest_torch_compile.speed.verdict import judge, needs_another_process, split_wall
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015, -0.0005, 0.0005, -0.0015, 0.001)
 
 
-def run(*, device: float = 0.0, wall: float = 0.0, host: float = 0.0, eager: float = 0.0, bound: str = "device") -> Figures:
+def run(
+    *, device: float = 0.0, wall: float = 0.0, host: float = 0.0, eager: float = 0.0, bound: str = "device"
+) -> Figures:
     """A process's figures: the compiled leg slower by these log ratios, the eager leg by ``eager``."""
     device_seconds = 900e-6 if bound == "device" else 100e-6
     host_seconds = 300e-6 if bound == "device" else 950e-6

@@ -96,7 +96,7 @@ def alternate(
     """
     taken: dict[str, dict[str, list[SpeedSample]]] = {side: {} for side in sides}
     for number in range(rounds + 1):
-        order = list(sides) if number % 2 else list(reversed(sides))
+        order = list(sides) if number % 2 else list(sides)[::-1]
         for side in order:
             with tempfile.TemporaryDirectory() as folder:
                 last = confirm.run_tests(

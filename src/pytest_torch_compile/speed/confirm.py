@@ -25,7 +25,9 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
     """Write the sample for the process that asked for it through the environment, if one did."""
     folder = os.environ.get(SAMPLES)
     if folder:
-        sample_path(Path(folder), test).write_text(json.dumps({"test": test, "sample": sample.to_dict()}), encoding="utf-8")
+        sample_path(Path(folder), test).write_text(
+            json.dumps({"test": test, "sample": sample.to_dict()}), encoding="utf-8"
+        )
 
 
 def sample_path(folder: Path, test: str) -> Path:
@@ -85,7 +87,9 @@ def cold_and_warm_start(test: str, root: Path, arguments: Sequence[str] = ()) ->
     kept = [argument for argument in arguments if not argument.startswith("--compile-cache")]
     with tempfile.TemporaryDirectory() as cache:
         cold, warm = (
-            fresh_sample(test, root, [*kept, f"--compile-cache={cache}"], environment={"TORCHINDUCTOR_CACHE_DIR": cache})
+            fresh_sample(
+                test, root, [*kept, f"--compile-cache={cache}"], environment={"TORCHINDUCTOR_CACHE_DIR": cache}
+            )
             for _ in range(2)
         )
     return cold.cold_start[1], warm.cold_start[1]

@@ -24,7 +24,7 @@ _QUERY = "uuid,clocks.sm,clocks.mem,temperature.gpu,power.draw,enforced.power.li
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Clocks, temperature, power, throttle reasons and other processes; ``{}`` when neither NVML nor nvidia-smi is there."""
+    """Clocks, temperature, power, throttle reasons and processes; ``{}`` where neither NVML nor nvidia-smi is there."""
     try:
         return _state_from_nvml(uuid)
     except Exception:  # NVML raises its own classes, and pynvml may be missing or broken
@@ -56,7 +56,9 @@ def _state_from_command(uuid: str) -> dict[str, Any]:
     if row is None:
         return {}
     names = ("sm_mhz", "memory_mhz", "celsius", "watts", "power_cap_watts")
-    state: dict[str, Any] = {name: round(float(text)) for name, text in zip(names, row[1:6]) if _is_number(text)}
+    state: dict[str, Any] = {
+        name: round(float(text)) for name, text in zip(names, row[1:6], strict=True) if _is_number(text)
+    }
     if row[6].startswith("0x"):
         state["throttle"] = int(row[6], 16)
     state["processes"] = sum(r[0] == uuid for r in _nvidia_smi("--query-compute-apps=gpu_uuid,pid"))

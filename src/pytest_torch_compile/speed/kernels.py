@@ -34,7 +34,7 @@ def device_times(run: Run, calls: int) -> tuple[list[float], int]:
 
 
 def split_by_call(durations: list[float], calls: int) -> tuple[list[float], int]:
-    """Microseconds of consecutive kernels as seconds per call; evenly spread when the calls' kernels differ in number."""
+    """Microseconds of consecutive kernels as seconds per call; spread evenly when the calls differ in kernels."""
     per_call, rest = divmod(len(durations), calls)
     if rest or not per_call:
         return [sum(durations) / calls / 1e6] * calls, round(len(durations) / calls)

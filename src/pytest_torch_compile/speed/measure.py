@@ -87,9 +87,7 @@ class Bench:
         bench.mode = mode or "default"
         return bench
 
-    def measure(
-        self, *, seconds: float = 2.0, precision: float = 0.002, raw: bool = False
-    ) -> dict[str, SpeedSample]:
+    def measure(self, *, seconds: float = 2.0, precision: float = 0.002, raw: bool = False) -> dict[str, SpeedSample]:
         """A sample of each leg but the first, against the first."""
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
@@ -98,7 +96,9 @@ class Bench:
             device, counts = self._profile(runs, calls)
         shared = self._circumstances(rounds)
         reference, *others = self.legs
-        return {name: replace(self._sample(rounds, device, counts, (reference, name), raw), **shared) for name in others}
+        return {
+            name: replace(self._sample(rounds, device, counts, (reference, name), raw), **shared) for name in others
+        }
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""

@@ -19,10 +19,9 @@ def headline(found: Change) -> str:
     larger = "higher" if metric.kind != "slowdown" else "slower"
     smaller = "lower" if metric.kind != "slowdown" else "faster"
     against = "" if metric.kind == "compile-time" or not found.control else " against eager"
-    return (
-        f"{metric.title}{against} is {abs(found.percent):.1f} % {larger if found.effect > 0 else smaller} than its baseline "
-        f"(allowed {100 * math.expm1(found.floor):.1f} %, p = {found.p_value:.1g}, confirmed in fresh processes)"
-    )
+    size = f"{abs(found.percent):.1f} % {larger if found.effect > 0 else smaller}"
+    allowed = f"allowed {100 * math.expm1(found.floor):.1f} %, p = {found.p_value:.1g}"
+    return f"{metric.title}{against} is {size} than its baseline ({allowed}, confirmed in fresh processes)"
 
 
 def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
@@ -31,7 +30,8 @@ def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -
     side = side_of(verdict, split)
     if split is None or side is None:
         return ""
-    return f"where: {side} (of {percent(split.wall)} wall time, kernels {percent(split.kernels)}, host {percent(split.host)})"
+    parts = f"kernels {percent(split.kernels)}, host {percent(split.host)}"
+    return f"where: {side} (of {percent(split.wall)} wall time, {parts})"
 
 
 def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:

@@ -44,7 +44,10 @@ def merged(old: Entry | None, new: Entry, outcome: str) -> Entry:
         return new
     if len(stored) >= ENOUGH_RUNS:
         return old
-    return {**new, "extra_info": {KEY: {**new["extra_info"][KEY], "runs": [rounded(r) for r in (*stored, *runs_of(new))]}}}
+    return {
+        **new,
+        "extra_info": {KEY: {**new["extra_info"][KEY], "runs": [rounded(r) for r in (*stored, *runs_of(new))]}},
+    }
 
 
 def rounded(run: Figures) -> dict[str, list[float]]:

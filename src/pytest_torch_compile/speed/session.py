@@ -10,6 +10,7 @@ from typing import Any
 from .. import baselines
 from . import record
 from .message import percent
+from .sample import Figures
 
 Say = Callable[[str], None]
 COLOURS = {"regressed": "red", "no-baseline": "yellow", "inconclusive": "yellow", "improved": "green", "pass": "green"}
@@ -57,11 +58,17 @@ def _row(result: Mapping[str, Any], width: int) -> str:
     speedup = f"{wall['eager'] / wall['compiled']:.2f}x" if wall else ""
     counts = f"{kernels[0]} > {kernels[1]}" if kernels else ""
     cells = f"{speedup:>8}  {changes.get('wall', ''):>8}  {changes.get('device', ''):>8}  {counts:>10}"
-    return f"{result['test']:{width}}  {result['outcome']:12}  {cells}  {result['stored_runs']:4}  {result['summary']}".rstrip()
+    line = f"{result['test']:{width}}  {result['outcome']:12}  {cells}  {result['stored_runs']:4}  {result['summary']}"
+    return line.rstrip()
 
 
 def _unused(
-    say: Say, directory: Path, environment: str, here: Sequence[Mapping[str, Any]], collected: set[str], selected: set[str]
+    say: Say,
+    directory: Path,
+    environment: str,
+    here: Sequence[Mapping[str, Any]],
+    collected: set[str],
+    selected: set[str],
 ) -> None:
     entries = baselines.load(directory, environment).entries
     gone = {test: dict(entries[test]) for test in baselines.unused(entries, collected, selected)}
@@ -113,5 +120,5 @@ def _figures(entry: Mapping[str, Any] | None) -> str:
     return f"{', '.join(f'{m} {value:.3f}x' for m, value in means.items())} ({len(runs)} runs)"
 
 
-def _speedup(runs: Sequence[record.Figures], metric: str) -> float:
+def _speedup(runs: Sequence[Figures], metric: str) -> float:
     return math.exp(-sum(run[metric][2] for run in runs) / len(runs))

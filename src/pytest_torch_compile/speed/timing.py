@@ -23,9 +23,11 @@ PINNED_CORES = 4
 class Timer(Protocol):
     """Times a block of calls: wall seconds and host seconds per call."""
 
-    def block(self, run: Run, calls: int) -> tuple[float, float]: ...
+    def block(self, run: Run, calls: int) -> tuple[float, float]:
+        """Wall and host seconds per call."""
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        """Wait until the device is idle."""
 
 
 class HostTimer:

@@ -159,7 +159,11 @@ def _reason(changes: Sequence[Change], runs: int) -> str:
     notes = [c.note for c in changes if c.note]
     unclear = [METRICS[c.metric].title for c in changes if c.outcome == "inconclusive"]
     if unclear:
-        why = "was not confirmed in fresh processes" if runs < MIN_PROCESSES else f"cannot be told from noise with {runs} processes"
+        why = (
+            "was not confirmed in fresh processes"
+            if runs < MIN_PROCESSES
+            else f"cannot be told from noise with {runs} processes"
+        )
         notes.append(f"a change of {' and '.join(unclear)} {why}")
     return "; ".join(notes)
 
@@ -181,7 +185,7 @@ class Split:
 
 
 def side_of(verdict: Verdict, split: Split | None) -> Side | None:
-    """Where a regression comes from. Slower kernels may be hidden behind the host, and are a regression all the same."""
+    """Where a regression comes from. Slower kernels that hide behind the host are a regression all the same."""
     slower = {found.metric for found in verdict.changed("regressed")}
     if "wall" not in slower:
         return "kernels" if "device" in slower else None
