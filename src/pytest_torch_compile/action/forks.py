@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 REFUSAL = (
-    "This is the pull request of a fork, and this runner is self-hosted: code from strangers would run on your machine. "
+    "This is the pull request of a fork, and this runner is self-hosted: a stranger's code would run on your machine. "
     "Let a maintainer push the branch to this repository, or set allow-forks: true on ephemeral runners only."
 )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
+
+VARIABLE = "TORCH_COMPILE_INPUTS"
 
 
 class InputError(ValueError):
@@ -36,12 +39,13 @@ class Inputs:
 
 
 def read(environment: Mapping[str, str]) -> Inputs:
-    """The inputs from variables such as ``INPUT_EXTRA_ARGS``; one that is missing or empty has its default.
+    """The inputs from the variable that holds all of them; one that is missing or empty has its default.
 
     Raises:
         InputError: the first input that is wrong.
     """
-    given = {field.name: environment.get(f"INPUT_{field.name.upper()}", "").strip() for field in fields(Inputs)}
+    sent: dict[str, str] = json.loads(environment.get(VARIABLE, "{}"))
+    given = {field.name: str(sent.get(field.name.replace("_", "-"), "")).strip() for field in fields(Inputs)}
     return Inputs(**{name: _PARSERS[name](name, text) for name, text in given.items() if text})
 
 

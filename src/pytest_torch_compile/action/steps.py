@@ -9,16 +9,19 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..report import document, github, markdown
 from . import environment, forks, runner
+from .inputs import VARIABLE as INPUTS
 from .inputs import InputError, Inputs, read
-from .shard import VARIABLE
+from .shard import VARIABLE as SHARD
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one step; what is wrong with the inputs or the environment is one annotation."""
+    if arguments[0] == "gate" and not os.environ.get("TORCH_COMPILE_STATUS", "").isdigit():
+        runner.say("an earlier step failed")
+        return 1
     try:
         return STEPS[arguments[0]](read(os.environ))
     except (InputError, environment.SetupFailed, document.DocumentError, OSError) as error:
@@ -61,7 +64,7 @@ def test(inputs: Inputs) -> int:
     """Run pytest. Its status is an output: the job's colour is decided by the last step."""
     _recall(inputs)
     command = [os.environ["TORCH_COMPILE_PYTHON"], "-m", "pytest", *pytest_arguments(inputs)]
-    variables = _variables() | ({VARIABLE: inputs.shard} if inputs.shard else {})
+    variables = _variables() | ({SHARD: inputs.shard} if inputs.shard else {})
     before = _stamp()
     with runner.commands_off():
         done = subprocess.run(command, cwd=_folder(inputs), env=variables, check=False)
@@ -149,21 +152,18 @@ def publish(inputs: Inputs) -> int:
 
 def gate(inputs: Inputs) -> int:
     """The job's colour, after everything was published."""
-    status, compared = os.environ.get("TORCH_COMPILE_STATUS", ""), os.environ.get("TORCH_COMPILE_COMPARED", "")
+    status, compared = os.environ["TORCH_COMPILE_STATUS"], os.environ.get("TORCH_COMPILE_COMPARED", "")
     if status == "5" and inputs.shard:
         runner.say("this shard has no tests")
         status = "0"
     if status == "5":
         runner.annotate("error", "pytest found no tests: a gate without tests would always be open")
-    if status == "" or not status.isdigit():
-        runner.say("an earlier step failed")
-        return 1
     return int(status) or int(compared or 0)
 
 
 def _variables() -> dict[str, str]:
-    """The environment for other programs: without the inputs, which are none of their business."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("INPUT_")}
+    """The environment for other programs, without the inputs."""
+    return {name: value for name, value in os.environ.items() if name != INPUTS}
 
 
 def _folder(inputs: Inputs) -> Path:
@@ -212,7 +212,7 @@ def _artifact(inputs: Inputs) -> str:
     return f"{inputs.report_name}-{inputs.shard.replace('/', '-of-')}" if inputs.shard else inputs.report_name
 
 
-STEPS: dict[str, Callable[[Inputs], Any]] = {
+STEPS: dict[str, Callable[[Inputs], int]] = {
     "guard": guard,
     "install": install,
     "test": test,

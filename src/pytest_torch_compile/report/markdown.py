@@ -63,7 +63,7 @@ def _finding(number: int, item: view.Found) -> str:
         lines += [
             "   <details><summary>evidence</summary>",
             "",
-            *_fenced(evidence[:EVIDENCE_LINES]),
+            *fenced(evidence[:EVIDENCE_LINES], "   "),
             "",
             "   </details>",
             "",

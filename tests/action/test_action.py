@@ -1,0 +1,283 @@
+"""The action from the first step to the last, as a runner runs it: passing, failing, hostile, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_torch_compile.action import inputs as action_inputs
+
+yaml = pytest.importorskip("yaml")
+from tests.action import steps_runner  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+# Checks are announced by hand, so that nothing has to be compiled.
+PRELUDE = """
+import pytest
+from pytest_torch_compile.findings import CompileCheckFailed, Finding, Location
+from pytest_torch_compile.recording import announce
+from pytest_torch_compile.result import CompileReport
+
+def check(*findings):
+    report = CompileReport("model", "fullgraph", "inductor", "2.13.0", "cpu", findings=list(findings))
+    announce(report)
+    if findings:
+        raise CompileCheckFailed("model does not hold", report, findings)
+"""
+PASSING = PRELUDE + "\ndef test_one():\n    check()\n\ndef test_two():\n    check()\n"
+FAILING = (
+    PRELUDE + "\ndef test_bad():\n    check(Finding('graph-break', 'one break', Location(__file__, 2, 'f', 'x')))\n"
+)
+HOSTILE_NAMES = [
+    "<script>alert(1)</script>",
+    "\"quotes\" and 'quotes'",
+    "$(touch owned) `touch owned`",
+    "a\n::error::owned",
+    "::set-output name=result::passed",
+    "::stop-commands::x",
+    "| cell | @everyone",
+]
+HOSTILE = (
+    PRELUDE
+    + f"""
+NAMES = {HOSTILE_NAMES!r}
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile(name):
+    print("\\n::error::owned by output\\n##[error]owned\\n::stop-commands::pause\\n::pause::\\n::warning::owned")
+    check(Finding("numerics", name, Location(name, 3, name, name), evidence=name, hint=name))
+"""
+)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Run the action on a test file, in an environment that has torch and the plugin."""
+    workspace, temporary = tmp_path / "workspace with space", tmp_path / "temp"
+    workspace.mkdir()
+    temporary.mkdir()
+    environment = steps_runner.clean_environment() | _interpreter(tmp_path)
+    environment |= {"RUNNER_ENVIRONMENT": "github-hosted", "GITHUB_REPOSITORY": "me/mine", "GITHUB_SHA": "c" * 40}
+
+    def start(code: str, event: dict | None = None, variables: dict | None = None, **inputs: str):
+        (workspace / "test_it.py").write_text(code, encoding="utf-8")
+        (tmp_path / "event.json").write_text(json.dumps(event or {}))
+        more = {"GITHUB_EVENT_PATH": str(tmp_path / "event.json"), **(variables or {})}
+        return steps_runner.run(workspace, temporary, environment | more, **inputs)
+
+    start.workspace, start.temporary = workspace, temporary
+    return start
+
+
+def _interpreter(tmp_path: Path) -> dict[str, str]:
+    """``python`` on the path: this one, with metadata of torch and of the plugin if it has none itself."""
+    (tmp_path / "bin").mkdir()
+    for name in ("python", "python3"):
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    site = tmp_path / "site"
+    for name, version in (("torch", "2.13.0"), ("pytest_torch_compile", "0.1.0")):
+        look = f"import importlib.metadata as m; m.version({name.replace('_', '-')!r})"
+        if subprocess.run([sys.executable, "-c", look], capture_output=True, check=False).returncode:
+            folder = site / f"{name}-{version}.dist-info"
+            folder.mkdir(parents=True)
+            folder.joinpath("METADATA").write_text(f"Name: {name.replace('_', '-')}\nVersion: {version}\n")
+            if name != "torch":
+                folder.joinpath("entry_points.txt").write_text(
+                    "[pytest11]\ntorch_compile = pytest_torch_compile.plugin\n"
+                )
+    path = os.pathsep.join([str(site), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    return {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": path}
+
+
+def test_a_passing_suite_is_green_and_publishes_everything(job):
+    done = job(PASSING, tests="test_it.py")
+    assert not done.failed
+    assert done.outputs["result"] == "passed"
+    assert done.outputs["regressions"] == "0"
+    assert Path(done.outputs["report-path"]).name in ("report.html", "summary.md")
+    assert json.loads(Path(done.outputs["json-path"]).read_text())["summary"]["passed"] == 2
+    assert "## torch.compile: All checks hold" in done.summary
+    assert done["Upload the report"].given["path"] == str(Path(done.outputs["json-path"]).parent)
+    assert done["Upload the report"].given["name"] == "torch-compile-report"
+    assert done["Keep compiled code"].given["key"].startswith(done["Restore compiled code"].given["restore-keys"])
+    assert done["Set up uv"].outcome == "skipped"
+
+
+def test_a_failing_suite_is_published_and_red_at_the_last_step_only(job):
+    done = job(FAILING)
+    assert [step.name for step in done.steps if step.outcome == "failure"] == ["gate"]
+    assert done["gate"].status == 1
+    assert done.outputs["result"] == "failed"
+    assert done.commands == ["::error file=test_it.py,line=2,title=torch.compile%3A graph-break::one break"]
+    assert "one break" in done.summary
+
+
+def test_the_next_run_starts_with_the_history_of_the_last(job):
+    job(PASSING)
+    done = job(PASSING)
+    assert len(json.loads(Path(done.outputs["json-path"]).read_text())["history"]) == 2
+
+
+def test_hostile_names_and_output_reach_nothing(job):
+    done = job(HOSTILE, report_name="report", select="hostile", extra_args="-p no:cacheprovider '-rA'")
+    assert done["gate"].status == 1
+    assert done.outputs["result"] == "failed"
+    assert 1 <= len(done.commands) <= 10
+    assert all(
+        re.match(r"::error (file=[^:,]+,line=\d+,)?title=torch.compile(%3A [a-z]+)?::", c) for c in done.commands
+    )
+    assert not [path for path in job.workspace.rglob("*") if path.name == "owned"]
+    outside_code = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", done.summary, flags=re.DOTALL)
+    assert "script" not in outside_code
+    assert "@everyone" not in outside_code
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("perf", "gate; touch owned"),
+        ("torch", "2.13.0 --index-url=http://localhost"),
+        ("torch", "--help"),
+        ("python", "3.12\n3.13"),
+        ("tests", "--collect-only"),
+        ("tests", "'unclosed"),
+        ("shard", "5/4"),
+        ("shard", "$(touch owned)/2"),
+        ("compare_with", "--upload-pack=touch owned"),
+        ("compare_with", "a..b"),
+        ("report_name", "a/b"),
+        ("report_name", "a\n::error::owned"),
+        ("annotations", "yes"),
+        ("allow_forks", "${{ github.token }}"),
+        ("cache", "-rf"),
+        ("working_directory", "nothing-here"),
+    ],
+)
+def test_a_tampered_input_stops_the_job_before_anything_runs(name, value, job):
+    done = job(PASSING, **{name: value})
+    assert done["guard"].status == 2
+    assert done["gate"].outcome == "failure"
+    assert done["test"].outcome == "skipped"
+    (command,) = done.commands
+    assert command.startswith(f"::error title=torch.compile::input {name.replace('_', '-')} is ")
+    assert not list(job.workspace.glob("owned"))
+
+
+def test_inputs_with_shell_syntax_stay_words(job):
+    done = job(PASSING, select="one or $(touch owned) or `touch owned`", tests="test_it.py '; touch owned'")
+    assert done.failed
+    assert not list(job.workspace.rglob("owned"))
+
+
+FORK = {"pull_request": {"head": {"repo": {"full_name": "stranger/mine", "fork": True}}}}
+OWN = {"pull_request": {"head": {"repo": {"full_name": "me/mine"}}}}
+DELETED = {"pull_request": {"head": {"repo": None}}}
+AFTER_FORK = {"workflow_run": {"head_repository": {"full_name": "stranger/mine"}}}
+
+
+@pytest.mark.parametrize("event", [FORK, DELETED, AFTER_FORK], ids=["fork", "deleted", "workflow_run"])
+@pytest.mark.parametrize("where", ["self-hosted", ""])
+def test_a_forks_code_does_not_run_on_a_self_hosted_runner(event, where, job):
+    done = job(PASSING, event, {"RUNNER_ENVIRONMENT": where})
+    assert done["guard"].status == 1
+    assert {done["install"].outcome, done["test"].outcome, done["Upload the report"].outcome} == {"skipped"}
+    assert done["gate"].outcome == "failure"
+    assert "self-hosted" in done.commands[0]
+
+
+@pytest.mark.parametrize(
+    ("event", "where", "allowed"),
+    [(FORK, "github-hosted", "false"), (OWN, "self-hosted", "false"), (FORK, "self-hosted", "true"), ({}, "", "false")],
+)
+def test_everything_else_runs(event, where, allowed, job):
+    assert not job(PASSING, event, {"RUNNER_ENVIRONMENT": where}, allow_forks=allowed, cache="false").failed
+
+
+def test_the_repository_cannot_replace_modules_of_the_guard(job):
+    for name in ("json.py", "pytest_torch_compile.py", "re.py"):
+        (job.workspace / name).write_text("raise SystemExit(0)\n")
+    done = job(PASSING, FORK, {"RUNNER_ENVIRONMENT": "self-hosted", "PYTHONPATH": str(job.workspace)})
+    assert done["guard"].status == 1
+
+
+def test_shards_are_parts_of_the_whole(job):
+    seen = []
+    for number in (1, 2, 3):
+        done = job(PASSING, shard=f"{number}/3")
+        assert not done.failed
+        assert done["Upload the report"].given["name"] == f"torch-compile-report-{number}-of-3"
+        seen += [test["id"] for test in json.loads(Path(done.outputs["json-path"]).read_text())["tests"]]
+    assert sorted(seen) == ["test_it.py::test_one", "test_it.py::test_two"]
+
+
+def test_a_run_without_tests_is_red(job):
+    done = job("", cache="false")
+    assert done["gate"].status == 5
+    assert "always be open" in done.commands[-1]
+
+
+def test_a_run_that_dies_is_an_error_and_no_old_report_is_taken_for_its(job):
+    job(PASSING)
+    done = job("import os\nos._exit(3)\n")
+    assert done.outputs["result"] == "error"
+    assert done["gate"].status == 3
+    assert "no report" in done.summary
+
+
+def test_a_subfolder_is_named_in_annotations(job):
+    (job.workspace / "python").mkdir()
+    (job.workspace / "python" / "test_sub.py").write_text(FAILING)
+    done = job(PASSING, working_directory="python")
+    assert done.commands[0].startswith("::error file=python/test_sub.py,line=2,")
+
+
+def test_annotations_can_be_turned_off(job):
+    assert job(FAILING, annotations="false").commands == []
+
+
+def test_an_environment_is_made_with_uv_where_a_torch_is_asked_for(job, tmp_path):
+    log = tmp_path / "uv.log"
+    (tmp_path / "bin" / "uv").write_text(
+        f'#!/bin/sh\necho "$@" >> "{log}"\n'
+        'if [ "$1" = venv ]; then for last; do :; done; mkdir -p "$last/bin"; '
+        f'cp "{tmp_path}/bin/python" "$last/bin/"; fi\n'
+    )
+    (tmp_path / "bin" / "uv").chmod(0o755)
+    (job.workspace / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '0'\n")
+    done = job(PASSING, torch="2.13.0", python="3.12", extras="test, vision", perf="off")
+    assert done.outputs["result"] == "passed"
+    made, torch, rest = log.read_text().splitlines()
+    assert made.startswith("venv --python 3.12 ")
+    assert torch.endswith("--torch-backend=auto torch==2.13.0")
+    assert rest.endswith(f"{ROOT}[report] pytest-xdist -e .[test,vision]")
+
+
+def test_a_revision_that_is_not_there_is_refused(job):
+    subprocess.run(["git", "init", "-q", str(job.workspace)], check=True)
+    done = job(PASSING, compare_with="no-such-branch")
+    assert done["compare"].status == 2
+    assert done["gate"].outcome == "success" or done.failed
+    assert "no revision of this repository" in done.commands[0]
+    assert done.outputs["result"] == "passed"
+
+
+def test_the_action_and_its_code_know_the_same_inputs_and_defaults():
+    declared = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    defaults = {name: str(spec["default"]) for name, spec in declared.items()}
+    assert action_inputs.read({action_inputs.VARIABLE: json.dumps(defaults)}) == action_inputs.Inputs()
+    assert {name.replace("-", "_") for name in declared} == set(action_inputs.Inputs.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("file", ["action.yml", *sorted(map(str, (ROOT / ".github" / "workflows").glob("*.yml")))])
+def test_every_action_that_is_used_is_pinned_by_a_commit(file):
+    used = re.findall(r"uses: *(\S+)", (ROOT / file).read_text())
+    assert used or "self" in file
+    for one in used:
+        assert one.startswith("./") or re.fullmatch(r"[\w.-]+(/[\w.-]+)+@[0-9a-f]{40}", one)

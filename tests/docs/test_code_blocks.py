@@ -1,0 +1,172 @@
+"""Every code block of the documentation and of the README does what the text around it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_torch_compile.report import document
+from tests.report import documents
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Left to others: the pages whose numbers come from measurements, and commands that install or run whole suites.
+NOT_RUN = ("python -m pip", "python3 -m pip", "uv ", "uvx ", "nox ", "git ")
+BLOCK = re.compile(r"(?:^<!-- fails: (?P<fails>[\w-]+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block; ``fails`` is the kind of finding that it is there to show."""
+
+    page: Path
+    number: int
+    kind: str
+    text: str
+    fails: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT).as_posix()}-{self.number}"
+
+
+def blocks(kind: str) -> list[Block]:
+    found = [
+        Block(page, page.read_text(encoding="utf-8")[: match.start()].count("\n") + 1, match["kind"], match["text"], match["fails"] or "")
+        for page in PAGES
+        for match in BLOCK.finditer(page.read_text(encoding="utf-8"))
+    ]  # fmt: skip
+    return [block for block in found if block.kind == kind]
+
+
+def is_test(block: Block) -> bool:
+    return bool(re.search(r"^(class Test|@pytest\.fixture|def test_)", block.text, re.M))
+
+
+def names_of_the_readme() -> dict[str, object]:
+    """What the README's short examples take for granted."""
+    torch = pytest.importorskip("torch")
+
+    class Encoder(torch.nn.Module):
+        def forward(self, x):
+            return x.sin()
+
+    compiled = torch.compile(torch.sin, backend="eager")
+    return {
+        "torch": torch,
+        "model": Encoder(),
+        "Encoder": Encoder,
+        "x": torch.randn(2, 4, requires_grad=True),
+        "make_inputs": lambda batch, length: torch.randn(batch, length),
+        "a": torch.randn(2, 4),
+        "b": torch.randn(3, 4),
+        "m": None,
+        "pipeline": lambda prompt: compiled(torch.ones(2)),
+        "prompt": "a prompt",
+    }
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("python") if is_test(b)], ids=str)
+def test_examples_of_tests_pass_or_fail_as_said(block, tmp_path):
+    pytest.importorskip("torch")
+    name = "conftest.py" if "def test_" not in block.text and "class Test" not in block.text else "test_example.py"
+    prelude = "import torch\nfrom pytest_torch_compile import *\n" if block.page.name == "README.md" else ""
+    encoder = "class Encoder(torch.nn.Module):\n    def forward(self, x):\n        return x.sin()\n"
+    prelude += encoder if prelude and "class Encoder" not in block.text else ""
+    (tmp_path / name).write_text(prelude + block.text, encoding="utf-8")
+    if name == "conftest.py":
+        (tmp_path / "test_example.py").write_text("def test_it(compile_options):\n    assert compile_options\n")
+    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--compile-backend=eager"], tmp_path)
+    fails = block.fails or ("graph-break" if block.page.name == "README.md" and "x.amax() > 1" in block.text else "")
+    assert done.returncode == (1 if fails else 0), done.stdout
+    assert f"1. {fails}: " in done.stdout or not fails
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("python") if not is_test(b)], ids=str)
+def test_other_examples_run(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "torch" in block.text or block.page.name == "README.md":
+        pytest.importorskip("torch")
+    (tmp_path / "example.py").write_text(block.text, encoding="utf-8")
+    namespace = names_of_the_readme() if block.page.name == "README.md" else {}
+    namespace["__name__"] = "example"
+    if block.page.name == "README.md":
+        run_with_small_backend(block, namespace, monkeypatch)
+    else:
+        exec(compile(block.text, str(tmp_path / "example.py"), "exec"), namespace)
+
+
+def run_with_small_backend(block: Block, namespace: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README shows the default backend; its examples are run with one that needs no C++ compiler."""
+    from functools import partial
+
+    import pytest_torch_compile
+
+    small = partial(pytest_torch_compile.check_compile, backend="eager")
+    monkeypatch.setattr(pytest_torch_compile, "check_compile", small, raising=False)
+    exec(compile(block.text, "README.md", "exec"), namespace)
+
+
+def commands() -> list[tuple[str, str]]:
+    found = [
+        (str(block), line[2:]) for block in blocks("console") for line in block.text.splitlines() if line[:2] == "$ "
+    ]
+    return [(where, command) for where, command in found if not command.startswith(NOT_RUN)]
+
+
+@pytest.mark.parametrize(("where", "command"), commands(), ids=lambda text: text)
+def test_commands_run(where, command, tmp_path):
+    for name in ("old", "new", "shards/one", "shards/two", "compile-report"):
+        document.write(documents.made(documents.case(name)), tmp_path / name / "report.json")
+    document.write(documents.made(documents.case("new")), tmp_path / "old" / "report.json")
+    for folder in ("tests", "tests/compile"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "test_encoder.py").write_text("def test_it(): pass\n")
+    words = command.split()
+    assert words[0] in ("python", "pytest-torch-compile"), command
+    start = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "pytest_torch_compile.cli"]
+    done = run([*start, *words[1:]], tmp_path)
+    if words[1] == "doctor":  # says no where there is no torch
+        assert "Python" in done.stdout
+    else:
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_workflows_keep_to_the_schema_and_pin_what_they_use(block, tmp_path):
+    pytest.importorskip("check_jsonschema")
+    file = tmp_path / "workflow.yml"
+    file.write_text(block.text, encoding="utf-8")
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(file)]
+    done = run(check, tmp_path)
+    assert done.returncode == 0, done.stdout
+    used = re.findall(r"uses: (\S+)", block.text)
+    assert all(re.search(r"@([0-9a-f]{40}|COMMIT)$", name) for name in used)
+
+
+def test_a_gated_pull_request_takes_one_file_of_under_30_lines():
+    first = next(block for block in blocks("yaml") if block.page.name == "action.md")
+    assert len(first.text.splitlines()) < 30
+
+
+def test_the_schema_of_the_report_is_valid():
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_no_kind_of_block_is_left_out():
+    kinds = {match["kind"] for page in PAGES for match in BLOCK.finditer(page.read_text(encoding="utf-8"))}
+    assert kinds <= {"python", "console", "yaml", "text"}
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    variables = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
