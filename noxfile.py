@@ -59,6 +59,14 @@ def lint(session: nox.Session) -> None:
     session.run("mypy")
 
 
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation, built strictly."""
+    if not isinstance(session.virtualenv, PassthroughEnv):
+        session.install("-e", ".[docs]")
+    session.run("mkdocs", "build", "--strict", *session.posargs)
+
+
 def install(session: nox.Session, torch: str) -> None:
     """Set up the environment for one torch; under --no-venv the torch that is there stays."""
     if isinstance(session.virtualenv, PassthroughEnv):

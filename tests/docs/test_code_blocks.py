@@ -37,11 +37,12 @@ class Block:
 
 
 def blocks(kind: str) -> list[Block]:
-    found = [
-        Block(page, page.read_text(encoding="utf-8")[: match.start()].count("\n") + 1, match["kind"], match["text"], match["fails"] or "")
-        for page in PAGES
-        for match in BLOCK.finditer(page.read_text(encoding="utf-8"))
-    ]  # fmt: skip
+    found = []
+    for page in PAGES:
+        content = page.read_text(encoding="utf-8")
+        for match in BLOCK.finditer(content):
+            line = content[: match.start()].count("\n") + 1
+            found.append(Block(page, line, match["kind"], match["text"], match["fails"] or ""))
     return [block for block in found if block.kind == kind]
 
 
@@ -125,9 +126,9 @@ def test_commands_run(where, command, tmp_path):
     for name in ("old", "new", "shards/one", "shards/two", "compile-report"):
         document.write(documents.made(documents.case(name)), tmp_path / name / "report.json")
     document.write(documents.made(documents.case("new")), tmp_path / "old" / "report.json")
-    for folder in ("tests", "tests/compile"):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        (tmp_path / folder / "test_encoder.py").write_text("def test_it(): pass\n")
+    for file in ("tests/test_encoder.py", "tests/compile/test_compile.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("def test_it(): pass\n")
     words = command.split()
     assert words[0] in ("python", "pytest-torch-compile"), command
     start = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "pytest_torch_compile.cli"]
