@@ -171,7 +171,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             speeds,
             config.rootpath / settings.current.baselines,
             update=settings.current.update_baselines,
-            collected=config.stash.get(_SPEED_TESTS, []),
+            collected=config.stash[_SPEED_TESTS] if _SPEED_TESTS in config.stash else (),
             selected=[argument.split("::")[0] for argument in config.args if "::" in argument],
         )
 

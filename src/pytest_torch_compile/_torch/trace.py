@@ -16,7 +16,7 @@ from typing import Any
 from ..findings import Location
 from ..observation import CompileError, EagerFallback, FailedGuard, Graph, GraphBreak, Observation, Recompile
 from . import breaks, guards
-from .source import function_name, parse_stack, user_location
+from .source import function_name, is_torch, parse_stack, user_location
 
 _OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
 _PLAIN_NAME = re.compile(r"^[\w.]+$")
@@ -133,7 +133,7 @@ class TraceObserver(logging.Handler):
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
         """A second code object for one source line recompiles each time, and has no cache entry to fail a guard."""
-        if name.startswith("torch_dynamo_resume_in_") or key[2] != 0:
+        if name.startswith("torch_dynamo_resume_in_") or key[2] != 0 or is_torch(location.file):
             return
         place = (location.file, location.line, name)
         first = self._code_frames.setdefault(place, key[:2])

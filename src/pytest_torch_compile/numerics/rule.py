@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,26 +19,30 @@ NEAR_FLOAT64 = 1e-9
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
-# Compiled's error against fp64, in multiples of eager's own.
-RMS_QUIET = 10.0
-RMS_NOISY = 2.0
-WORST_QUIET = 12.0
+# Compiled's error against fp64, in multiples of eager's own, by number of elements: few say little about eager's error.
+RMS_NOISY = ((1024, 1.6), (64, 2.0), (8, 3.0), (0, 5.0))
 WORST_NOISY = 4.0
+# Errors below this part of the leaf's scale cannot be seen in a half type: there the multiple may be larger.
 NOISY_FROM = 3e-4
+RMS_QUIET = 8.0
+WORST_QUIET = 12.0
 
-# Storing a value in its dtype costs this many eps (root mean square) and this many at most.
+# Storing a value in its dtype costs this many eps (root mean square).
 STORE_RMS_EPS = 0.25
-STORE_MAX_EPS = 0.5
-FLOOR_EPS = 4.0
 
-# Few elements say little about eager's error: the call's usual relative error stands in.
+# Below this many elements, the call's usual relative error stands in where eager was lucky.
 SMALL = 64
-SMALL_FACTOR = 3.0
 
-# Errors that all point the same way.
-SYSTEMATIC_FROM = 256
-SYSTEMATIC_OWN = 3.0
-SYSTEMATIC_NOISE = 12.0
+# A leaf this far below the usual scale of its kind is zero up to rounding: a gradient that cancels exactly.
+ZERO_EPS = 8.0
+
+# Errors that point the same way: in scale, and in the means of the channels.
+SYSTEMATIC_FROM = 64
+SCALE_NOISE = 12.0
+SCALE_OWN = 3.0
+SCALE_ROUNDING = 4e-3
+CHANNEL_ROWS = 8
+CHANNEL_NOISY = ((1024, 3.0), (0, 4.0))
 
 # Median relative error of eager from which the fp64 run did not compute the same thing.
 UNRELATED = {torch.float64: 1e-6, torch.float32: 1e-2}
@@ -111,33 +115,51 @@ class Level:
 
 def against_reference(found: Errors, dtype: torch.dtype, level: Level) -> list[Measured]:
     """The measures of a leaf against fp64, each with its limit."""
-    step = eps(dtype)
-    own = max(found.rms_eager, STORE_RMS_EPS * step * found.rms_reference)
-    if found.count < SMALL:
-        own = max(own, SMALL_FACTOR * level.relative * found.rms_reference)
-    rms_limit = _multiple(own, found, RMS_QUIET, RMS_NOISY)
+    own = _own_error(found, eps(dtype), level)
     # What a normal distribution of these errors would reach, where eager was lucky in its worst element.
-    usual_worst = own * math.sqrt(2 * math.log(2 * found.count + 1))
-    own_worst = max(found.max_eager, usual_worst)
-    worst_limit = _multiple(own_worst, found, WORST_QUIET, WORST_NOISY)
+    own_worst = max(found.max_eager, own * math.sqrt(2 * math.log(2 * found.count + 1)))
+    noisy = by_count(RMS_NOISY, found.count)
     measures = [
-        Measured("error", found.rms_compiled, rms_limit),
-        Measured("largest error", found.max_compiled, worst_limit),
+        Measured("error", found.rms_compiled, _limit(own, found, RMS_QUIET, noisy)),
+        Measured("largest error", found.max_compiled, _limit(own_worst, found, WORST_QUIET, WORST_NOISY)),
     ]
-    if found.count >= SYSTEMATIC_FROM and found.rms_reference > 0 and own > NOISY_FROM * found.rms_reference:
-        noise = SYSTEMATIC_NOISE * own / found.rms_reference / math.sqrt(found.count)
-        limit = SYSTEMATIC_OWN * abs(found.slope_eager) + noise
-        measures.append(Measured("error in scale", abs(found.slope_compiled), limit))
-        noise = SYSTEMATIC_NOISE * own / math.sqrt(found.count)
-        limit = SYSTEMATIC_OWN * abs(found.mean_eager) + noise
-        measures.append(Measured("error of the mean", abs(found.mean_compiled), limit))
+    if found.count >= SYSTEMATIC_FROM and own > NOISY_FROM * found.rms_reference:
+        measures += _systematic(found, own)
     return measures
 
 
-def _multiple(own: float, found: Errors, quiet: float, noisy: float) -> float:
+def _own_error(found: Errors, step: float, level: Level) -> float:
+    """Eager's error, not below what rounding costs anyway."""
+    own = max(found.rms_eager, STORE_RMS_EPS * step * found.rms_reference)
+    if found.count < SMALL:
+        own = max(own, level.relative * found.rms_reference)
+    if found.rms_reference <= ZERO_EPS * step * level.scale:
+        own = max(own, step * level.scale)
+    return own
+
+
+def _systematic(found: Errors, own: float) -> list[Measured]:
+    measures = []
+    if found.rms_reference > 0:
+        noise = SCALE_NOISE * own / found.rms_reference / math.sqrt(found.count)
+        limit = max(SCALE_OWN * abs(found.slope_eager), noise, SCALE_ROUNDING)
+        measures.append(Measured("error in scale", abs(found.slope_compiled), limit))
+    if found.rows >= CHANNEL_ROWS:
+        own_channel = max(found.channel_eager, own / math.sqrt(found.rows))
+        limit = by_count(CHANNEL_NOISY, found.count) * own_channel
+        measures.append(Measured("error of the channels' means", found.channel_compiled, limit))
+    return measures
+
+
+def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
+    """The entry for a number of elements."""
+    return next(multiple for least, multiple in table if count >= least)
+
+
+def _limit(own: float, found: Errors, quiet: float, noisy: float) -> float:
     """``quiet`` times a small error, ``noisy`` times one that is visible, and no jump in between."""
     visible = NOISY_FROM * found.rms_reference
-    return min(quiet * own, max(noisy * own, visible))
+    return max(noisy * own, min(quiet * own, visible))
 
 
 def _median(values: Iterable[float]) -> float:
