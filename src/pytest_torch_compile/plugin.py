@@ -165,13 +165,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if speeds := _sent(terminalreporter, "torch_compile_speed"):
         from .speed import session
 
+        collected: list[str] = config.stash.get(_SPEED_TESTS, [])
         terminalreporter.section("torch.compile speed")
         session.finish(
             terminalreporter.write_line,
             speeds,
             config.rootpath / settings.current.baselines,
             update=settings.current.update_baselines,
-            collected=config.stash[_SPEED_TESTS] if _SPEED_TESTS in config.stash else (),
+            collected=collected,
             selected=[argument.split("::")[0] for argument in config.args if "::" in argument],
         )
 
