@@ -177,7 +177,7 @@ def make_vision_encoder_decoder():
 
 
 TEXTS = {"batch": [2, 3, 5], "length": [16, 24, 11]}
-IMAGES = {"batch": [2, 3, 5]}
+BATCHES = {"batch": [2, 3, 5]}
 TEXT = {"input_ids": (0, 1), "attention_mask": (0, 1), "decoder_input_ids": (0, 1), "labels": (0, 1)}
 IMAGE = {"pixel_values": 0, "labels": 0}
 
@@ -228,7 +228,7 @@ MODELS = [
     ),
     Model(
         "llama_with_cache",
-        partial(make_llama, use_cache=True),
+        partial(make_llama, use_cache=True, num_key_value_heads=2),
         tokens,
         {"batch": [2], "length": [16]},
         TEXT,
@@ -242,18 +242,26 @@ MODELS = [
         ],
     ),
     Model("gemma3", make_gemma3, tokens, TEXTS, TEXT, next_tokens, model_loss),
-    Model("mamba", make_mamba, tokens, {"batch": [2, 3, 5], "length": [4, 7, 5]}, TEXT, next_tokens, model_loss),
+    Model(
+        "mamba",
+        make_mamba,
+        partial(tokens, length=8),
+        BATCHES,
+        {"input_ids": 0, "attention_mask": 0, "labels": 0},
+        targets=partial(next_tokens, length=8),
+        loss=model_loss,
+    ),
     Model(
         "mamba_other_length",
         make_mamba,
         tokens,
-        {"batch": [2], "length": [4, 12]},
+        {"batch": [2], "length": [16, 24]},
         TEXT,
         only=["inference-bf16"],
         known=[
             Known(
-                "the scan without its CUDA kernel is a Python loop over the logarithm of the length: each power of two "
-                "that the length crosses is a graph of its own",
+                "without its CUDA kernel the scan is torch's associative_scan, which on the CPU is a Python recursion that "
+                "halves the length: its depth and the parity of each level are guards (a plain loop before torch 2.9)",
                 kind="recompile",
             )
         ],
@@ -263,8 +271,8 @@ MODELS = [
     # encoder-decoders
     Model("t5", make_t5, text_pair, TEXTS, TEXT, inductor=["inference-fp32"]),
     # vision
-    Model("dinov2", make_dinov2, partial(image, side=28), IMAGES, IMAGE, label, model_loss),
-    Model("segformer", make_segformer, image, IMAGES, IMAGE, label_map, model_loss),
+    Model("dinov2", make_dinov2, partial(image, side=28), BATCHES, IMAGE, label, model_loss),
+    Model("segformer", make_segformer, image, BATCHES, IMAGE, label_map, model_loss),
     Model(
         "segformer_first_call",
         make_segformer_never_called,
