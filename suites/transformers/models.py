@@ -260,7 +260,7 @@ MODELS = [
         only=["inference-bf16"],
         known=[
             Known(
-                "without its CUDA kernel the scan is torch's associative_scan, which on the CPU is a Python recursion that "
+                "without its CUDA kernel the scan is torch's associative_scan, on the CPU a Python recursion that "
                 "halves the length: its depth and the parity of each level are guards (a plain loop before torch 2.9)",
                 kind="recompile",
             )

@@ -26,7 +26,7 @@ def small_images(batch):
 
 
 def clips(batch):
-    return {"x": torch.randn(batch, 3, 4, 32, 32)}
+    return {"x": torch.randn(batch, 3, 4, 16, 16)}
 
 
 def photos(batch):
