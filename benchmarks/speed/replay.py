@@ -222,6 +222,32 @@ def plot(rates: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def markdown(rates: dict[str, Any]) -> str:
+    """The tables of docs/speed.md."""
+    rules = ["gate", *RULES]
+    alarms = rates["false alarms"]
+    lines = ["| rule | red suites without cause |", "| --- | --- |"]
+    lines += [
+        f"| {rule} | {100 * alarms['rate'][rule]:.2f} % ({alarms['red'][rule]} of {alarms['suites']}) |"
+        for rule in rules
+    ]
+    lines += [
+        "",
+        "| slowdown | measured | slowed runs | " + " | ".join(rules) + " |",
+        "| --- " * (3 + len(rules)) + "|",
+    ]
+    for row in sorted(rates["misses"], key=lambda row: (row["side"] != "kernel", row["percent"])):
+        caught = " | ".join(f"{100 * row['caught'][rule]:.1f} %" for rule in rules)
+        title = f"{row['side']} {row['percent']} %"
+        lines.append(f"| {title} | {row['measured percent']:.1f} % | {row['slowed runs']} | {caught} |")
+    lines += ["", "| case | wall, paired | wall, as gated | device, as gated |", "| --- | --- | --- | --- |"]
+    for name, noise in alarms["noise"].items():
+        wall, device = noise["wall"], noise["device"]
+        held = f" against {wall['control']}" if wall["control"] != "wall" else ""
+        lines.append(f"| {name} | {wall['paired']:.2f} % | {wall['gated']:.2f} %{held} | {device['gated']:.2f} % |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Read the samples, write the rates, draw the curve."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -239,14 +265,10 @@ def main() -> None:
     rates["misses"] = misses(_runs(chosen.aa), _runs(chosen.inject), chosen.draws, rng) if chosen.inject else []
     if chosen.out:
         chosen.out.write_text(json.dumps(rates, indent=1, sort_keys=True) + "\n")
+    print(markdown(rates))
     if chosen.plot:
         plot(rates, chosen.plot)
-    print(json.dumps(rates["false alarms"], indent=1), rates["leave one out"])
-    for row in sorted(rates["misses"], key=lambda r: (r["side"], r["percent"])):
-        print(
-            f"{row['side']:6} {row['percent']:3} % (measured {row['measured percent']}) n={row['slowed runs']}",
-            row["caught"],
-        )
+    print(rates["leave one out"])
 
 
 def _runs(paths: Sequence[Path]) -> list[Process]:
