@@ -10,10 +10,10 @@ from .numerics import CallRecord
 
 
 class ReferenceLeg(Leg):
-    """Runs the calls in fp64. Where eager draws random numbers, a twin in eager's own dtypes runs first and hands them on.
+    """Runs the calls in fp64. Where eager draws random numbers, a twin in eager's dtypes runs first and hands them on.
 
-    A call whose random numbers cannot be handed on (dropout inside a fused attention kernel) has an error in its record,
-    so that it is no reference.
+    A call whose random numbers cannot be handed on (dropout inside a fused attention kernel) has an error in its
+    record, so that it is no reference.
     """
 
     def __init__(self, work: Work, eager: Leg) -> None:

@@ -1,6 +1,6 @@
 """The code that the golden messages speak of. The lines are part of those messages: add at the end only."""
 
-import torch
+import torch  # noqa: F401
 
 
 def helper(x):
