@@ -13,7 +13,8 @@ from tests.mutants.models import enliven, make_inputs, make_model, trained_argum
 from tests.mutants.run import Job, Row
 
 FRESH_INPUTS = 3
-BELOW_ROUNDING = 0.5
+# A mutant that moves no leaf by more than eager's own rounding error there.
+BELOW_ROUNDING = 1.0
 
 
 class Bench:

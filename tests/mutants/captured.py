@@ -16,6 +16,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor.decomposition import select_decomp_table
 from torch.func import functional_call
 
+from pytest_torch_compile.numerics import flatten
 from tests.mutants.honest import Honest
 from tests.mutants.mutate import Mutation, Role, choose, mutated, mutations
 
@@ -43,7 +44,8 @@ class Captured:
             leaves = _floating(output)
             self.visible["forward"] = len(leaves) + self._written(module, train)
             if train:
-                torch.autograd.backward(leaves, [torch.ones_like(leaf) for leaf in leaves])
+                needed = [leaf for leaf in leaves if leaf.requires_grad]
+                torch.autograd.backward(needed, [torch.ones_like(leaf) for leaf in needed])
         for parameter in module.parameters():
             parameter.grad = None
         if train:
@@ -51,7 +53,7 @@ class Captured:
 
     @staticmethod
     def _written(module: nn.Module, train: bool) -> int:
-        return sum(1 for name, _ in module.named_buffers() if train and "running" in name or "num_batches" in name)
+        return sum(1 for name, _ in module.named_buffers() if (train and "running" in name) or "num_batches" in name)
 
     def _take(self, role: Role, graph: fx.GraphModule) -> Callable[..., Any]:
         self.graphs[role], self._active[role] = graph, graph.graph
@@ -117,5 +119,4 @@ def _said_to_be_compiling() -> Any:
 
 
 def _floating(output: Any) -> list[torch.Tensor]:
-    values = [output] if isinstance(output, torch.Tensor) else list(output.values())
-    return [value for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    return [tensor for tensor in flatten(output).tensors.values() if tensor.is_floating_point()]

@@ -24,7 +24,7 @@ IMAGE = {
 }
 
 
-def tokens(batch: int = 2, length: int = 9) -> Inputs:
+def tokens(batch: int = 3, length: int = 16) -> Inputs:
     mask = torch.ones(batch, length, dtype=torch.int64)
     mask[1:, length - 2 :] = 0
     return {"input_ids": torch.randint(3, 61, (batch, length)), "attention_mask": mask}
@@ -81,13 +81,20 @@ def opt() -> nn.Module:
 
 def t5() -> nn.Module:
     config = transformers.T5Config(
-        vocab_size=61, d_model=32, d_kv=16, d_ff=48, num_layers=1, num_heads=2, use_cache=False, decoder_start_token_id=0
+        vocab_size=61,
+        d_model=32,
+        d_kv=16,
+        d_ff=48,
+        num_layers=1,
+        num_heads=2,
+        use_cache=False,
+        decoder_start_token_id=0,
     )
     return transformers.T5ForConditionalGeneration(config)
 
 
 def t5_inputs() -> Inputs:
-    return tokens() | {"decoder_input_ids": torch.randint(3, 61, (2, 5))}
+    return tokens() | {"decoder_input_ids": torch.randint(3, 61, (3, 9))}
 
 
 def vit() -> nn.Module:
@@ -185,6 +192,8 @@ def make_model(name: str, dtype: torch.dtype, *, train: bool, seed: int = 0, dev
     torch.manual_seed(seed)
     module = MODELS[name][0]()
     enliven(module)
+    if hasattr(module, "config"):
+        module.config.output_hidden_states = True
     return module.to(device=device, dtype=dtype).train(train)
 
 

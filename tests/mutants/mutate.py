@@ -186,9 +186,7 @@ def _changed_dim(node: fx.Node, rng: random.Random) -> Edit | None:
             return _edit_argument(1, [*dims[:place], other, *dims[place + 1 :]], "dims")
     if node.target is aten.permute.default:
         dims = list(node.args[1])
-        twins = [
-            (i, j) for i in range(len(dims)) for j in range(i) if value.shape[dims[i]] == value.shape[dims[j]] > 1
-        ]
+        twins = [(i, j) for i in range(len(dims)) for j in range(i) if value.shape[dims[i]] == value.shape[dims[j]] > 1]
         if twins:
             i, j = rng.choice(twins)
             dims[i], dims[j] = dims[j], dims[i]
@@ -274,7 +272,7 @@ def _dropped_mask(node: fx.Node, rng: random.Random) -> Edit | None:
     if node.target is aten.where.self and all(_value(a) is not None for a in node.args):
         for kept in (2, 1):
             if _value(node.args[kept]).shape == _value(node).shape and _floating(node):
-                return "mask dropped", lambda twin: _become(twin, twin.args[kept])
+                return "mask dropped", lambda twin, kept=kept: _become(twin, twin.args[kept])
     return None
 
 

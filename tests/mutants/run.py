@@ -109,7 +109,10 @@ def split(work_list: list[Job], size: int) -> list[Job]:
 
 def summary(rows: list[Row]) -> dict[str, Any]:
     """The counts that are printed and written."""
-    mutants, honest = [row for row in rows if row.kind], [row for row in rows if not row.kind and row.verdict != "broken"]
+    mutants, honest = (
+        [row for row in rows if row.kind],
+        [row for row in rows if not row.kind and row.verdict != "broken"],
+    )
     usable = [row for row in mutants if row.verdict in ("killed", "survived", "below rounding")]
     return {
         "mutants": len(mutants),
@@ -123,9 +126,7 @@ def summary(rows: list[Row]) -> dict[str, Any]:
             for dtype in sorted({row.dtype for row in mutants})
         },
         "kill rate": _share(sum(row.verdict == "killed" for row in usable), len(usable)),
-        "kills": {
-            rival: _share(sum(rival not in row.passed_by for row in usable), len(usable)) for rival in RIVALS
-        },
+        "kills": {rival: _share(sum(rival not in row.passed_by for row in usable), len(usable)) for rival in RIVALS},
         "honest checks": len(honest),
         "false alarms": {rival: sum(rival not in row.passed_by for row in honest) for rival in RIVALS},
         "broken": [row.findings[0] for row in rows if row.verdict == "broken"],
