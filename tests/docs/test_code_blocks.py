@@ -22,6 +22,18 @@ NOT_RUN = ("python -m pip", "python3 -m pip", "uv ", "uvx ", "nox ", "git ")
 BLOCK = re.compile(r"(?:^<!-- fails: (?P<fails>[\w-]+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 
 
+# What the README's suite takes for granted.
+ENCODER = """
+class Encoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return x.sin() * self.scale
+"""
+
+
 @dataclass(frozen=True)
 class Block:
     """One fenced block; ``fails`` is the kind of finding that it is there to show."""
@@ -54,17 +66,12 @@ def names_of_the_readme() -> dict[str, object]:
     """What the README's short examples take for granted."""
     torch = pytest.importorskip("torch")
 
-    class Encoder(torch.nn.Module):
-        def forward(self, x):
-            return x.sin()
-
     compiled = torch.compile(torch.sin, backend="eager")
     return {
         "torch": torch,
-        "model": Encoder(),
-        "Encoder": Encoder,
+        "model": torch.nn.Linear(4, 4),
         "x": torch.randn(2, 4, requires_grad=True),
-        "make_inputs": lambda batch, length: torch.randn(batch, length),
+        "make_inputs": lambda batch, length: torch.randn(batch, length, 4),
         "a": torch.randn(2, 4),
         "b": torch.randn(3, 4),
         "m": None,
@@ -75,11 +82,13 @@ def names_of_the_readme() -> dict[str, object]:
 
 @pytest.mark.parametrize("block", [b for b in blocks("python") if is_test(b)], ids=str)
 def test_examples_of_tests_pass_or_fail_as_said(block, tmp_path):
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
+    if "cuda" in block.text and not torch.cuda.is_available():
+        compile(block.text, block.page.name, "exec")
+        pytest.skip("needs a CUDA device; only its syntax was checked")
     name = "conftest.py" if "def test_" not in block.text and "class Test" not in block.text else "test_example.py"
     prelude = "import torch\nfrom pytest_torch_compile import *\n" if block.page.name == "README.md" else ""
-    encoder = "class Encoder(torch.nn.Module):\n    def forward(self, x):\n        return x.sin()\n"
-    prelude += encoder if prelude and "class Encoder" not in block.text else ""
+    prelude += ENCODER if prelude and "class Encoder" not in block.text else ""
     (tmp_path / name).write_text(prelude + block.text, encoding="utf-8")
     if name == "conftest.py":
         (tmp_path / "test_example.py").write_text("def test_it(compile_options):\n    assert compile_options\n")
