@@ -102,7 +102,7 @@ def test_compilation_in_a_thread_of_the_body_is_seen():
 def test_guards_nest():
     with compile_guard(max_recompiles=1) as outer:
         pipeline(4)
-        with compile_guard() as inner:
+        with compile_guard(max_recompiles=1) as inner:
             pipeline(4, function=torch.exp)
     assert (len(outer.graphs), len(inner.graphs)) == (2, 1)
 

@@ -34,7 +34,8 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
         )
         lines = reports.read_text(encoding="utf-8").splitlines() if reports.exists() else []
     found = [_read(item, line) for line in lines]
-    return found or [_died(item, done)]
+    # A process that dies in the test has reported its setup already.
+    return found if any(report.when == "teardown" for report in found) else [*found, _died(item, done)]
 
 
 def save(config: pytest.Config, report: pytest.TestReport) -> None:
