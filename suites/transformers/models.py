@@ -131,9 +131,11 @@ def make_t5():
     )
 
 
-def make_dinov2():
+def make_dinov2(problem_type="single_label_classification"):
     return tf.Dinov2ForImageClassification(
-        tf.Dinov2Config(**ENCODER, mlp_ratio=2, image_size=28, patch_size=7, num_labels=CLASSES)
+        tf.Dinov2Config(
+            **ENCODER, mlp_ratio=2, image_size=28, patch_size=7, num_labels=CLASSES, problem_type=problem_type
+        )
     )
 
 
@@ -272,6 +274,23 @@ MODELS = [
     Model("t5", make_t5, text_pair, TEXTS, TEXT, inductor=["inference-fp32"]),
     # vision
     Model("dinov2", make_dinov2, partial(image, side=28), BATCHES, IMAGE, label, model_loss),
+    Model(
+        "dinov2_unset_problem_type",
+        partial(make_dinov2, problem_type=None),
+        partial(image, side=28),
+        {"batch": [2]},
+        IMAGE,
+        targets=label,
+        loss=model_loss,
+        only=["training-fp32"],
+        known=[
+            Known(
+                "the first loss writes config.problem_type, on which the graph is guarded, so the second step recompiles; "
+                "setting it in the configuration is the fix, held by the entry dinov2",
+                kind="recompile",
+            )
+        ],
+    ),
     Model("segformer", make_segformer, image, BATCHES, IMAGE, label_map, model_loss),
     Model(
         "segformer_first_call",
