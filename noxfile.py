@@ -60,6 +60,17 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+@nox.parametrize("library", ["diffusers", "pyg", "tensordict"], ids=["diffusers", "pyg", "tensordict"])
+def examples(session: nox.Session, library: str) -> None:
+    """The compile tests of other libraries, written with the plugin, on CPU."""
+    needs = {"diffusers": ["diffusers", "transformers"], "pyg": ["torch_geometric"], "tensordict": ["tensordict"]}
+    if not isinstance(session.virtualenv, PassthroughEnv):
+        session.install("torch==2.13.0", *needs[library], *PROJECT[:1], ".[report]")
+    arguments = session.posargs or ["--compile-backend=eager"]
+    session.run("python", "-m", "pytest", f"examples/{library}", *arguments, env=ONE_THREAD)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """The documentation, built strictly."""
     if not isinstance(session.virtualenv, PassthroughEnv):

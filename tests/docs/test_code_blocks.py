@@ -66,15 +66,23 @@ def names_of_the_readme() -> dict[str, object]:
     """What the README's short examples take for granted."""
     torch = pytest.importorskip("torch")
 
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+
+        def forward(self, x, mask=None):
+            return self.linear(x) if mask is None else self.linear(x) * mask
+
     compiled = torch.compile(torch.sin, backend="eager")
     return {
         "torch": torch,
-        "model": torch.nn.Linear(4, 4),
+        "model": Model(),
         "x": torch.randn(2, 4, requires_grad=True),
         "make_inputs": lambda batch, length: torch.randn(batch, length, 4),
         "a": torch.randn(2, 4),
         "b": torch.randn(3, 4),
-        "m": None,
+        "m": torch.ones(2, 1),
         "pipeline": lambda prompt: compiled(torch.ones(2)),
         "prompt": "a prompt",
     }
