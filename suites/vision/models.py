@@ -95,7 +95,7 @@ def make_inception_v3():
 
 def make_convnext():
     setting = [convnext.CNBlockConfig(24, 48, 1), convnext.CNBlockConfig(48, None, 1)]
-    return tv.ConvNeXt(setting, stochastic_depth_prob=0.1, num_classes=CLASSES)
+    return tv.ConvNeXt(setting, stochastic_depth_prob=0.1, layer_scale=0.1, num_classes=CLASSES)
 
 
 def make_vit():
