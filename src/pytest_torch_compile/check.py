@@ -17,7 +17,7 @@ from .copies import modules_of
 from .describe import call_row, located, rerun_command, target_name
 from .errors import error_findings, raise_if_usage_error
 from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding
-from .judge import judge
+from .judge import judge, merged_over_calls
 from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
 from .numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
 from .observation import Observation
@@ -211,7 +211,7 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
     if error is not None:
         frame = run.seen.errors[-1].location if run.seen.errors else None
         found += [finding for finding in error_findings(error, frame) if finding.kind not in known]
-    return found + [finding for comparison in run.comparisons for finding in comparison.findings]
+    return found + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
 
 
 def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ._torch.guards import EXPLANATIONS
 from .findings import Budget, Finding
 from .observation import CompileError, EagerFallback, FailedGuard, GraphBreak, Observation, Recompile
 
+_OF_CALL = re.compile(r"^call (?P<call>\d+): ")
 BREAK_HINTS = {
     "data-dependent branch": "a branch on a tensor's value splits the graph: use torch.where or torch.cond, or decide "
     "on something that is known before the call",
@@ -142,3 +145,20 @@ def _cudagraph_skips(reasons: Sequence[str]) -> Finding:
         "\n".join(f"{reason} (x{times})" for reason, times in counted.items()),
         "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use 'max-autotune-no-cudagraphs'",
     )
+
+
+def merged_over_calls(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings that say the same of several calls as one: ``calls 1, 2, 5: ...``."""
+    groups: dict[Finding, list[str]] = {}
+    for finding in findings:
+        match = _OF_CALL.match(finding.message)
+        same = replace(finding, message=finding.message[match.end() :]) if match else finding
+        groups.setdefault(same, []).extend([match["call"]] if match else [])
+    return [_of_calls(finding, calls) for finding, calls in groups.items()]
+
+
+def _of_calls(finding: Finding, calls: Sequence[str]) -> Finding:
+    if not calls:
+        return finding
+    prefix = f"call{'s' if len(calls) > 1 else ''} {', '.join(calls)}: "
+    return replace(finding, message=prefix + finding.message)

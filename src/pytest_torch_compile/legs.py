@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,14 @@ from typing import Any
 
 import torch
 
-from ._torch.sandbox import kept_rng, rng_state, set_rng_state
+from ._torch.sandbox import (
+    host_rng_state,
+    kept_rng,
+    rng_state,
+    seed_everything,
+    set_host_rng_state,
+    set_rng_state,
+)
 from .copies import copy_leg
 from .findings import CompileUsageError
 from .global_state import GlobalState
@@ -52,9 +58,8 @@ class Leg:
         self._optimizer = work.optimizer(params) if work.optimizer else None
         self._globals = GlobalState(work.target)
         with kept_rng():
-            torch.manual_seed(work.seed)
-            random.seed(work.seed)
-            self._rng, self._python_rng = rng_state(), random.getstate()
+            seed_everything(work.seed)
+            self._rng, self._host_rng = rng_state(), host_rng_state()
         self._seeded = self._rng
 
     @property
@@ -150,11 +155,11 @@ class Leg:
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
             set_rng_state(self._rng)
-            random.setstate(self._python_rng)
+            set_host_rng_state(self._host_rng)
             try:
                 yield
             finally:
-                self._rng, self._python_rng = rng_state(), random.getstate()
+                self._rng, self._host_rng = rng_state(), host_rng_state()
                 record.rng = self._rng
 
     @contextmanager

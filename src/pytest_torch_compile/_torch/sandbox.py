@@ -134,14 +134,13 @@ def _set_config(config: Any, name: str, value: Any) -> None:
 
 @contextmanager
 def kept_rng() -> Iterator[None]:
-    """Restore the random state of torch (every device in use) and of Python."""
-    before = rng_state()
-    python = random.getstate()
+    """Restore the random state of torch (every device in use), Python and NumPy."""
+    before, host = rng_state(), host_rng_state()
     try:
         yield
     finally:
         set_rng_state(before)
-        random.setstate(python)
+        set_host_rng_state(host)
 
 
 def rng_state() -> dict[str, torch.Tensor]:
@@ -150,6 +149,28 @@ def rng_state() -> dict[str, torch.Tensor]:
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         states |= {f"cuda:{i}": torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())}
     return states
+
+
+def host_rng_state() -> tuple[Any, Any]:
+    """The state of Python's and, where it is loaded, NumPy's global generator."""
+    numpy = sys.modules.get("numpy")
+    return random.getstate(), numpy.random.get_state() if numpy else None
+
+
+def set_host_rng_state(state: tuple[Any, Any]) -> None:
+    """Put back what ``host_rng_state`` gave."""
+    python, numpy_state = state
+    random.setstate(python)
+    if numpy_state is not None:
+        sys.modules["numpy"].random.set_state(numpy_state)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed torch, Python and, where it is loaded, NumPy."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
 
 
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:

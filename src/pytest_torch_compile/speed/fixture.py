@@ -98,8 +98,8 @@ class CompileBenchmark:
         if cold_start and not os.environ.get(confirm.CONFIRMS):
             sample = self._with_start(sample)
         confirm.leave_sample(test, sample)
-        stored, priors, missing = self._stored(sample.environment)
-        new, problems = [sample.figures()], list(sample.problems)
+        stored, priors, missing, strange = self._stored(sample.environment)
+        new, problems = [sample.figures()], [*sample.problems, *([strange] if strange else [])]
         suite = self._suite_size()
         while not problems and needs_another_process(stored, new, tests=suite, priors=priors):
             if os.environ.get(confirm.CONFIRMS):
@@ -112,11 +112,12 @@ class CompileBenchmark:
         self._fail(verdict, stored, new)
         return sample
 
-    def _stored(self, environment: Mapping[str, Any]) -> tuple[list[Any], dict[str, float], str]:
+    def _stored(self, environment: Mapping[str, Any]) -> tuple[list[Any], dict[str, float], str, str]:
         found = baselines.load(self._settings.baselines, name_of(environment))
         entry = found.entries.get(self._item.nodeid)
         missing = found.missing if not found.entries else f"{found.path} has no entry for this test"
-        return record.runs_of(entry), priors_of([record.runs_of(e) for e in found.entries.values()]), missing
+        strange = record.strange_device(entry, environment.get("uuid", ""))
+        return record.runs_of(entry), priors_of([record.runs_of(e) for e in found.entries.values()]), missing, strange
 
     def _confirmed(self, new: list[Any]) -> tuple[list[Any], list[str]]:
         """One more sample, from a fresh process; without it the verdict stays open."""

@@ -9,6 +9,7 @@ from .sample import SCHEMA_VERSION, Figures, SpeedSample
 
 KEY = "torch_compile"
 ENOUGH_RUNS = 20
+ENOUGH_DEVICES = 3
 Entry = dict[str, Any]
 
 
@@ -16,6 +17,22 @@ def runs_of(entry: Mapping[str, Any] | None) -> list[Figures]:
     """The stored runs of an entry, oldest first."""
     stored = (entry or {}).get("extra_info", {}).get(KEY, {}).get("runs", [])
     return [{name: (pair[0], pair[1], pair[2]) for name, pair in run.items()} for run in stored]
+
+
+def devices_of(entry: Mapping[str, Any] | None) -> list[str]:
+    """The device of each stored run, where it is known."""
+    return list((entry or {}).get("extra_info", {}).get(KEY, {}).get("devices", []))
+
+
+def strange_device(entry: Mapping[str, Any] | None, device: str) -> str:
+    """Why a device cannot be judged by these runs, or ``""``: they know neither it nor how devices differ."""
+    known = set(devices_of(entry))
+    if not known or device in known or len(known) >= ENOUGH_DEVICES:
+        return ""
+    return (
+        f"its runs are from {len(known)} other device{'s' if len(known) > 1 else ''}: record some on this one, "
+        f"or on {ENOUGH_DEVICES} devices"
+    )
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], sample: SpeedSample, runs: Sequence[Figures]) -> Entry:
@@ -32,6 +49,7 @@ def new_entry(test: str, benchmark: Mapping[str, Any], sample: SpeedSample, runs
             "mode": sample.mode,
             "kernels": list(sample.kernels) if sample.kernels else None,
             "runs": [rounded(run) for run in runs],
+            "devices": [sample.environment.get("uuid", "")] * len(runs),
         }
     }
     return entry
@@ -42,12 +60,12 @@ def merged(old: Entry | None, new: Entry, outcome: str) -> Entry:
     stored = runs_of(old)
     if old is None or outcome in ("regressed", "improved"):
         return new
-    if len(stored) >= ENOUGH_RUNS:
+    if len(stored) >= ENOUGH_RUNS and not strange_device(old, devices_of(new)[0]):
         return old
-    return {
-        **new,
-        "extra_info": {KEY: {**new["extra_info"][KEY], "runs": [rounded(r) for r in (*stored, *runs_of(new))]}},
-    }
+    found = new["extra_info"][KEY]
+    runs = [rounded(run) for run in (*stored, *runs_of(new))][-ENOUGH_RUNS:]
+    devices = (devices_of(old) + devices_of(new))[-ENOUGH_RUNS:]
+    return {**new, "extra_info": {KEY: {**found, "runs": runs, "devices": devices}}}
 
 
 def rounded(run: Figures) -> dict[str, list[float]]:
