@@ -13,6 +13,7 @@ from . import settings
 from .check import check_compile
 from .copies import on_device
 from .findings import CompileUsageError
+from .numerics import flatten
 from .result import CompileReport
 from .sequence import Call, as_call
 
@@ -29,12 +30,13 @@ class CompileSuite:
             def make_inputs(self, shape): return torch.randn(*shape, 16)
 
     ``shapes`` holds what ``make_inputs`` takes, or finished calls (``sizes(...)``). ``options`` are handed to
-    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``: 1 pays for one automatic-dynamic recompile.
+    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``; None allows what automatic dynamic costs: one
+    recompile for each dimension that changes.
     """
 
     shapes: ClassVar[Sequence[Any]] = ()
     options: ClassVar[dict[str, Any]] = {}
-    max_recompiles: ClassVar[int] = 1
+    max_recompiles: ClassVar[int | None] = None
     trains: ClassVar[bool] = True
 
     def make_model(self) -> Any:
@@ -59,7 +61,9 @@ class CompileSuite:
         """All shapes in order, within ``max_recompiles``."""
         if len(self.shapes) < 2:
             raise unittest.SkipTest("one shape only")
-        self._check(self._calls(), torch.no_grad(), max_recompiles=self.max_recompiles)
+        calls = self._calls()
+        budget = changing_dimensions(calls) if self.max_recompiles is None else self.max_recompiles
+        self._check(calls, torch.no_grad(), max_recompiles=budget)
 
     def _calls(self) -> list[Call]:
         if not self.shapes:
@@ -71,3 +75,12 @@ class CompileSuite:
         target, calls = on_device(self.make_model(), calls, settings.current.device)
         with context:
             return check_compile(target, calls=calls, **chosen)
+
+
+def changing_dimensions(calls: Sequence[Call]) -> int:
+    """How many dimensions of one input change over the calls, for the input with the most."""
+    shapes: dict[str, set[tuple[int, ...]]] = {}
+    for call in calls:
+        for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():
+            shapes.setdefault(path, set()).add(tuple(tensor.shape))
+    return max((sum(len(set(sizes)) > 1 for sizes in zip(*seen, strict=False)) for seen in shapes.values()), default=0)
