@@ -2,5 +2,5 @@
 
 
 def pytest_ignore_collect(collection_path, config):
-    named = any("suites" in str(argument) for argument in config.args)
+    named = any("action/suites" in str(argument) for argument in config.args)
     return True if collection_path.name.startswith("test_") and not named else None
