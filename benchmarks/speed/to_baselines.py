@@ -57,6 +57,7 @@ def entry(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
                 "what": WORK[parts[1].strip("-")],
                 "mode": parts[2],
                 "kernels": found[-1]["kernels"],
+                "devices": [case["device_uuid"] for case in found][-record.ENOUGH_RUNS :],
                 "runs": [record.rounded(run) for run in runs[-record.ENOUGH_RUNS :]],
             }
         },

@@ -55,6 +55,34 @@ def test_unchanged_test_gathers_runs_until_it_has_enough() -> None:
     assert record.merged(stored, new, "pass") == stored
 
 
+def on(device: str) -> dict[str, Any]:
+    from dataclasses import replace
+
+    return result("a.py::t", sample=replace(SAMPLE, environment={"uuid": device}))["entry"]
+
+
+def test_device_that_no_run_is_from_is_not_judged_by_them() -> None:
+    stored = on("GPU-1")
+    assert record.strange_device(stored, "GPU-1") == ""
+    assert record.strange_device(stored, "GPU-2") == (
+        "its runs are from 1 other device: record some on this one, or on 3 devices"
+    )
+    for device in ("GPU-2", "GPU-3"):
+        stored = record.merged(stored, on(device), "inconclusive")
+    assert record.devices_of(stored) == ["GPU-1", "GPU-2", "GPU-3"]
+    assert record.strange_device(stored, "GPU-4") == ""
+    assert record.strange_device(None, "GPU-1") == ""
+
+
+def test_full_entry_takes_runs_of_a_strange_device_for_its_oldest() -> None:
+    stored = on("GPU-1")
+    for _ in range(record.ENOUGH_RUNS):
+        stored = record.merged(stored, on("GPU-1"), "pass")
+    stored = record.merged(stored, on("GPU-2"), "inconclusive")
+    assert record.devices_of(stored) == ["GPU-1"] * (record.ENOUGH_RUNS - 1) + ["GPU-2"]
+    assert len(record.runs_of(stored)) == record.ENOUGH_RUNS
+
+
 def test_changed_test_starts_over() -> None:
     new = result("a.py::t")["entry"]
     stored = record.merged(new, new, "pass")
