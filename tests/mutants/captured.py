@@ -18,7 +18,7 @@ from torch.func import functional_call
 
 from pytest_torch_compile.numerics import flatten
 from tests.mutants.honest import Honest
-from tests.mutants.mutate import Mutation, Role, choose, mutated, mutations
+from tests.mutants.mutate import Mutation, Role, choose, mutated, mutations, output_of
 
 
 class Captured:
@@ -49,7 +49,7 @@ class Captured:
         for parameter in module.parameters():
             parameter.grad = None
         if train:
-            self.visible["backward"] = len(next(reversed(self.graphs["backward"].graph.nodes)).args[0])
+            self.visible["backward"] = len(output_of(self.graphs["backward"].graph).args[0])
 
     @staticmethod
     def _written(module: nn.Module, train: bool) -> int:

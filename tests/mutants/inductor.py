@@ -12,7 +12,7 @@ from torch import fx
 from torch._guards import TracingContext
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-from tests.mutants.mutate import Role, choose, mutated, mutations
+from tests.mutants.mutate import Role, choose, mutated, mutations, output_of
 
 
 class InductorMutation:
@@ -39,7 +39,7 @@ class InductorMutation:
 
 def _visible(module: fx.GraphModule, role: Role) -> int:
     """How many results of a graph the caller sees: what a forward saves for backward comes after them."""
-    count = len(next(reversed(module.graph.nodes)).args[0])
+    count = len(output_of(module.graph).args[0])
     context = TracingContext.try_get()
     if role == "backward" or context is None or context.fw_metadata is None:
         return count

@@ -79,8 +79,7 @@ def mutated(graph: fx.Graph, mutation: Mutation) -> fx.Graph:
     """A copy of the graph with the change made."""
     twin = fx.Graph()
     twin.output(twin.graph_copy(graph, {}))
-    last, known = next(reversed(twin.nodes)), next(reversed(graph.nodes))
-    last.meta = dict(known.meta)
+    output_of(twin).meta = dict(output_of(graph).meta)
     mutation.apply(twin)
     for node in twin.nodes:
         # A changed order of dimensions changes strides, which a view would refuse.
@@ -88,6 +87,11 @@ def mutated(graph: fx.Graph, mutation: Mutation) -> fx.Graph:
             node.target = aten.reshape.default
     twin.lint()
     return twin
+
+
+def output_of(graph: fx.Graph) -> fx.Node:
+    """The node that returns the graph's results."""
+    return next(node for node in graph.nodes if node.op == "output")
 
 
 def _of_node(node: fx.Node, role: Role, rng: random.Random) -> Iterator[Mutation]:
@@ -245,7 +249,7 @@ def _constant_off(node: fx.Node, rng: random.Random) -> Edit | None:
 
 def _off_by_one_slice(node: fx.Node, rng: random.Random) -> Edit | None:
     value = _value(node.args[0]) if node.args else None
-    if value is None or len(node.args) < 3:
+    if value is None or len(node.args) < 3 or node.target not in (aten.select.int, aten.slice.Tensor):
         return None
     size = value.shape[node.args[1]] if isinstance(node.args[1], int) and value.dim() else 0
     if node.target is aten.select.int and size > 1:
@@ -305,7 +309,7 @@ KINDS: dict[str, Callable[[fx.Node, random.Random], Edit | None]] = {
 
 def _of_outputs(graph: fx.Graph, role: Role, outputs: int, rng: random.Random) -> Iterator[Mutation]:
     """Changes to what a graph returns: gradients doubled or detached, one element off."""
-    results = next(reversed(graph.nodes)).args[0]
+    results = output_of(graph).args[0]
     for position, result in enumerate(results[:outputs]):
         if not _floating(result):
             continue
@@ -321,7 +325,7 @@ def _output_mutation(
     kind: str, role: Role, result: fx.Node, position: int, make: Callable[[fx.Graph, fx.Node], fx.Node]
 ) -> Mutation:
     def apply(graph: fx.Graph) -> None:
-        output = next(reversed(graph.nodes))
+        output = output_of(graph)
         results = list(output.args[0])
         with graph.inserting_before(output):
             results[position] = make(graph, results[position])

@@ -10,6 +10,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import random
 import time
 import traceback
 import warnings
@@ -176,6 +177,8 @@ def main() -> int:
     todo = jobs(options)
     if options.backend == "inductor":
         todo = split(todo, 2)
+    # In mixed order, a run that is cut short has seen something of every model.
+    random.Random(0).shuffle(todo)
     started = time.monotonic()
     rows: list[Row] = []
     with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=24) as pool:
