@@ -59,7 +59,9 @@ def plugin_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    monkeypatch.delenv("SLOWER", raising=False)
+    # pytest-benchmark measures nothing in a worker of pytest-xdist, and these are no workers.
+    for variable in ("SLOWER", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(variable, raising=False)
     pytester.makeini("[pytest]\ncompile_backend = eager\n")
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_speed=TESTS)
