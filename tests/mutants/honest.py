@@ -37,7 +37,11 @@ class Honest(fx.Interpreter):
         if n.op == "output" or n.op != "call_function":
             self._narrow_inputs(n)
             return super().run_node(n)
-        if self._widens and n.target in POINTWISE | VIEWS | {prims.convert_element_type.default}:
+        if (
+            self._widens
+            and not n.meta.get("mutation")
+            and n.target in POINTWISE | VIEWS | {prims.convert_element_type.default}
+        ):
             return self._wide(n)
         self._narrow_inputs(n)
         if self._reorders and self._chosen[n]:

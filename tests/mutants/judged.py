@@ -76,9 +76,9 @@ def _listening(result: Judged) -> Callable[..., Any]:
 def _measuring(result: Judged) -> Any:
     judge = rule.against_reference
 
-    def measure(found: Any, dtype: torch.dtype, level: Any) -> Any:
+    def measure(found: Any, dtype: torch.dtype, level: Any, **more: Any) -> Any:
         result.measured.append({**vars(found), "dtype": str(dtype), "level": level.relative, "scale": level.scale})
-        return judge(found, dtype, level)
+        return judge(found, dtype, level, **more)
 
     return mock.patch.object(rule, "against_reference", measure)
 

@@ -225,6 +225,7 @@ def _truncated_dtype(node: fx.Node, rng: random.Random) -> Edit | None:
         users = list(twin.users)
         with twin.graph.inserting_after(twin):
             short = _convert(twin.graph, twin, narrow)
+            short.meta["mutation"] = True
         with twin.graph.inserting_after(short):
             back = _convert(twin.graph, short, value.dtype)
         for user in users:

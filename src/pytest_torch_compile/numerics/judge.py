@@ -169,7 +169,8 @@ def _judge_one(
     if found is None:
         tolerance = rule.alone(pair.eager.dtype, root_mean_square(pair.eager))
         return _verdict_of_difference(pair, difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol))
-    measures = rule.against_reference(found, pair.eager.dtype, level)
+    gradient = pair.section in ("grad", "input grad")
+    measures = rule.against_reference(found, pair.eager.dtype, level, gradient=gradient)
     return _verdict_of_measures(pair, verdict, found, values[pair.path], measures)
 
 

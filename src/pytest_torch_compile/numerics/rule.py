@@ -22,6 +22,8 @@ ALONE_OTHER = 0.25
 # Compiled's error against fp64, in multiples of eager's own, by number of elements: few say little about eager's error.
 RMS_NOISY = ((1024, 1.6), (64, 2.0), (8, 3.0), (0, 5.0))
 WORST_NOISY = 4.0
+# A ReLU whose input rounds to the other side of 0 turns single elements of gradients fully on or off, in half types.
+KINK = 2.0
 # Errors below this part of the leaf's scale cannot be seen in a half type: there the multiple may be larger.
 NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
@@ -113,17 +115,21 @@ class Level:
         return self.relative > UNRELATED.get(real_dtype(dtype), UNRELATED_OTHER)
 
 
-def against_reference(found: Errors, dtype: torch.dtype, level: Level) -> list[Measured]:
+def against_reference(found: Errors, dtype: torch.dtype, level: Level, *, gradient: bool = False) -> list[Measured]:
     """The measures of a leaf against fp64, each with its limit."""
     own = _own_error(found, eps(dtype), level)
     # What a normal distribution of these errors would reach, where eager was lucky in its worst element.
     own_worst = max(found.max_eager, own * math.sqrt(2 * math.log(2 * found.count + 1)))
     noisy = by_count(RMS_NOISY, found.count)
+    worst_limit = _limit(own_worst, found, WORST_QUIET, WORST_NOISY)
+    visible = own > NOISY_FROM * found.rms_reference
+    if gradient and visible:
+        worst_limit = max(worst_limit, KINK * found.rms_reference)
     measures = [
         Measured("error", found.rms_compiled, _limit(own, found, RMS_QUIET, noisy)),
-        Measured("largest error", found.max_compiled, _limit(own_worst, found, WORST_QUIET, WORST_NOISY)),
+        Measured("largest error", found.max_compiled, worst_limit),
     ]
-    if found.count >= SYSTEMATIC_FROM and own > NOISY_FROM * found.rms_reference:
+    if found.count >= SYSTEMATIC_FROM and visible:
         measures += _systematic(found, own)
     return measures
 
