@@ -21,6 +21,7 @@ ALONE_OTHER = 0.25
 
 # Compiled's error against fp64, in multiples of eager's own, by number of elements: few say little about eager's error.
 RMS_NOISY = ((1024, 1.6), (64, 2.0), (8, 3.0), (0, 5.0))
+RMS_NOISY_GRADIENT = ((8, 3.0), (0, 5.0))
 WORST_NOISY = 4.0
 # A ReLU whose input rounds to the other side of 0 turns single elements of gradients fully on or off, in half types.
 KINK = 2.0
@@ -120,7 +121,7 @@ def against_reference(found: Errors, dtype: torch.dtype, level: Level, *, gradie
     own = _own_error(found, eps(dtype), level)
     # What a normal distribution of these errors would reach, where eager was lucky in its worst element.
     own_worst = max(found.max_eager, own * math.sqrt(2 * math.log(2 * found.count + 1)))
-    noisy = by_count(RMS_NOISY, found.count)
+    noisy = by_count(RMS_NOISY_GRADIENT if gradient else RMS_NOISY, found.count)
     worst_limit = _limit(own_worst, found, WORST_QUIET, WORST_NOISY)
     visible = own > NOISY_FROM * found.rms_reference
     if gradient and visible:
