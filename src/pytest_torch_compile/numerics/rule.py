@@ -125,7 +125,7 @@ class Level:
 
 def against_reference(found: Errors, dtype: torch.dtype, level: Level, *, gradient: bool = False) -> list[Measured]:
     """The measures of a leaf against fp64, each with its limit."""
-    own = _own_error(found, eps(dtype), level)
+    own = _own_error(found, dtype, level)
     # What a normal distribution of these errors would reach, where eager was lucky in its worst element.
     own_worst = max(found.max_eager, own * math.sqrt(2 * math.log(2 * found.count + 1)))
     noisy = by_count(RMS_NOISY_GRADIENT if gradient else RMS_NOISY, found.count)
@@ -142,13 +142,13 @@ def against_reference(found: Errors, dtype: torch.dtype, level: Level, *, gradie
     return measures
 
 
-def _own_error(found: Errors, step: float, level: Level) -> float:
+def _own_error(found: Errors, dtype: torch.dtype, level: Level) -> float:
     """Eager's error, not below what rounding costs anyway."""
-    own = max(found.rms_eager, floor_eps(dtype) * step * found.rms_reference)
+    own = max(found.rms_eager, floor_eps(dtype) * eps(dtype) * found.rms_reference)
     if found.count < SMALL:
         own = max(own, level.relative * found.rms_reference)
-    if found.rms_reference <= ZERO_EPS * step * level.scale:
-        own = max(own, step * level.scale)
+    if found.rms_reference <= ZERO_EPS * eps(dtype) * level.scale:
+        own = max(own, eps(dtype) * level.scale)
     return own
 
 
