@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ._torch.guards import EXPLANATIONS
@@ -43,7 +43,7 @@ def judge(seen: Observation, budget: Budget, *, aborted: bool, cudagraphs: bool,
 
 def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
     counted = [found for found in breaks if found.fingerprint not in budget.accepted_breaks]
-    allowed = int(budget.max_graph_breaks)  # type: ignore[arg-type]
+    allowed = _number(budget.max_graph_breaks)
     if len(counted) <= allowed:
         return []
     return [
@@ -69,8 +69,14 @@ def _graph_break(found: GraphBreak, count: str, budget: Budget) -> Finding:
     return Finding("graph-break", f"{count}: {found.category}", found.location, "\n".join(lines), hint)
 
 
+def _number(limit: int | Mapping[str, int]) -> int:
+    if isinstance(limit, Mapping):
+        raise TypeError("the budget depends on the torch version: judge(budget.on(version))")
+    return limit
+
+
 def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding]:
-    allowed = int(budget.max_recompiles)  # type: ignore[arg-type]
+    allowed = _number(budget.max_recompiles)
     if len(recompiles) <= allowed:
         return []
     lines = [describe_recompile(recompile) for recompile in recompiles]
