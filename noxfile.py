@@ -50,6 +50,16 @@ def suites(session: nox.Session, torch: str) -> None:
 
 
 @nox.session
+@each_torch
+def sweep(session: nox.Session, torch: str) -> None:
+    """The suites' models on this torch, and docs/compatibility.md from the versions that were swept so far."""
+    install(session, torch)
+    results = f"benchmarks/sweep/data/torch-{torch}.json"
+    session.run("python", "-m", "benchmarks.sweep", "run", results, *session.posargs, env=ONE_THREAD)
+    session.run("python", "-m", "benchmarks.sweep", "page")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style, formatting and types."""
     if not isinstance(session.virtualenv, PassthroughEnv):

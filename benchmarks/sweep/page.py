@@ -1,0 +1,190 @@
+"""The page of the sweep: model x version, and what changed between neighbours. Plain data in, Markdown out."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pytest_torch_compile.report.document import write_text
+
+from .store import Document
+
+HERE = Path(__file__).parent
+CAUSES = "causes.md"
+TESTS = ("inference", "training")
+# Compile times of one machine differ from run to run: less than this is not told as a change.
+SLOWER, AT_LEAST_SECONDS = 1.5, 5.0
+Figures = Mapping[str, Any]
+
+
+def write(documents: Sequence[Document], path: Path) -> None:
+    """Render the documents, one for each version, into the page."""
+    write_text(render(documents), path)
+
+
+def render(documents: Sequence[Document]) -> str:
+    """The page as text; versions stand in their order, models in that of the suites."""
+    ordered = sorted(documents, key=lambda document: number_of(version_of(document)))
+    surroundings = Environment(
+        loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    causes = HERE / CAUSES
+    return surroundings.get_template("page.md.j2").render(
+        versions=[version_of(document) for document in ordered],
+        environments=[document["environment"] for document in ordered],
+        totals=[totals(document, common(ordered)) for document in ordered],
+        tables=[(test, table(ordered, test)) for test in TESTS],
+        changes=[Change.between(old, new) for old, new in itertools.pairwise(ordered)],
+        wrong=complaints(ordered),
+        causes=causes.read_text(encoding="utf-8").strip() if causes.exists() else "",
+    )
+
+
+def version_of(document: Document) -> str:
+    """``2.13``."""
+    return ".".join(document["environment"]["torch"].split(".")[:2])
+
+
+def number_of(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def names(documents: Sequence[Document], test: str) -> list[str]:
+    """The cases of a test over all documents, by folder and name."""
+    found = {name for document in documents for name in document["cases"] if name.endswith(f" {test}")}
+    return sorted(found, key=lambda name: (not name.startswith("vision/"), name))
+
+
+def common(documents: Sequence[Document]) -> set[str]:
+    """The cases that compiled in every version, so that their times can be added up and compared."""
+    sets = [{name for name, found in document["cases"].items() if "error" not in found} for document in documents]
+    return set.intersection(*sets) if sets else set()
+
+
+def table(documents: Sequence[Document], test: str) -> list[tuple[str, list[str]]]:
+    """A row for each case: the model, and a cell for each version."""
+    return [
+        (name.removesuffix(f" {test}"), [cell(document["cases"].get(name)) for document in documents])
+        for name in names(documents, test)
+    ]
+
+
+def cell(figures: Figures | None) -> str:
+    """``0 / 1 / 14`` (graph breaks, recompiles, compile seconds), and before it what is wrong."""
+    if figures is None:
+        return "not run"
+    if "error" in figures:
+        return f"**{_escaped(figures['error'])}**"
+    wrong = ", ".join(dict.fromkeys(found["kind"] for found in figures["wrong"]))
+    parts = [f"**{wrong}**"] if wrong else []
+    if figures["fallbacks"]:
+        parts.append(f"**eager x{figures['fallbacks']}**")
+    parts.append(f"{len(figures['breaks'])} / {len(figures['recompiles'])} / {figures['compile_seconds']:.0f}")
+    return " ".join(parts)
+
+
+def totals(document: Document, shared: set[str]) -> dict[str, Any]:
+    """The figures of a version at a glance."""
+    cases = document["cases"]
+    held = [found for found in cases.values() if "error" not in found]
+    inference = [cases[name]["compile_seconds"] for name in shared if name.endswith(" inference")]
+    return {
+        "cases": len(cases),
+        "errors": len(cases) - len(held),
+        "wrong": sum(bool(found["wrong"]) for found in held),
+        "broken": sum(bool(found["breaks"]) for found in held),
+        "breaks": sum(len(found["breaks"]) for found in held),
+        "recompiles": sum(len(found["recompiles"]) for found in held),
+        "fallen": sum(bool(found["fallbacks"]) for found in held),
+        "median_seconds": statistics.median(inference) if inference else None,
+        "seconds": sum(inference),
+    }
+
+
+def complaints(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    """Each wrong result once, with the versions that have it."""
+    seen: dict[tuple[str, str, str], list[str]] = {}
+    for document in documents:
+        for name in [name for test in TESTS for name in names([document], test)]:
+            for found in document["cases"][name].get("wrong", ()):
+                seen.setdefault((name, found["kind"], found["message"]), []).append(version_of(document))
+    return [
+        {"case": name, "kind": kind, "message": _escaped(message), "versions": versions}
+        for (name, kind, message), versions in seen.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different in a version from the one before it."""
+
+    old: str
+    new: str
+    lines: list[str]
+
+    @classmethod
+    def between(cls, old: Document, new: Document) -> Change:
+        both = [name for test in TESTS for name in names([old], test) if name in new["cases"]]
+        found = [(name, differences(old["cases"][name], new["cases"][name])) for name in both]
+        lines = [f"`{name}`: {'; '.join(differing)}" for name, differing in found if differing]
+        return cls(version_of(old), version_of(new), lines)
+
+
+def differences(old: Figures, new: Figures) -> list[str]:
+    """What changed for one case, in words."""
+    if "error" in old or "error" in new:
+        before, after = (_escaped(found.get("error", "runs")) for found in (old, new))
+        return [] if before == after else [f"{before} -> {after}"]
+    return [
+        *_changed_kinds(old["wrong"], new["wrong"]),
+        *_changed_counts("graph break", _tally(old["breaks"]), _tally(new["breaks"])),
+        *_changed_counts("recompile", Counter(old["recompiles"]), Counter(new["recompiles"])),
+        *_changed_number("eager fallbacks", old["fallbacks"], new["fallbacks"]),
+        *_changed_number("graphs", old["graphs"], new["graphs"]),
+        *_changed_time(old["compile_seconds"], new["compile_seconds"]),
+    ]
+
+
+def _tally(breaks: Sequence[Mapping[str, str]]) -> Counter[str]:
+    return Counter(f"{found['what']} at {found['where']}" for found in breaks)
+
+
+def _changed_kinds(old: Sequence[Figures], new: Sequence[Figures]) -> list[str]:
+    before, after = ({found["kind"] for found in each} for each in (old, new))
+    gone, come = sorted(before - after), sorted(after - before)
+    return [f"no longer wrong: {', '.join(gone)}"] * bool(gone) + [f"now wrong: {', '.join(come)}"] * bool(come)
+
+
+def _changed_counts(noun: str, old: Counter[str], new: Counter[str]) -> list[str]:
+    if old == new:
+        return []
+    gone, come = old - new, new - old
+    parts = [f"gone: {_listed(gone)}"] * bool(gone) + [f"new: {_listed(come)}"] * bool(come)
+    return [f"{noun}s {old.total()} -> {new.total()} ({'; '.join(parts)})"]
+
+
+def _listed(tally: Counter[str]) -> str:
+    shown = [f"{_escaped(what)}{f' x{times}' if times > 1 else ''}" for what, times in tally.most_common(3)]
+    return ", ".join(shown) + (f" and {len(tally) - 3} more" if len(tally) > 3 else "")
+
+
+def _changed_number(noun: str, old: int, new: int) -> list[str]:
+    return [] if old == new else [f"{noun} {old} -> {new}"]
+
+
+def _changed_time(old: float, new: float) -> list[str]:
+    less, more = sorted((old, new))
+    if more - less < AT_LEAST_SECONDS or more < SLOWER * less:
+        return []
+    return [f"compile time {old:.0f} s -> {new:.0f} s"]
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

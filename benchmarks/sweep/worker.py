@@ -1,0 +1,99 @@
+"""Runs the cases that have no result yet, one after the other, and says in a file what it does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pytest_torch_compile import CompileCheckFailed, CompileReport, check_compile
+from pytest_torch_compile.cache_folder import CacheFolder
+from suites._models import Case
+
+from .cases import BACKENDS, cases
+from .store import SHARED_KINDS, done
+
+LIBRARIES = ("torch", "torchvision", "transformers")
+
+
+def work(store: Path, events: Path, only: str = "") -> None:
+    """Run what ``store`` lacks; write ``environment``, ``begin`` and ``end`` as lines of JSON to ``events``."""
+    with events.open("a", encoding="utf-8") as stream:
+
+        def say(event: Mapping[str, Any]) -> None:
+            stream.write(json.dumps(event) + "\n")
+            stream.flush()
+
+        environment = here()
+        chosen = {name: case for name, case in cases().items() if only in name}
+        say({"environment": environment, "cases": list(chosen)})
+        finished = done(store, environment)
+        for name, case in chosen.items():
+            if name not in finished:
+                say({"begin": name})
+                say({"end": name, "figures": measured(case)})
+
+
+def here() -> dict[str, str]:
+    """The versions that a result depends on."""
+    return {library: metadata.version(library).split("+")[0] for library in LIBRARIES}
+
+
+def measured(case: Case) -> dict[str, Any]:
+    """The figures of one case, from nothing compiled and an empty cache."""
+    cache = CacheFolder("fresh")
+    cache.enter_test()
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    start = time.perf_counter()
+    try:
+        found = figures(report_of(case))
+    except Exception as error:
+        found = {"error": f"{type(error).__name__}: {first_line(error)}"}
+    finally:
+        cache.close()
+    return {**found, "seconds": round(time.perf_counter() - start, 1)}
+
+
+def report_of(case: Case, check: Callable[..., CompileReport] = check_compile) -> CompileReport:
+    """Check a case in the mode that ``torch.compile(model)`` has, and keep the report, failed or not."""
+    try:
+        return check(case.target(), calls=case.calls(), fullgraph=False, backend=BACKENDS[case.test], **case.options())
+    except CompileCheckFailed as failure:
+        if failure.report is None:
+            raise
+        return failure.report
+
+
+def figures(report: CompileReport) -> dict[str, Any]:
+    """What the page tells of a report."""
+    seconds = report.observation.compile_seconds
+    return {
+        "wrong": [
+            {"kind": finding.kind, "message": finding.message}
+            for finding in report.findings
+            if finding.kind not in SHARED_KINDS
+        ],
+        "breaks": [{"what": found.category, "where": place(found.location)} for found in report.graph_breaks],
+        "recompiles": [found.guards[0].cause if found.guards else "unknown" for found in report.recompiles],
+        "fallbacks": len(report.fallbacks) + len(report.observation.errors),
+        "graphs": len(report.graphs),
+        "compile_seconds": round(seconds.total + seconds.backward, 1),
+        "not_observable": report.not_observable,
+    }
+
+
+def place(location: Any) -> str:
+    """A file without the folders that differ between environments, and the function."""
+    file = location.file.replace("\\", "/").rpartition("/site-packages/")[2]
+    return f"{Path(file).name if file.startswith('/') else file} in {location.function}"
+
+
+def first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else ""
