@@ -257,7 +257,7 @@ MODELS = [
         "mamba_other_length",
         make_mamba,
         tokens,
-        {"batch": [2], "length": [16, 24]},
+        {"batch": [2, 2], "length": [16, 24]},
         TEXT,
         only=["inference-bf16"],
         known=[

@@ -25,6 +25,10 @@ def small_images(batch):
     return images(batch, side=32)
 
 
+def segmented(batch):
+    return {"input": torch.randn(batch, 3, 64, 64)}
+
+
 def clips(batch):
     return {"x": torch.randn(batch, 3, 4, 16, 16)}
 
@@ -186,7 +190,7 @@ MODELS = [
     Model("video_resnet", make_video_resnet, clips, BATCHES, BATCH),
     # segmentation
     Model("deeplab_v3", make_deeplab, images, BATCHES, BATCH, inductor=["inference-fp32"]),
-    Model("lraspp", make_lraspp, images, BATCHES, BATCH),
+    Model("lraspp", make_lraspp, segmented, BATCHES, {"input": 0}),
     # detection
     Model(
         "faster_rcnn",
