@@ -182,7 +182,7 @@ def _answer(process: subprocess.Popen[str], seconds: float) -> dict[str, Any] | 
 
 
 def _prewarm(script: str, options: argparse.Namespace, argv: list[str]) -> None:
-    """Fill the compile cache with several processes at once; autotuned cases last and alone."""
+    """Fill the compile cache with several processes at once; the autotuned cases last, one process each."""
     sys.path.insert(0, str(ROOT))
     from suites.speed.cases import CASES
 
@@ -190,7 +190,7 @@ def _prewarm(script: str, options: argparse.Namespace, argv: list[str]) -> None:
     tuned = [n for n in names if n in CASES and "autotune" in CASES[n].mode]
     plain = [n for n in names if n not in tuned]
     shares = [plain[i :: options.prewarm] for i in range(options.prewarm)]
-    for group in ([share for share in shares if share], [tuned] if tuned else []):
+    for group in ([share for share in shares if share], [[name] for name in tuned]):
         started = [_start(script, argv, options, 0, "--only-compile", "--cases", ",".join(share)) for share in group]
         for process in started:
             _go(process)

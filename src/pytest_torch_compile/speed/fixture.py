@@ -24,6 +24,7 @@ FIXTURE = "compile_benchmark"
 MODES = ("off", "track", "gate")
 BENCH_OPTIONS = {"kwargs", "train", "optimizer", "mode", "backend", "options", "dynamic", "fullgraph", "compile"}
 BENCHMARK_ROUNDS = 50
+FEWEST_RUNS = 5
 
 
 class CompileSpeedWarning(UserWarning):
@@ -101,9 +102,8 @@ class CompileBenchmark:
         stored, priors, missing, strange = self._stored(sample.environment)
         new, problems = [sample.figures()], [*sample.problems, *([strange] if strange else [])]
         suite = self._suite_size()
-        while not problems and needs_another_process(stored, new, tests=suite, priors=priors):
-            if os.environ.get(confirm.CONFIRMS):
-                break
+        final = os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(stored) < FEWEST_RUNS)
+        while not (problems or final) and needs_another_process(stored, new, tests=suite, priors=priors):
             new, problems = self._confirmed(new)
         verdict = judge(stored, new, tests=suite, problems=problems, priors=priors)
         if verdict.outcome == "no-baseline":
