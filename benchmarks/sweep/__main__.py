@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("store", type=Path, help="the JSON document of this torch version")
     run.add_argument("--only", default="", help="cases whose name holds this text")
     run.add_argument("--limit", type=float, default=300, help="seconds for one case")
+    run.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no case is begun")
     run.set_defaults(do=do_run)
     work = commands.add_parser("work", help="what `run` starts")
     work.add_argument("only")
@@ -45,7 +47,8 @@ def parser() -> argparse.ArgumentParser:
 
 def do_run(options: argparse.Namespace) -> None:
     command = [sys.executable, "-m", "benchmarks.sweep", "work", options.only]
-    Drive(options.store, command, options.limit, say=lambda text: print(text, flush=True)).run()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no worker outlives this process
+    Drive(options.store, command, options.limit, options.budget, say=lambda text: print(text, flush=True)).run()
 
 
 def do_work(options: argparse.Namespace) -> None:

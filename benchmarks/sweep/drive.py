@@ -25,15 +25,20 @@ class SweepError(RuntimeError):
 
 @dataclass
 class Drive:
-    """One sweep in one environment. ``command`` gets two more arguments: the store and the file for its events."""
+    """One sweep in one environment. ``command`` gets two more arguments: the store and the file for its events.
+
+    ``limit`` is in seconds for one case, ``budget`` for all: what it leaves undone, the next sweep does.
+    """
 
     path: Path
     command: Sequence[str]
     limit: float
+    budget: float = float("inf")
     say: Callable[[str], None] = print
     _document: store.Document = field(default_factory=dict)
     _current: str = ""
     _since: float = 0.0
+    _start: float = field(default_factory=time.monotonic)
 
     def run(self) -> store.Document:
         """Run until every case has a result.
@@ -41,7 +46,7 @@ class Drive:
         Raises:
             SweepError: the worker ended before it began a case.
         """
-        while not self._one_worker():
+        while not self._spent() and not self._one_worker():
             pass
         return self._document
 
@@ -65,7 +70,7 @@ class Drive:
             if self._current:
                 self._keep(self._current, {"error": why})
                 return False
-            if process.returncode:
+            if process.returncode and not self._spent():
                 raise SweepError(f"the worker {why} and no case was running:\n{tail(output)}")
             return True
 
@@ -78,11 +83,14 @@ class Drive:
                 *lines, begun = (begun + stream.read()).split("\n")
                 for line in lines:
                     self._take(json.loads(line))
-                if ended:
+                if ended or (self._spent() and not self._current):
                     return f"ended with {process.returncode}"
                 if time.monotonic() - self._since > self.limit:
                     return f"took longer than {self.limit:.0f} s"
                 time.sleep(POLL_SECONDS)
+
+    def _spent(self) -> bool:
+        return time.monotonic() - self._start > self.budget
 
     def _take(self, event: dict[str, Any]) -> None:
         self._since = time.monotonic()

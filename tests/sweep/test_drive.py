@@ -28,6 +28,7 @@ for name in cases:
     say({{"begin": name}})
     if name == "crashes": os._exit(3)
     if name == "hangs": time.sleep(60)
+    if name.startswith("slow"): time.sleep(1)
     say({{"end": name, "figures": {{"seconds": 0.1}}}})
 """
 
@@ -69,6 +70,14 @@ def test_second_sweep_runs_only_what_is_missing(drive):
     made, lines = drive(["one", "two"])
     made.run()
     assert lines == ["torch 2.13.0: 1 of 2 cases to run", "two: 0.1 s"]
+
+
+def test_spent_budget_leaves_the_rest_to_the_next_sweep(drive):
+    cases = ["slow 1", "slow 2", "slow 3", "slow 4"]
+    first, _ = drive(cases, budget=0.5)
+    assert 0 < len(first.run()["cases"]) < 4
+    second, _ = drive(cases)
+    assert set(second.run()["cases"]) == set(cases)
 
 
 def test_results_of_another_environment_are_not_mixed_in(drive):
