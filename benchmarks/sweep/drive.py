@@ -101,7 +101,7 @@ class Drive:
                 f"torch {event['environment'].get('torch', '')}: {len(left)} of {len(event['cases'])} cases to run"
             )
         elif "begin" in event:
-            self._current = event["begin"]
+            self._current = "" if self._spent() else event["begin"]
         else:
             self._current = ""
             self._keep(event["end"], event["figures"])
