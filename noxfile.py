@@ -81,6 +81,15 @@ def examples(session: nox.Session, library: str) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """The mutation and false-alarm test of the comparison, over all cores; started again, it goes on where it was."""
+    here = version_here("torch") if isinstance(session.virtualenv, PassthroughEnv) else ""
+    install(session, nearest_release(here) if here else NEWEST)
+    kept = Path(session.cache_dir) / "mutants.jsonl"
+    session.run("python", "-m", "tests.mutants.run", "--out", str(kept), *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """The documentation, built strictly."""
     if not isinstance(session.virtualenv, PassthroughEnv):
