@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
+from pytest_torch_compile import call
+from pytest_torch_compile.legs import Leg, Work
+from pytest_torch_compile.numerics import CallRecord
+from pytest_torch_compile.reference import ReferenceLeg
 from tests.mutants.captured import Captured
-from tests.mutants.judged import Judged, equal_legs, judged, signal
+from tests.mutants.judged import Judged, equal_legs, judged
 from tests.mutants.models import enliven, make_inputs, make_model, trained_arguments
 from tests.mutants.run import Job, Row
+from tests.mutants.signal import signal
 
 FRESH_INPUTS = 3
-# A mutant that moves no leaf by more than eager's own rounding error there.
+# A mutant that, computed in fp64, moves no leaf by as much as eager's own rounding error there.
 BELOW_ROUNDING = 1.0
 
 
@@ -28,8 +34,7 @@ class Bench:
 
     def honest(self, seed: int) -> Row:
         """New weights, new inputs, another honest way to run: nothing may be found."""
-        torch.manual_seed(seed)
-        enliven(self.module)
+        self._new_weights(seed)
         row, found = Row(self.job.model, self.job.dtype, self.job.train, seed), self._check(seed, None)
         _fill(row, found)
         row.verdict = "false alarm" if found.findings or found.crashed else "passed"
@@ -37,32 +42,46 @@ class Bench:
         return row
 
     def mutant(self, seed: int) -> Row:
-        """One thing changed; a change that cannot run is replaced by the next."""
+        """New weights, new inputs, one thing changed; a change that cannot run is replaced by the next."""
+        self._new_weights(seed)
         for attempt in range(10):
-            mutation = self._mutation(seed + 1000 * attempt)
+            mutation = self._mutation(seed + 1_000_000 * attempt)
             found = self._check(seed, mutation)
             if not found.crashed:
                 break
         row = Row(self.job.model, self.job.dtype, self.job.train, seed)
         row.mutation, row.kind = str(mutation), mutation.kind
         _fill(row, found)
-        row.verdict = "killed" if found.findings else self._classified(row, found, seed, mutation)
         if found.crashed:
             row.verdict = "does not run"
+        elif found.findings:
+            row.verdict = "killed"
+        else:
+            self._classify(row, seed, mutation)
         return row
 
-    def _classified(self, row: Row, found: Judged, seed: int, mutation: Any) -> str:
-        differs = False
-        for offset in range(FRESH_INPUTS):
-            one, two = (self._check(seed + 5000 * (offset + 1), m, style=seed) for m in (mutation, None))
-            if one.crashed or two.crashed or not equal_legs(one.compiled, two.compiled):
-                differs = True
-                break
-        original = self._check(seed, None)
-        row.signal = signal(found.compiled, original.compiled, found.eager, found.reference)
-        if not differs:
-            return "equivalent"
-        return "below rounding" if row.signal < BELOW_ROUNDING else "survived"
+    def _classify(self, row: Row, seed: int, mutation: Any) -> None:
+        """Equivalent if the bits are the same on fresh inputs; below rounding if fp64 says so on all of them."""
+        seeds = [seed, *(seed + 5_000_000 * (offset + 1) for offset in range(FRESH_INPUTS))]
+        changed, original = (self._legs(seeds, m, seed) for m in (mutation, None))
+        runs = list(zip(changed, original, strict=True))
+        if all(one.error is None and two.error is None and equal_legs(one, two) for one, two in runs):
+            row.verdict = "equivalent"
+            return
+        if self.captured is not None:
+            changed, original = (self._legs(seeds, m, seed, exact=True) for m in (mutation, None))
+        row.signal = max(map(self._signal, seeds, changed, original))
+        row.verdict = "below rounding" if row.signal < BELOW_ROUNDING else "survived"
+
+    def _signal(self, seed: int, changed: CallRecord, original: CallRecord) -> float:
+        work = self._work(seed)
+        eager = Leg(work)
+        plain = eager.run(0)
+        return signal(changed, original, plain, ReferenceLeg(work, eager).run(0))
+
+    def _new_weights(self, seed: int) -> None:
+        torch.manual_seed(seed)
+        enliven(self.module)
 
     def _inputs(self, seed: int) -> dict[str, Any]:
         inputs = make_inputs(self.job.model, self.dtype, seed, self.job.device)
@@ -75,14 +94,30 @@ class Bench:
 
         return InductorMutation(seed * 7919 + hash_of(self.job), self.job.train)
 
-    def _check(self, seed: int, mutation: Any, style: int | None = None) -> Judged:
-        inputs = self._inputs(seed)
-        if self.captured is None:
-            from tests.mutants.inductor import backend
+    def _check(self, seed: int, mutation: Any) -> Judged:
+        with self._running(mutation, seed) as how:
+            return judged(self.module, self._inputs(seed), self.job.train, record=self.job.record, **how)
 
-            return judged(self.module, inputs, self.job.train, backend=backend(mutation), fullgraph=True)
-        with self.captured.changed(mutation, seed if style is None else style):
-            return judged(self.module, inputs, self.job.train, compile=self.captured.compile)
+    def _running(self, mutation: Any, style: int, exact: bool = False) -> Any:
+        """A context in which the options for the check run the changed graph."""
+        if self.captured is not None:
+            return self.captured.changed(mutation, style, exact=exact)
+        from tests.mutants.inductor import backend
+
+        return nullcontext({"backend": backend(mutation), "fullgraph": True})
+
+    def _work(self, seed: int) -> Work:
+        item = call(**self._inputs(seed))
+        return Work(self.module, [item if self.job.train else item.under(torch.no_grad)], train=self.job.train)
+
+    def _legs(self, seeds: list[int], mutation: Any, style: int, exact: bool = False) -> list[CallRecord]:
+        """What the changed graph alone does on each seed's inputs; in fp64 if it is to be exact."""
+        with self._running(mutation, style, exact) as how:
+            if self.captured is None:
+                torch._dynamo.reset()
+            compile_ = how.get("compile") or (lambda module: torch.compile(module, **how))
+            cast = torch.float64 if exact else None
+            return [Leg(self._work(seed), wrap=compile_, cast=cast).run(0) for seed in seeds]
 
 
 def hash_of(job: Job) -> int:

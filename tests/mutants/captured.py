@@ -17,6 +17,7 @@ from torch._inductor.decomposition import select_decomp_table
 from torch.func import functional_call
 
 from pytest_torch_compile.numerics import flatten
+from tests.mutants.exact import Exact
 from tests.mutants.honest import Honest
 from tests.mutants.mutate import Mutation, Role, choose, mutated, mutations, output_of
 
@@ -29,6 +30,7 @@ class Captured:
         self.visible: dict[Role, int] = {}
         self._active: dict[Role, fx.Graph] = {}
         self._style = 0
+        self._exact = False
         self._lost: str | None = None
         self._module = module
         inductor_config.fallback_random = True
@@ -60,6 +62,8 @@ class Captured:
         return make_boxed_func(lambda *args: self._run(role, args))
 
     def _run(self, role: Role, args: tuple[Any, ...]) -> Any:
+        if self._exact:
+            return Exact(self.graphs[role], graph=self._active[role]).run(*args)
         return Honest(self.graphs[role], self._active[role], self._style).run(*args)
 
     def compile(self, module: nn.Module) -> Callable[..., Any]:
@@ -93,18 +97,18 @@ class Captured:
         return candidates
 
     @contextmanager
-    def changed(self, mutation: Mutation | None, style: int = 0) -> Any:
-        """Run with one change, in one of the honest ways."""
-        self._style = style
+    def changed(self, mutation: Mutation | None, style: int = 0, *, exact: bool = False) -> Any:
+        """Run with one change, in one of the honest ways or in fp64."""
+        self._style, self._exact = style, exact
         if mutation is not None and mutation.kind == "dropped in-place write":
             self._lost = mutation.node
         elif mutation is not None:
             self._active[mutation.role] = mutated(self.graphs[mutation.role].graph, mutation)
         try:
-            yield self
+            yield {"compile": self.compile}
         finally:
             self._active = {role: module.graph for role, module in self.graphs.items()}
-            self._lost, self._style = None, 0
+            self._lost, self._style, self._exact = None, 0, False
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import torch
 import pytest_torch_compile.check as checker
 from pytest_torch_compile import CompileCheckFailed, call, check_compile
 from pytest_torch_compile.numerics import CallRecord, compare_calls, rule
-from pytest_torch_compile.numerics.measure import bitwise_equal, root_mean_square
+from pytest_torch_compile.numerics.measure import Errors, bitwise_equal, errors, is_floating
 from pytest_torch_compile.numerics.sections import plain_values
 from tests.mutants.rivals import assert_close_passes, same_passes
 
@@ -38,12 +37,12 @@ class Judged:
     reference: CallRecord | None = None
 
 
-def judged(module: torch.nn.Module, inputs: dict[str, Any], train: bool, **how: Any) -> Judged:
-    """Check ``module`` on one call; ``how`` says what compiles it."""
+def judged(module: torch.nn.Module, inputs: dict[str, Any], train: bool, *, record: bool = False, **how: Any) -> Judged:
+    """Check ``module`` on one call; ``how`` says what compiles it. ``record`` keeps the measures of the leaves."""
     result = Judged()
     item = call(**inputs) if train else call(**inputs).under(torch.no_grad)
     started = time.perf_counter()
-    with mock.patch.object(checker, "compare_calls", _listening(result)), _measuring(result):
+    with mock.patch.object(checker, "compare_calls", _listening(result, record)):
         try:
             report = check_compile(module, calls=[item], train=train, **how)
             findings = report.findings
@@ -61,26 +60,60 @@ def judged(module: torch.nn.Module, inputs: dict[str, Any], train: bool, **how: 
     return result
 
 
-def _listening(result: Judged) -> Callable[..., Any]:
-    def listen(eager: CallRecord, compiled: CallRecord, *, reference: Any, repeat: Any, tolerances: Any) -> Any:
+def _listening(result: Judged, record: bool) -> Callable[..., Any]:
+    def listen(eager: CallRecord, compiled: CallRecord, *, reference: Any, shaken: Any, **more: Any) -> Any:
         started = time.perf_counter()
-        found = compare_calls(eager, compiled, reference=reference, repeat=repeat, tolerances=tolerances)
+        found = compare_calls(eager, compiled, reference=reference, shaken=shaken, **more)
         result.comparing = time.perf_counter() - started
         result.eager, result.compiled, result.ratio = eager, compiled, min(found.worst_ratio, 1e9)
         result.reference = reference()
+        if record:
+            result.measured = _measured(result, shaken)
         return found
 
     return listen
 
 
-def _measuring(result: Judged) -> Any:
-    judge = rule.against_reference
+def _measured(result: Judged, shaken: Any) -> list[dict[str, Any]]:
+    """The measures of the leaves that stand out, with what eager reaches with other roundings: to choose constants by."""
+    if result.reference is None or result.eager is None or result.compiled is None:
+        return []
+    eager, compiled, true = (plain_values(r) for r in (result.eager, result.compiled, result.reference))
+    names = [n for n in eager if n in true and is_floating(eager[n]) and true[n].shape == compiled[n].shape]
+    found = {n: errors(eager[n], compiled[n], true[n]) for n in names if not bitwise_equal(eager[n], compiled[n])}
+    levels = {part: rule.Level.of(found[n] for n in found if _part(n) == part) for part in map(_part, found)}
+    telling = [n for n, e in found.items() if _stands_out(e)]
+    others = [plain_values(record) for record in shaken()] if telling else []
+    return [
+        {
+            "leaf": n, "dtype": str(eager[n].dtype), **{k: _short(v) for k, v in vars(found[n]).items()},
+            "relative": _short(levels[_part(n)].relative), "scale": _short(levels[_part(n)].scale),
+            "shaken": [_four(errors(other[n], compiled[n], true[n])) for other in others],
+        }
+        for n in telling
+    ]  # fmt: skip
 
-    def measure(found: Any, dtype: torch.dtype, level: Any, **more: Any) -> Any:
-        result.measured.append({**vars(found), "dtype": str(dtype), "level": level.relative, "scale": level.scale})
-        return judge(found, dtype, level, **more)
 
-    return mock.patch.object(rule, "against_reference", measure)
+def _part(name: str) -> str:
+    """The section of a leaf's path."""
+    return "input grad" if name.startswith("grad of argument") else name.split(" ")[0].split(".")[0].split("[")[0]
+
+
+def _stands_out(found: Errors) -> bool:
+    return (
+        found.rms_compiled > 1.1 * found.rms_eager
+        or found.max_compiled > 1.5 * found.max_eager
+        or found.channel_compiled > 1.3 * found.channel_eager
+        or abs(found.slope_compiled) > 2 * abs(found.slope_eager)
+    )
+
+
+def _four(found: Errors) -> list[float]:
+    return [_short(x) for x in (found.rms_eager, found.max_eager, abs(found.slope_eager), found.channel_eager)]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def equal_legs(left: CallRecord, right: CallRecord) -> bool:
@@ -88,22 +121,3 @@ def equal_legs(left: CallRecord, right: CallRecord) -> bool:
     one, two = plain_values(left), plain_values(right)
     streams = all(torch.equal(left.rng[device], right.rng[device]) for device in left.rng)
     return streams and one.keys() == two.keys() and all(bitwise_equal(one[name], two[name]) for name in one)
-
-
-def signal(mutant: CallRecord, original: CallRecord, eager: CallRecord, reference: CallRecord | None) -> float:
-    """The largest change a mutant makes to a leaf, in multiples of eager's own error there."""
-    if reference is None:
-        return float("inf")
-    one, two, three, true = (plain_values(record) for record in (mutant, original, eager, reference))
-    largest = 0.0
-    for name in one:
-        if name in true and one[name].dtype.is_floating_point and not bitwise_equal(one[name], two[name]):
-            change = root_mean_square(one[name].double() - two[name].double())
-            own = root_mean_square(three[name].double() - true[name])
-            largest = max(largest, change / own if own else float("inf"))
-    return largest
-
-
-def fresh(module: torch.nn.Module) -> torch.nn.Module:
-    """A copy that shares nothing."""
-    return copy.deepcopy(module)

@@ -24,14 +24,14 @@ IMAGE = {
 }
 
 
-def tokens(batch: int = 3, length: int = 16) -> Inputs:
+def tokens(batch: int = 8, length: int = 20) -> Inputs:
     mask = torch.ones(batch, length, dtype=torch.int64)
-    mask[1:, length - 2 :] = 0
+    mask[1::2, length - 3 :] = 0
     return {"input_ids": torch.randint(3, 61, (batch, length)), "attention_mask": mask}
 
 
 def pixels(size: int = 16) -> Inputs:
-    return {"pixel_values": torch.randn(3, 3, size, size)}
+    return {"pixel_values": torch.randn(8, 3, size, size)}
 
 
 def bert() -> nn.Module:
@@ -94,7 +94,7 @@ def t5() -> nn.Module:
 
 
 def t5_inputs() -> Inputs:
-    return tokens() | {"decoder_input_ids": torch.randint(3, 61, (3, 9))}
+    return tokens() | {"decoder_input_ids": torch.randint(3, 61, (8, 12))}
 
 
 def vit() -> nn.Module:
@@ -149,7 +149,7 @@ class UNet(nn.Module):
 
 
 def unet_inputs() -> Inputs:
-    return {"pixel_values": torch.randn(2, 3, 8, 8), "time": torch.randn(2, 8)}
+    return {"pixel_values": torch.randn(8, 3, 8, 8), "time": torch.randn(8, 8)}
 
 
 class GAN(nn.Sequential):
@@ -181,9 +181,9 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
     "swin": (swin, pixels),
     "convnext": (convnext, pixels),
     "resnet": (resnet, lambda: pixels(24)),
-    "mobilenet": (mobilenet, lambda: {"x": torch.randn(4, 3, 24, 24)}),
+    "mobilenet": (mobilenet, lambda: {"x": torch.randn(8, 3, 24, 24)}),
     "unet": (UNet, unet_inputs),
-    "dcgan": (GAN, lambda: {"input": torch.randn(4, 8, 1, 1)}),
+    "dcgan": (GAN, lambda: {"input": torch.randn(8, 8, 1, 1)}),
 }
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests.mutants.bench import Bench
-from tests.mutants.run import Job, Row, report, summary
+from tests.mutants.run import Job, Row, pieces
+from tests.mutants.table import report, summary
 
 
 @pytest.fixture(scope="module", params=[("dcgan", "float32", True), ("dcgan", "bfloat16", False)], ids=str)
@@ -32,11 +33,18 @@ def test_the_summary_counts_what_it_is_given():
     rows = [
         Row("m", "float32", False, 1, "x", "another op", "killed", passed_by=["same"]),
         Row("m", "float32", False, 2, "x", "another op", "equivalent", passed_by=["checker", "same"]),
+        Row("m", "float32", False, 3, "x", "another op", "below rounding", passed_by=["checker"]),
         Row("m", "float32", False, 1, verdict="passed", passed_by=["checker"]),
         Row("m", "float32", False, 2, verdict="false alarm", findings=["numerics: no"]),
     ]
     found = summary(rows)
-    assert found["kill rate"] == "1 of 1 (100.00 %)"
-    assert found["kills"]["same"] == "0 of 1 (0.00 %)"
+    assert found["killed, of the non-equivalent"] == "1 of 2 (50.00 %)"
+    assert found["killed, of those not below rounding"] == "1 of 1 (100.00 %)"
+    assert found["kills"]["same"] == "1 of 2 (50.00 %); 0 of 1 (0.00 %)"
     assert found["false alarms"] == {"checker": 1, "assert_close": 2, "same": 2}
     assert any("numerics: no" in line for line in report(rows))
+
+
+def test_pieces_of_a_job_cover_it_once():
+    cut = list(pieces(Job("dcgan", "float32", False, mutants=5, seeds=3, first=10), 2))
+    assert [(piece.first, piece.mutants, piece.seeds) for piece in cut] == [(10, 2, 2), (12, 2, 1), (14, 1, 0)]

@@ -40,6 +40,25 @@ class Cache:
         self.update = lambda: None
 
 
+class Batch:
+    """Has keys and values, and iterates over something else, as tensordict's TensorDict does."""
+
+    def __init__(self, **tensors: torch.Tensor) -> None:
+        self._tensors = tensors
+
+    def keys(self):
+        return self._tensors.keys()
+
+    def items(self):
+        return self._tensors.items()
+
+    def __getitem__(self, key):
+        return self._tensors[key] if isinstance(key, str) else Batch(**{k: v[key] for k, v in self._tensors.items()})
+
+    def __iter__(self):
+        return (self[index] for index in range(2))
+
+
 class Opinionated:
     """Says itself when two are equal, and holds no tensors."""
 
@@ -80,6 +99,7 @@ class TestContainers:
             lambda t: deque([t]),
             lambda t: {"set": {1, 2}, 3: "text", None: None, "size": torch.Size([2])},
             lambda t: Cache(t),
+            lambda t: Batch(a=t, b=Batch(c=t)),
             lambda t: Opinionated(1, id(t)),
             lambda t: torch.nn.Linear(2, 2) if t is None else t,
             lambda t: (torch.float32, torch.device("cpu"), torch.nn.functional.relu, int),
@@ -101,6 +121,7 @@ class TestContainers:
             (ModelOutput(x()), ModelOutput(x(), x()), "output has keys logits in eager, keys logits, cache compiled"),
             (Point(x(), 1), Point(x(), True), "output.y is int in eager, bool compiled"),
             (torch.Size([2]), (2,), "output is Size in eager, tuple compiled"),
+            (Batch(a=x()), Batch(b=x()), "output has keys a in eager, keys b compiled"),
             (Cache(x()), Cache(), "output.layers has length 1 in eager, length 0 compiled"),
         ],
     )
@@ -128,6 +149,11 @@ class TestContainers:
         found = outputs(ModelOutput(x(), Cache(x(1.0), x(2.0))), ModelOutput(x(), Cache(x(1.0), x(3.0))))
         assert found[0][0] == "numerics"
         assert "output.cache.layers[1]" in found[0][1]
+
+    def test_values_inside_what_only_looks_like_a_mapping(self):
+        found = outputs(Batch(a=Batch(b=x(1.0))), Batch(a=Batch(b=x(2.0))))
+        assert found[0][0] == "numerics"
+        assert "output['a']['b']" in found[0][1]
 
     def test_cycles_end(self):
         loop: list[Any] = [x()]

@@ -23,7 +23,7 @@ class Asked:
         return self.record
 
 
-def compare(eager, compiled, reference=None, repeat=None, tolerances=None) -> Comparison:
+def compare(eager, compiled, reference=None, repeat=None, tolerances=None, shaken=()) -> Comparison:
     as_record = lambda value: value if isinstance(value, CallRecord) else CallRecord(output=value)  # noqa: E731
     return compare_calls(
         as_record(eager),
@@ -31,6 +31,7 @@ def compare(eager, compiled, reference=None, repeat=None, tolerances=None) -> Co
         reference=Asked(as_record(reference) if reference is not None else None),
         repeat=Asked(as_record(repeat if repeat is not None else eager)),
         tolerances=tolerances or Tolerances(),
+        shaken=lambda: (as_record(value) for value in shaken),
     )
 
 
@@ -236,6 +237,46 @@ def test_an_object_that_cannot_be_compared_is_named(true):
         compare([true, (i for i in ())], [true, (i for i in ())])
     with pytest.raises(CompileUsageError, match="set"):
         compare({true}, {true.clone()})
+
+
+class TestOtherRoundings:
+    """A ReLU gate that rounding opens moves a few elements of a gradient by as much as they are large."""
+
+    def test_what_eager_reaches_with_other_rounding_passes(self, true):
+        eager, honest, other = (noisy(true, 2e-3, torch.bfloat16, seed) for seed in (1, 2, 3))
+        honest[3, 4] += 1
+        assert kinds(compare(eager, honest, true, shaken=[eager, eager])) == ["numerics"]
+        other[50, 60] += 1
+        found = compare(eager, honest, true, shaken=[eager, other])
+        assert not found.findings
+        assert found.leaves[0].other_roundings == 2
+
+    def test_what_eager_never_reaches_is_a_finding_that_says_so(self, true):
+        eager, honest, other = (noisy(true, 2e-3, torch.bfloat16, seed) for seed in (1, 2, 3))
+        other[50, 60] += 0.5
+        honest[3, 4] += 1
+        found = compare(eager, honest, true, shaken=[other])
+        assert kinds(found) == ["numerics"]
+        assert "rounding does not explain it" in found.findings[0].evidence
+
+    def test_without_a_reference_the_distance_from_eager_counts(self, true):
+        eager, wrong = true.float(), true.float() * 1.01
+        assert not compare(eager, wrong, shaken=[true.float() * 0.99]).findings
+        assert kinds(compare(eager, wrong, shaken=[true.float() * 0.9999])) == ["numerics"]
+
+    def test_a_nan_is_never_passed(self, true):
+        eager, wrong = true.float(), true.float()
+        wrong[0, 0] = math.nan
+        assert kinds(compare(eager, wrong, true, shaken=[true.float() * 2])) == ["numerics"]
+
+    def test_they_are_asked_only_while_a_leaf_is_wrong(self, true):
+        def runs():
+            raise AssertionError("asked")
+            yield
+
+        record = CallRecord(output=true.float())
+        asked = {"reference": lambda: record, "repeat": lambda: record, "shaken": runs, "tolerances": Tolerances()}
+        assert not compare_calls(record, record, **asked).findings
 
 
 class TestNondeterministicEager:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limit", "compile s", "verdict")
+
+REMARKS = "not observable"
 
 
 def row(test: str, report: dict[str, Any]) -> dict[str, str]:
@@ -23,11 +26,14 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
         f"{seen['compile_seconds']['total'] + seen['compile_seconds']['backward']:.1f}",
         verdict,
     )
-    return dict(zip(COLUMNS, values, strict=True))
+    return dict(zip(COLUMNS, values, strict=True)) | {REMARKS: "\n".join(seen["not_observable"])}
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
-    """All rows as one table of ``width`` columns; names of checks that do not fit lose their beginning."""
+    """All rows as one table of ``width`` columns, then what torch did not let the checks see.
+
+    Names of checks that do not fit lose their beginning.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -42,7 +48,12 @@ def table(rows: Iterable[dict[str, str]], width: int) -> str:
         made.add_row(Text(_tail(entry["check"], room)), *(Text(entry[name]) for name in others))
     output = io.StringIO()
     Console(file=output, width=room + sum(others.values()) + 2 * len(others), color_system=None).print(made)
-    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
+    return "\n".join([*(line.rstrip() for line in output.getvalue().splitlines()), *_remarks(entries)])
+
+
+def _remarks(entries: Iterable[dict[str, str]]) -> list[str]:
+    counted = Counter(remark for entry in entries for remark in entry[REMARKS].splitlines())
+    return [f"Not observable in {n} check{'s' if n > 1 else ''}: {remark}" for remark, n in counted.items()]
 
 
 def _tail(text: str, room: int) -> str:

@@ -1,0 +1,190 @@
+"""A check in a test: its failure, its options, its row in the summary."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from packaging.version import Version
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile import progress  # noqa: E402
+from tests.plugin.projects import lines_with  # noqa: E402
+
+
+def test_failure_belongs_to_the_test_and_reads_well(project):
+    result = project(
+        """
+def test_break(compile_check):
+    compile_check(breaking, torch.ones(4))
+
+def test_after():
+    pass
+""",
+        "--junitxml=junit.xml",
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *CompileCheckFailed: breaking does not hold under torch.compile: 1 finding *",
+            "E *1. graph-break: graph break 1 of 1, 0 allowed: explicit graph break",
+            "E *at *.py:5 in breaking",
+            "E *Run again: python -m pytest '*::test_break'",
+        ]
+    )
+    assert not lines_with(result, "symbolic_convert.py")
+    assert not lines_with(result, "pytest_torch_compile/check.py")
+    cases = {c.get("name"): c for c in ElementTree.parse(project.tester.path / "junit.xml").iter("testcase")}
+    assert "graph-break" in cases["test_break"].find("failure").get("message")
+    assert cases["test_after"].find("failure") is None
+
+
+def test_x_stops_at_the_first_failed_check(project):
+    source = "def test_break(compile_check):\n    compile_check(breaking, torch.ones(4))\ndef test_after():\n    pass\n"
+    project(source, "-x").assert_outcomes(failed=1)
+
+
+def test_options_come_from_the_call_then_markers_then_the_fixture(project):
+    result = project(
+        """
+@pytest.fixture
+def compile_options():
+    return {"max_recompiles": 1, "seed": 3}
+
+CALLS = [(torch.ones(2), 2), (torch.ones(2), 3)]
+
+def test_fixture(compile_check):
+    assert compile_check(changing, calls=CALLS).budget["max_recompiles"] == 1
+
+@pytest.mark.torch_compile(max_recompiles=2)
+def test_marker(compile_check):
+    assert compile_check(changing, calls=CALLS).budget["max_recompiles"] == 2
+
+@pytest.mark.torch_compile(max_recompiles=2)
+def test_call(compile_check):
+    assert compile_check(changing, calls=CALLS, max_recompiles=3).budget["max_recompiles"] == 3
+
+@pytest.mark.torch_compile(max_recompiles=5, max_graph_breaks=4)
+class TestMarkers:
+    @pytest.mark.torch_compile(max_recompiles=6)
+    def test_nearest_wins(self, compile_check):
+        assert compile_check(changing, calls=CALLS).budget == {"max_graph_breaks": 4, "max_recompiles": 6}
+
+def test_marker_option_can_come_from_a_variable(compile_check, compile_device):
+    assert compile_device == torch.device("cpu")
+    assert compile_check(changing, torch.ones(2), 2).backend == "eager"
+"""
+    )
+    result.assert_outcomes(passed=5)
+
+
+def test_tolerances_fixture_reaches_the_check(project):
+    source = """
+from pytest_torch_compile import Tolerance, Tolerances
+
+def inexact(gm, example_inputs):
+    return lambda *args: [out + 0.01 for out in gm(*args)]
+
+def test_default(compile_check):
+    compile_check(torch.sin, torch.ones(4), backend=inexact)
+
+class TestLoose:
+    @pytest.fixture
+    def compile_tolerances(self):
+        return Tolerances(leaves={"output": Tolerance(rtol=0.0, atol=0.1)})
+
+    def test_loose(self, compile_check):
+        compile_check(lambda x: x.sin(), torch.ones(4), backend=inexact)
+"""
+    project(source.replace("torch.sin,", "lambda x: x.sin(),")).assert_outcomes(passed=1, failed=1)
+
+
+def test_header_and_summary_appear_when_used(project):
+    result = project(
+        """
+def test_good(compile_check):
+    compile_check(changing, torch.ones(2), 2)
+
+def test_bad(compile_check):
+    compile_check(breaking, torch.ones(4))
+    compile_check(breaking, torch.ones(4))
+
+def test_plain():
+    pass
+"""
+    )
+    result.stdout.fnmatch_lines([f"torch.compile: torch {torch.__version__}, device *, backend eager, cache session"])
+    result.stdout.fnmatch_lines(["*= torch.compile checks =*", "check *graphs *ops *breaks *recompiles *verdict"])
+    rows = [line.split() for line in result.outlines if line.rstrip().endswith(("[changing]", "pass", "graph-break"))]
+    good, bad = (next(row for row in rows if name in row) for name in ("[changing]", "[breaking]"))
+    assert good[2:6] == ["1", "1", "0", "0"]
+    assert bad[2:6] == ["2", "2", "1", "0"]
+    table = [line for line in result.outlines if line.startswith("check ") or line.rstrip().endswith("graph-break")]
+    assert len({line.rindex(" graph-break") for line in table if "graph-break" in line}) == 1
+
+
+def test_plain_function_in_a_plain_test_has_a_row_too(project):
+    result = project(
+        "from pytest_torch_compile import check_compile\n"
+        "def test_a():\n    check_compile(changing, torch.ones(2), 2, backend='eager')\n"
+    )
+    result.stdout.fnmatch_lines(["*= torch.compile checks =*", "*[[]changing[]]*pass"])
+
+
+def test_nothing_is_shown_when_unused(project):
+    result = project("def test_a():\n    pass\n")
+    result.assert_outcomes(passed=1)
+    # pytest itself lists the installed plugins by name.
+    shown = [line for line in result.outlines if not line.startswith("plugins:")]
+    assert "compile" not in "\n".join(shown).replace("pytest_torch_compile", "")
+
+
+def test_sign_of_life_is_shown_live(project, monkeypatch):
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.05)
+    result = project(
+        "import time\ndef test_slow(compile_check):\n    time.sleep(0.4)\ndef test_plain():\n    time.sleep(0.2)\n"
+    )
+    result.assert_outcomes(passed=2)
+    assert len(lines_with(result, "::test_slow: compiling and checking for 0 s")) >= 2
+    assert not lines_with(result, "::test_plain: compiling")
+
+
+def test_suites_work_in_both_styles(project):
+    result = project(
+        """
+import unittest
+from pytest_torch_compile import CompileSuite
+
+class Both(CompileSuite):
+    shapes = [(2, 4), (3, 4)]
+    def make_model(self):
+        return torch.nn.Linear(4, 4)
+    def make_inputs(self, shape):
+        return torch.randn(*shape)
+
+class TestPytest(Both):
+    pass
+
+class UnittestCase(Both, unittest.TestCase):
+    pass
+
+del Both
+"""
+    )
+    result.assert_outcomes(passed=6)
+    assert len(lines_with(result, "[Linear]")) == 6
+
+
+def test_what_torch_did_not_show_is_said_although_the_check_passed(project, monkeypatch):
+    monkeypatch.setattr("pytest_torch_compile._torch.support.NEWEST", Version("2.5"))
+    result = project(
+        """
+@pytest.mark.parametrize("n", [1, 2])
+def test_a(compile_check, n):
+    compile_check(changing, torch.ones(2), n)
+"""
+    )
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["Not observable in 2 checks: torch * is newer than 2.5, *"])
