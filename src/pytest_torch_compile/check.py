@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,13 +20,15 @@ from .errors import error_findings, raise_if_usage_error
 from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding
 from .judge import judge, merged_over_calls
 from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
-from .numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
+from .numerics import Comparison, Tolerances, compare_calls, flatten
 from .observation import Observation
 from .recording import announce
 from .reference import ReferenceLeg
 from .report.text import failure_text
 from .result import CallReport, CompileReport, NumericsReport
 from .sequence import as_calls
+from .shaken import ShakenLegs
+from .warmth import cache_misses
 
 
 def check_compile(
@@ -47,6 +50,7 @@ def check_compile(
     accepted_breaks: Iterable[str] = (),
     tolerances: Tolerances | None = None,
     seed: int = 0,
+    warm: bool = False,
     **kwargs: Any,
 ) -> CompileReport:
     """Compile ``target``, run it beside eager, and raise if anything is wrong.
@@ -71,6 +75,7 @@ def check_compile(
         accepted_breaks: fingerprints of graph breaks that do not count.
         tolerances: how close is close enough; by default the rule in ``docs/numerics.md``.
         seed: of the random state that each leg starts from.
+        warm: every graph must come from the compile cache; one that is compiled is a ``cache-miss``.
 
     Returns:
         The report of everything observed.
@@ -103,6 +108,7 @@ def check_compile(
             first, run = run, _lockstep(work, compiling.relaxed(), tolerances or Tolerances(), box)
             run.refused = first.compile_error
     report = _report(work, compiling, budget, run)
+    report.findings += cache_misses(run.seen.cache) if warm else []
     announce(report)
     if report.findings:
         raise CompileCheckFailed(failure_text(report), report, report.findings)
@@ -145,6 +151,7 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
     eager, compiled = Leg(work), Leg(work, wrap=compiling)
     reference = LazyLeg(lambda: ReferenceLeg(work, eager))
     repeat = LazyLeg(lambda: Leg(work))
+    shaken = ShakenLegs(work)
     observer = TraceObserver()
     run = _Run(observer.seen)
     for index in range(len(work.calls)):
@@ -160,22 +167,19 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
         if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
             run.compile_error = actual.error
             break
-        run.comparisons.append(_compare(expected, actual, reference, repeat, tolerances, index))
+        run.comparisons.append(
+            compare_calls(
+                expected,
+                actual,
+                reference=partial(reference.record, index),
+                repeat=partial(repeat.record, index),
+                shaken=partial(shaken.records, index),
+                tolerances=tolerances,
+            )
+        )
         if expected.error is not None or actual.error is not None:
             break
     return run
-
-
-def _compare(
-    expected: CallRecord, actual: CallRecord, reference: LazyLeg, repeat: LazyLeg, tolerances: Tolerances, index: int
-) -> Comparison:
-    return compare_calls(
-        expected,
-        actual,
-        reference=lambda: reference.record(index),
-        repeat=lambda: repeat.record(index),
-        tolerances=tolerances,
-    )
 
 
 def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> CompileReport:
@@ -224,6 +228,7 @@ def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
         worst_leaf=worst.path if worst else "",
         reference=", ".join(sorted(references)) or "not needed",
         nondeterministic=any(comparison.nondeterministic for comparison in comparisons),
+        ill_conditioned=sum(leaf.ok and leaf.other_roundings > 0 for leaf in leaves),
     )
 
 

@@ -108,7 +108,11 @@ class Leg:
         ]
         unique = list({id(tensor): tensor for tensor in tensors}.values())
         if unique:
-            torch.autograd.backward(unique, _cotangents(unique, self._work.seed + index))
+            torch.autograd.backward(unique, self._cotangents(unique, index))
+
+    def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
+        """What backward starts from in call ``index``: the same numbers in every leg."""
+        return _cotangents(outputs, self._work.seed + index)
 
     def _zero_grad(self, call: Call) -> None:
         for tensor in (*self._parameters().values(), *self._inputs(call).values()):

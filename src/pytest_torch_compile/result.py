@@ -22,13 +22,17 @@ class CallReport:
 
 @dataclass(frozen=True)
 class NumericsReport:
-    """How close compiled was to eager. ``worst_ratio`` is error / limit: above 1 is a finding."""
+    """How close compiled was to eager. ``worst_ratio`` is error / limit: above 1 is a finding.
+
+    ``ill_conditioned`` counts the leaves that passed because eager itself moves as far when its rounding is disturbed.
+    """
 
     leaves: int = 0
     worst_ratio: float = 0.0
     worst_leaf: str = ""
     reference: str = "not needed"
     nondeterministic: bool = False
+    ill_conditioned: int = 0
 
 
 @dataclass

@@ -257,7 +257,7 @@ class TestOtherRoundings:
         honest[3, 4] += 1
         found = compare(eager, honest, true, shaken=[other])
         assert kinds(found) == ["numerics"]
-        assert "rounding does not explain it" in found.findings[0].evidence
+        assert "with other rounding reach" in found.findings[0].evidence
 
     def test_without_a_reference_the_distance_from_eager_counts(self, true):
         eager, wrong = true.float(), true.float() * 1.01

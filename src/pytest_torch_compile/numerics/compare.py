@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -43,11 +43,13 @@ def compare_calls(
     reference: Callable[[], CallRecord | None],
     repeat: Callable[[], CallRecord | None],
     tolerances: Tolerances,
+    shaken: Callable[[], Iterable[CallRecord]] = tuple,
 ) -> Comparison:
     """Compare what two legs did on one call.
 
     ``reference`` runs (or looks up) the fp64 eager leg's record of the call, ``repeat`` a second eager run; each is
-    asked at most once, and only when a leaf needs it. Either may return None: it could not run.
+    asked at most once, and only when a leaf needs it. Either may return None: it could not run. ``shaken`` gives
+    eager runs with disturbed rounding, one after the other, asked for as long as a leaf is wrong.
 
     Raises:
         CompileUsageError: an output that cannot be compared.
@@ -57,7 +59,13 @@ def compare_calls(
     legs = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
     findings = [finding for left, right in legs.values() for finding in _structure(eager, left, right, tolerances)]
     pairs = [pair for left, right in legs.values() for pair in _pairs(left, right)]
-    verdicts = judge(pairs, lambda: _values(reference()), lambda: _values(repeat()), tolerances)
+    verdicts = judge(
+        pairs,
+        lambda: _values(reference()),
+        lambda: _values(repeat()),
+        tolerances,
+        lambda: (values for record in shaken() if (values := _values(record)) is not None),
+    )
     for name in SECTIONS:
         findings += _value_findings(eager, name, pairs, verdicts)
     if tolerances.aliasing:

@@ -1,10 +1,10 @@
-"""Leaves judged one after the other: by tolerance, then against fp64, then by eager's own spread."""
+"""Leaves judged one after the other: by tolerance, against fp64, by eager's own spread and by other roundings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -29,7 +29,10 @@ Scalar = float | complex | int | bool
 
 @dataclass
 class LeafVerdict:
-    """One leaf's verdict. ``ratio`` is the measured error over its limit; ``index`` is the worst element's."""
+    """One leaf's verdict. ``ratio`` is the measured error over its limit; ``index`` is the worst element's.
+
+    ``other_roundings`` counts the eager runs with disturbed rounding that had a say in the limit.
+    """
 
     path: str
     ok: bool
@@ -45,6 +48,8 @@ class LeafVerdict:
     differing: int = 0
     elements: int = 0
     note: str = ""
+    measures: tuple[Measured, ...] = ()
+    other_roundings: int = 0
 
 
 @dataclass
@@ -71,11 +76,13 @@ def judge(
     reference: Callable[[], Values | None],
     repeat: Callable[[], Values | None],
     tolerances: Tolerances,
+    shaken: Callable[[], Iterable[Values]] = tuple,
 ) -> Judgement:
-    """Judge every pair; ask for the fp64 run and for a second eager run only where a leaf needs them."""
+    """Judge every pair; ask for the fp64 run and for further eager runs only where a leaf needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
     failing = [pair for pair in pairs if not result.verdicts[pair.path].ok]
     ruled = [p for p in failing if is_floating(p.eager) and not tolerances.given_for(p.path, p.eager.dtype)]
+    values: Values | None = None
     if ruled:
         values = reference()
         result.reference = "spread of two eager runs" if values is None else "fp64"
@@ -84,6 +91,9 @@ def judge(
     asked = [pair for pair in failing if not tolerances.given_for(pair.path, pair.eager.dtype)]
     if asked:
         _judge_by_spread(asked, repeat, result)
+    failing = [pair for pair in ruled if not result.verdicts[pair.path].ok]
+    if failing:
+        _judge_by_other_roundings(failing, values or {}, shaken(), result.verdicts)
     return result
 
 
@@ -182,6 +192,7 @@ def _verdict_of_measures(
     return LeafVerdict(
         pair.path, worst.ratio <= 1, "fp64", worst.name, worst.error, worst.limit, worst.ratio, index, eager,
         element(pair.compiled, found.worst)[1], element(true, found.worst)[1], verdict.differing, verdict.elements,
+        measures=tuple(measures),
     )  # fmt: skip
 
 
@@ -194,6 +205,33 @@ def _judge_by_spread(asked: Sequence[Pair], repeat: Callable[[], Values | None],
             continue
         result.nondeterministic = True
         result.verdicts[pair.path] = _spread_verdict(pair, second)
+
+
+def _judge_by_other_roundings(
+    failing: Sequence[Pair], values: Values, runs: Iterable[Values], verdicts: dict[str, LeafVerdict]
+) -> None:
+    """What eager reaches itself when its rounding is disturbed is no mistake: such runs may widen a leaf's limits."""
+    failing = [pair for pair in failing if math.isfinite(verdicts[pair.path].ratio)]
+    for run in runs if failing else ():
+        for pair in failing:
+            other = run.get(pair.path)
+            if other is not None and other.shape == pair.eager.shape and other.dtype == pair.eager.dtype:
+                verdicts[pair.path] = _widened(pair, verdicts[pair.path], other, values)
+        failing = [pair for pair in failing if not verdicts[pair.path].ok]
+        if not failing:
+            return
+
+
+def _widened(pair: Pair, verdict: LeafVerdict, other: torch.Tensor, values: Values) -> LeafVerdict:
+    if verdict.rule == "fp64":
+        measures = rule.widened(verdict.measures, errors(other, pair.compiled, values[pair.path]))
+    else:
+        measures = rule.widened_alone(verdict.measures, errors(other, pair.compiled, pair.eager))
+    worst = max(measures, key=lambda measure: measure.ratio)
+    return replace(
+        verdict, ok=worst.ratio <= 1, measure=worst.name, error=worst.error, limit=worst.limit, ratio=worst.ratio,
+        measures=tuple(measures), other_roundings=verdict.other_roundings + 1,
+    )  # fmt: skip
 
 
 def _dirty_free_memory(asked: Sequence[Pair]) -> None:

@@ -20,6 +20,9 @@ _HINTS = {
     "lost": "return the new value instead of writing it in place, or write with copy_() on the tensor itself",
     "unexpected": "clone the tensor before it is handed to the compiled function",
     "mutation": "compare with backend='aot_eager' to see whether tracing or code generation is wrong",
+    "compiled raises": "compare with backend='eager' to see whether tracing or the backend raises",
+    "eager raises": "what is checked in eager is lost compiled: check data with torch._check(), shapes before the call",
+    "both raise": "catch what both modes raise, or raise outside of the compiled function",
     "random": "compiled code drew other random numbers: check for seeds set inside, or custom random ops; "
     "tolerances=Tolerances(rng=False) switches this comparison off",
 }
@@ -61,7 +64,11 @@ def _evidence(worst: LeafVerdict, found: Sequence[LeafVerdict], result: Judgemen
         values += f", fp64 {_number(worst.reference)}"
     lines = [values]
     if worst.rule == "fp64":
-        lines.append("errors are measured against an fp64 run of eager; the limit is a multiple of eager's own error")
+        more = (
+            f", or what {worst.other_roundings} eager runs with other rounding reach" if worst.other_roundings else ""
+        )
+        limit = f"the limit is a multiple of eager's own error{more}"
+        lines.append(f"errors are measured against an fp64 run of eager; {limit}")
     elif worst.rule == "spread":
         lines.append("eager differs from itself here; the limit is a multiple of the spread of two eager runs")
     elif result.reference == "spread of two eager runs":
@@ -128,16 +135,18 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
         if _same_exception(left, right):
             return []
         message = f"eager raises {type(left).__name__}, compiled raises {type(right).__name__}"
-        return [_exception(eager, message, f"eager: {_first_line(left)}\ncompiled: {_first_line(right)}")]
+        evidence = f"eager: {_first_line(left)}\ncompiled: {_first_line(right)}"
+        return [_exception(eager, message, evidence, "both raise")]
     if left is not None:
         message = f"eager raises {type(left).__name__}, compiled does not"
-        return [_exception(eager, message, _first_line(left))]
+        return [_exception(eager, message, _first_line(left), "eager raises")]
     assert right is not None
-    return [_exception(eager, f"compiled raises {type(right).__name__}, eager does not", _first_line(right))]
+    message = f"compiled raises {type(right).__name__}, eager does not"
+    return [_exception(eager, message, _first_line(right), "compiled raises")]
 
 
-def _exception(record: CallRecord, message: str, evidence: str) -> Finding:
-    return Finding("exception", f"{record.label}: {message}", evidence=evidence)
+def _exception(record: CallRecord, message: str, evidence: str, who: str) -> Finding:
+    return Finding("exception", f"{record.label}: {message}", evidence=evidence, hint=_HINTS[who])
 
 
 def _first_line(error: BaseException) -> str:

@@ -53,6 +53,11 @@ CHANNEL_NOISY = ((1024, 3.0), (0, 4.0))
 UNRELATED = {torch.float64: 1e-6, torch.float32: 1e-2}
 UNRELATED_OTHER = 0.5
 
+# Of the largest error that eager reaches itself when its rounding is disturbed.
+SHAKEN = 1.1
+# Of the largest distance from eager that it reaches then, where there is no reference.
+SHAKEN_ALONE = 2.0
+
 SPREAD = 4.0
 # Two eager runs this far apart, in root mean squares of the leaf, are two draws of something: uninitialised memory.
 MEANINGLESS = 0.5
@@ -140,6 +145,24 @@ def against_reference(found: Errors, dtype: torch.dtype, level: Level, *, gradie
     if found.count >= SYSTEMATIC_FROM and visible:
         measures += _systematic(found, own)
     return measures
+
+
+def widened(measures: Sequence[Measured], shaken: Errors) -> list[Measured]:
+    """The measures, with limits that let pass what a run of eager with other rounding reaches too."""
+    own = {
+        "error": shaken.rms_eager,
+        "largest error": shaken.max_eager,
+        "error in scale": abs(shaken.slope_eager),
+        "error of the channels' means": shaken.channel_eager,
+    }
+    return [Measured(m.name, m.error, max(m.limit, SHAKEN * own[m.name])) for m in measures]
+
+
+def widened_alone(measures: Sequence[Measured], shaken: Errors) -> list[Measured]:
+    """The same where there is no reference, by distances from eager: ``measures`` is empty before the first run."""
+    limits = {measure.name: measure.limit for measure in measures}
+    now = {"error": (shaken.rms_compiled, shaken.rms_eager), "largest error": (shaken.max_compiled, shaken.max_eager)}
+    return [Measured(name, error, max(limits.get(name, 0.0), SHAKEN_ALONE * own)) for name, (error, own) in now.items()]
 
 
 def _own_error(found: Errors, dtype: torch.dtype, level: Level) -> float:

@@ -72,7 +72,7 @@ def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | 
     if isinstance(value, torch.nn.Module):
         tensors = dict(value.named_parameters()) | dict(value.named_buffers())
         return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return _mapping(value, path)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"length {len(value)}", ((f"{path}.{k}", getattr(value, k)) for k in value._fields)
@@ -86,8 +86,15 @@ def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | 
     return _object(value, path)
 
 
-def _mapping(value: Mapping[Any, Any], path: str) -> tuple[str, Iterator[tuple[str, Any]]]:
-    keys = list(value)
+def is_mapping(value: Any) -> bool:
+    """Whether it has keys with values: mappings, and classes that look like one without saying so."""
+    looks = all(callable(getattr(type(value), name, None)) for name in ("keys", "items", "__getitem__"))
+    return isinstance(value, Mapping) or (looks and not isinstance(value, type))
+
+
+def _mapping(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]]:
+    # Iterating is not the same as asking for the keys: a TensorDict iterates over its batch.
+    keys = list(value.keys())
     if not isinstance(value, OrderedDict):
         keys.sort(key=repr)
     # A dataclass that is also a mapping (transformers' ModelOutput) reads best with dots.
@@ -131,8 +138,8 @@ def _holds_tensors(value: Any, depth: int) -> bool:
 
 
 def _children_plain(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return list(value.values())
+    if is_mapping(value):
+        return [value[key] for key in value.keys()]  # noqa: SIM118
     if isinstance(value, (list, tuple, deque)):
         return list(value)
     return list(object_attributes(value).values())

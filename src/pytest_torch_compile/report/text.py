@@ -13,7 +13,7 @@ _WIDTH = 120
 
 def failure_text(report: CompileReport) -> str:
     """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence."""
-    blocks = [_head(report), *(_finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
+    blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if len(report.calls) > 1:
         blocks.append("Sequence\n" + sequence_table(report.calls))
     blocks.append(_summary(report))
@@ -31,7 +31,8 @@ def _head(report: CompileReport) -> str:
     return f"{report.target} does not hold under torch.compile: {found} ({', '.join(how)})"
 
 
-def _finding_text(number: int, finding: Finding) -> str:
+def finding_text(number: int, finding: Finding) -> str:
+    """One numbered finding: what, where, evidence, likely fix."""
     lines = [f"{number}. {finding.kind}: {finding.message}"]
     if finding.location is not None:
         lines.append(f"   at {place(finding.location)}")
@@ -76,6 +77,8 @@ def _summary(report: CompileReport) -> str:
     elif numerics.leaves:
         parts.append(f"worst error {numerics.worst_ratio:.2g} times its limit at {numerics.worst_leaf}")
         parts.append(f"reference: {numerics.reference}" if numerics.reference != "not needed" else "")
+        if numerics.ill_conditioned:
+            parts.append(f"{count(numerics.ill_conditioned, 'tensor')} as far off in eager with other rounding")
     return "Seen: " + ", ".join(part for part in parts if part)
 
 

@@ -1,0 +1,89 @@
+"""Eager with other rounding: every op that rounds gives a result that is off by a step here and there, at random.
+
+What comes out shows how far a model carries differences in rounding that are nobody's fault. Uses
+``torch.utils._python_dispatch.TorchDispatchMode`` and ``OpOverload.is_view``, which are the same on torch 2.6 to 2.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# One element in so many moves by one step: about the error that rounding to nearest makes anyway.
+HALF_TYPE_SHARE = 12
+# Added in another order, a sum of fp32 numbers moves by about this many eps.
+WIDE_EPS = 1.0
+
+# Results that hold their input's numbers as they are: nothing is rounded in them.
+_EXACT = (
+    "relu relu_ threshold threshold_backward neg abs clone copy_ lift_fresh lift_fresh_copy detach cat stack where "
+    "masked_fill masked_fill_ fill fill_ zero_ zeros zeros_like ones ones_like full full_like empty empty_like "
+    "empty_strided new_zeros new_ones new_full new_empty new_empty_strided arange scalar_tensor embedding index "
+    "_unsafe_index index_select gather scatter maximum minimum max min amax amin clamp clamp_min clamp_max sort topk "
+    "constant_pad_nd repeat flip roll tril triu max_pool2d_with_indices select_backward slice_backward _reshape_copy "
+    "_unsafe_view detach_ resize_ transpose_ squeeze_ unsqueeze_ t_ as_strided_ set_ scatter_ index_copy_ index_fill_ "
+    "neg_ abs_ clamp_ clamp_min_ clamp_max_ hardtanh hardtanh_backward leaky_relu_backward"
+)
+EXACT = frozenset(_EXACT.split())
+
+
+class Shaking(TorchDispatchMode):
+    """Moves the results of ops that round, by what rounding may move them."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._seed = seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+        self._paused = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave alone what is computed here: it is given to the model, not computed by it."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not self._paused and rounds(func):
+            for tensor in result if isinstance(result, (tuple, list)) else (result,):
+                if type(tensor) is torch.Tensor and _can_be_shaken(tensor):
+                    self._shake(tensor)
+        return result
+
+    def _shake(self, tensor: torch.Tensor) -> None:
+        generator = self._generators.get(tensor.device)
+        if generator is None:
+            generator = torch.Generator(tensor.device).manual_seed(self._seed)
+            self._generators[tensor.device] = generator
+        wide = torch.float64 if tensor.dtype in (torch.float32, torch.float64) else torch.float32
+        noise = torch.rand(tensor.shape, generator=generator, device=tensor.device, dtype=torch.float32)
+        moved = (tensor.to(wide) * (1 + _steps(noise, tensor.dtype).to(wide))).to(tensor.dtype)
+        tensor.copy_(torch.where(moved.isfinite(), moved, tensor))
+
+
+def rounds(func: Any) -> bool:
+    """Whether an op computes numbers that have to be rounded; random ops are left alone."""
+    if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
+        return False
+    return func.overloadpacket.__name__ not in EXACT
+
+
+def _can_be_shaken(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.device.type != "meta"
+
+
+def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Relative moves: single steps of a half type for a few elements, a little for all elements of a wide one."""
+    eps = torch.finfo(dtype).eps
+    if dtype in (torch.float32, torch.float64):
+        return (noise - 0.5) * (2 * 3**0.5 * WIDE_EPS * eps)
+    # 0.75 eps of a value is 0.75 to 1.5 steps, which is one step when it is rounded again.
+    edge = 0.5 / HALF_TYPE_SHARE
+    return ((noise > 1 - edge).to(torch.float32) - (noise < edge).to(torch.float32)) * (0.75 * eps)

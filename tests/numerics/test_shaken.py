@@ -1,0 +1,113 @@
+"""Eager with disturbed rounding: off by a little, the same random numbers, nothing moved that was not rounded."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_torch_compile import CompileCheckFailed, check_compile
+from pytest_torch_compile._torch.shaking import Shaking
+from pytest_torch_compile.legs import Leg, Work
+from pytest_torch_compile.report.text import failure_text
+from pytest_torch_compile.sequence import call
+from pytest_torch_compile.shaken import ShakenLeg, ShakenLegs
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_half_type_moves_by_single_steps_in_few_places(dtype):
+    x = torch.randn(100, 100, generator=torch.Generator().manual_seed(0)).to(dtype)
+    with Shaking(1):
+        moved = x * 1
+    off = ((moved.double() - x.double()) / x.double()).abs()
+    assert 0.04 < float((off > 0).double().mean()) < 0.13
+    assert float(off.max()) <= torch.finfo(dtype).eps
+
+
+def test_fp32_moves_by_about_an_eps():
+    x = torch.ones(100, 100)
+    with Shaking(1):
+        off = ((x * 1).double() - 1) / torch.finfo(torch.float32).eps
+    assert 0.5 < float(off.square().mean().sqrt()) < 1.5
+
+
+def test_results_that_are_not_rounded_stay():
+    x = torch.randn(50, 50).bfloat16()
+    with Shaking(1):
+        results = [x.relu(), x.clone(), torch.cat([x, x]), x.t(), -x, x.argmax(), torch.zeros_like(x), x.amax(1)]
+    expected = [x.relu(), x.clone(), torch.cat([x, x]), x.t(), -x, x.argmax(), torch.zeros_like(x), x.amax(1)]
+    assert all(torch.equal(one, two) for one, two in zip(results, expected, strict=True))
+
+
+def test_infinities_and_masks_stay_finite_or_not_as_they_are():
+    x = torch.tensor([torch.finfo(torch.bfloat16).min, torch.inf, 0.0, torch.nan]).bfloat16().repeat(500)
+    with Shaking(1):
+        moved = x * 1
+    assert torch.equal(moved.isfinite(), x.isfinite())
+    assert torch.equal(moved.isnan(), x.isnan())
+
+
+def test_a_leg_draws_the_numbers_that_eager_draws():
+    module = nn.Sequential(nn.Linear(32, 32), nn.Dropout(0.5))
+    work = Work(module, [call(torch.randn(16, 32))], train=True)
+    eager, shaken = Leg(work).run(0), ShakenLeg(work, 1).run(0)
+    assert torch.equal(eager.output == 0, shaken.output == 0)
+    assert not torch.equal(eager.output, shaken.output)
+    torch.testing.assert_close(eager.output, shaken.output, rtol=1e-4, atol=1e-5)
+    assert not torch.equal(eager.grads["0.weight"], shaken.grads["0.weight"])
+    assert torch.equal(eager.rng["cpu"], shaken.rng["cpu"])
+
+
+def test_every_leg_rounds_in_its_own_way_and_the_same_way_again():
+    work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))] * 2)
+    first, second = ([r.output for r in ShakenLegs(work).records(1)] for _ in range(2))
+    assert all(torch.equal(one, two) for one, two in zip(first, second, strict=True))
+    assert not torch.equal(first[0], first[1])
+
+
+def test_what_backward_starts_from_is_not_moved():
+    outputs = [torch.zeros(50, 50, dtype=dtype, requires_grad=True) for dtype in (torch.float32, torch.bfloat16)]
+    work = Work(lambda x: x, [call(outputs[0])], train=True)
+    shaken = ShakenLeg(work, 1)
+    with shaken._shaking:
+        moved = shaken._cotangents(outputs, 0)
+    assert all(torch.equal(one, two) for one, two in zip(moved, Leg(work)._cotangents(outputs, 0), strict=True))
+
+
+class Gates(nn.Module):
+    """Some pre-activations are one step above 0; compiled code rounds some of them down, as it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(64, 64, bias=False), nn.Linear(64, 8, bias=False)
+        self.register_buffer("below", torch.zeros(32, 64))
+        self.register_buffer("rounded_down", torch.zeros(32, 64, dtype=torch.bool))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half = self.first(x)
+        if torch.compiler.is_compiling():
+            half = torch.where(self.rounded_down, self.below, half)
+        return self.last(torch.relu(half - self.below))
+
+
+def gates(shut: int) -> tuple[nn.Module, torch.Tensor]:
+    torch.manual_seed(0)
+    module, x = Gates(), torch.randn(32, 64)
+    half = module.bfloat16().first(x.bfloat16()).detach()
+    module.below[:, 2:8] = half[:, 2:8] * (1 - torch.finfo(torch.bfloat16).eps * half[:, 2:8].sign())
+    module.rounded_down[:shut, 2] = True
+    return module, x.bfloat16()
+
+
+@pytest.mark.parametrize("shut", [0, 1])
+def test_a_gate_that_rounding_shuts_is_no_finding_and_is_told(shut):
+    module, x = gates(shut)
+    report = check_compile(module, x, train=True, backend="eager")
+    assert report.numerics.ill_conditioned == shut
+    assert ("as far off in eager with other rounding" in str(failure_text(report))) == bool(shut)
+
+
+def test_gates_that_no_rounding_shuts_together_are_a_finding():
+    module, x = gates(32)
+    with pytest.raises(CompileCheckFailed, match="with other rounding reach"):
+        check_compile(module, x, train=True, backend="eager")
