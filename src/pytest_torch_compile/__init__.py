@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding, Location
     from .guard import compile_guard
     from .numerics import Tolerance, Tolerances
+    from .ranks import RankGroup, run_ranks
     from .result import CompileReport
     from .sequence import Call, call, padded, random_lengths, sizes
     from .speed.measure import measure_compile
@@ -23,6 +24,7 @@ _HOMES = {
     "findings": ("Budget", "CompileCheckFailed", "CompileUsageError", "Finding", "Location"),
     "guard": ("compile_guard",),
     "numerics": ("Tolerance", "Tolerances"),
+    "ranks": ("RankGroup", "run_ranks"),
     "result": ("CompileReport",),
     "speed.measure": ("measure_compile",),
     "sequence": ("Call", "call", "padded", "random_lengths", "sizes"),
@@ -39,6 +41,7 @@ __all__ = [
     "CompileUsageError",
     "Finding",
     "Location",
+    "RankGroup",
     "Tolerance",
     "Tolerances",
     "call",
@@ -47,6 +50,7 @@ __all__ = [
     "measure_compile",
     "padded",
     "random_lengths",
+    "run_ranks",
     "sizes",
 ]
 

@@ -1,0 +1,311 @@
+"""Ranks: real processes of one group, one failure for all of them, a time limit, and no process left behind."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pytest_torch_compile as ptc  # noqa: E402
+from pytest_torch_compile import CompileCheckFailed, CompileUsageError, RankGroup, run_ranks  # noqa: E402
+from pytest_torch_compile.rank_failures import alive_of  # noqa: E402
+from pytest_torch_compile.ranks import TOKEN  # noqa: E402
+
+pytestmark = [
+    pytest.mark.distributed,
+    pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed"),
+]
+
+
+def rank():
+    return torch.distributed.get_rank()
+
+
+def summed(number, scale=1):
+    total = torch.tensor([float(rank() + number) * scale])
+    torch.distributed.all_reduce(total)
+    return {"rank": rank(), "total": total, "environment": os.environ["LOCAL_RANK"], "pid": os.getpid()}
+
+
+def doubled(x):
+    return x * 2
+
+
+def broken(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+def checked(target):
+    return ptc.check_compile(target, torch.ones(4), backend="eager").graphs[0].ops
+
+
+def checked_on_one(target):
+    torch.distributed.barrier()
+    if rank() == 1:
+        ptc.check_compile(target, torch.ones(4), backend="eager")
+
+
+def guarded():
+    with ptc.compile_guard(max_graph_breaks=0):
+        torch.compile(broken, backend="eager")(torch.ones(4) + rank())
+
+
+def raising_on_one():
+    if rank() == 1:
+        raise ValueError("planted on one rank")
+    torch.distributed.barrier()
+
+
+def raising_everywhere():
+    assert rank() == 7, f"planted on all, of {rank()} too"
+
+
+def hanging():
+    print("going to hang")
+    if rank() == 0:
+        torch.distributed.barrier()
+    else:
+        time.sleep(600)
+
+
+def dying(how):
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    if rank() == 1:
+        how(1)
+    torch.distributed.barrier()
+
+
+def crash(code):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def give_what_cannot_be_sent():
+    return lambda: None
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    with RankGroup(2, timeout=60) as group:
+        yield group
+
+
+def others_left(group: RankGroup) -> list[int]:
+    """Processes that any group has left behind, a moment after it ended, without those of ``group``."""
+    deadline = time.monotonic() + 5
+    mine = {process.pid for process in group._ranks}
+    while (found := [pid for pid in alive_of(f"{TOKEN}=") if pid not in mine]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def failure_of(group, function, *args, **options) -> CompileCheckFailed:
+    with pytest.raises(CompileCheckFailed) as caught:
+        group.run(function, *args, **options)
+    return caught.value
+
+
+def test_each_rank_answers_with_what_its_function_returned():
+    first, second = run_ranks(summed, 2, 1.0)
+    assert (first["rank"], second["rank"]) == (0, 1)
+    assert first["total"].item() == second["total"].item() == 3.0
+    assert second["environment"] == "1" and first["pid"] != second["pid"]
+
+
+def test_a_group_keeps_its_processes_and_forgets_what_was_compiled(ranks):
+    before = ranks.run(summed, 1.0)
+    ops = ranks.run(checked, doubled)
+    again = ranks.run(checked, doubled)
+    after = ranks.run(partial(summed, 1.0, scale=2))
+    assert [one["pid"] for one in before] == [one["pid"] for one in after]
+    assert ops == again and len(ops) == 2 and all(len(found) == 1 for found in ops)
+    assert after[0]["total"].item() == 6.0
+
+
+def test_checks_on_ranks_stand_in_the_report_of_the_test(ranks):
+    from pytest_torch_compile.recording import listening
+
+    heard = []
+    with listening(heard.append):
+        ranks.run(checked, doubled)
+    assert sorted(report.target for report in heard) == ["doubled (rank 0)", "doubled (rank 1)"]
+
+
+def test_the_same_finding_on_all_ranks_is_told_once(ranks):
+    failed = failure_of(ranks, checked, broken)
+    (finding,) = failed.findings
+    assert finding.kind == "graph-break" and finding.message.startswith("ranks 0, 1: graph break 1 of 1, 0 allowed")
+    assert finding.location.source == "if x.sum() > 0:"
+    assert failed.report.target == "broken (ranks 0, 1 of 2, checked)"
+
+
+def test_a_finding_on_one_rank_names_it(ranks):
+    failed = failure_of(ranks, checked_on_one, broken)
+    assert [finding.message.split(":")[0] for finding in failed.findings] == ["rank 1"]
+
+
+def test_a_guard_on_ranks_is_a_check_like_any_other(ranks):
+    failed = failure_of(ranks, guarded)
+    assert [(finding.kind, finding.message[:10]) for finding in failed.findings] == [("graph-break", "ranks 0, 1")]
+
+
+def test_an_exception_on_all_ranks_is_told_once_and_does_not_spoil_the_group(ranks):
+    before = ranks.run(summed, 1.0)
+    (finding,) = failure_of(ranks, raising_everywhere).findings
+    assert finding.message.startswith("ranks 0, 1: AssertionError: planted on all, of ")
+    assert [one["pid"] for one in ranks.run(summed, 1.0)] == [one["pid"] for one in before]
+
+
+def test_a_return_value_that_cannot_be_sent_back_is_told(ranks):
+    assert "give_what_cannot_be_sent" in str(failure_of(ranks, give_what_cannot_be_sent))
+
+
+def test_an_exception_on_one_rank_ends_the_others_and_says_where_they_were(ranks):
+    start = time.monotonic()
+    (finding,) = failure_of(ranks, raising_on_one, timeout=100).findings
+    assert time.monotonic() - start < 60
+    assert (finding.kind, finding.message) == ("exception", "rank 1: ValueError: planted on one rank")
+    assert finding.location.function == "raising_on_one" and finding.location.source.startswith("raise ValueError")
+    assert "rank 0 was at" in finding.evidence and "in barrier" in finding.evidence
+
+
+def test_a_hang_ends_at_the_time_limit_and_says_where_each_rank_was(ranks, capsys):
+    ranks.run(summed, 1.0)
+    failed = failure_of(ranks, hanging, timeout=2)
+    (finding,) = failed.findings
+    assert finding.message == "ranks 0, 1 did not end within 2 s"
+    assert f"rank 0 was at {os.path.relpath(__file__)}" in finding.evidence and "in barrier" in finding.evidence
+    assert "rank 1 was at" in finding.evidence and finding.location.function == "hanging"
+    assert "hanging on 2 ranks does not hold: 1 finding" in str(failed)
+    assert "[rank 0] going to hang" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [(crash, "was killed by SIGSEGV"), (sys.exit, "ended with exit code 1")],
+    ids=["crash", "exit"],
+)
+def test_a_rank_that_dies_ends_the_others_and_leaves_no_process(how, says, ranks):
+    (finding,) = failure_of(ranks, dying, how).findings
+    assert finding.message == f"rank 1 {says} and gave no answer"
+    assert not others_left(ranks)
+
+
+def test_an_interrupt_leaves_no_process(ranks):
+    threading.Timer(3, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_ranks(time.sleep, 1, 600)
+    assert not others_left(ranks)
+
+
+def test_ranks_end_when_their_parent_is_killed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import os, pathlib, time
+        from pytest_torch_compile import run_ranks
+
+        def wait(folder):
+            pathlib.Path(folder, f"pid-{os.environ['RANK']}").write_text(str(os.getpid()))
+            time.sleep(600)
+
+        if __name__ == "__main__":
+            run_ranks(wait, 1, os.path.dirname(__file__))
+        """)
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    pid = int(wait_for(tmp_path / "pid-0"))
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    while runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not runs(pid)
+
+
+def wait_for(path: Path) -> str:
+    deadline = time.monotonic() + 40
+    while not (path.exists() and path.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return path.read_text()
+
+
+def runs(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status")
+    try:
+        return "State:\tZ" not in status.read_text()
+    except OSError:
+        return False
+
+
+def test_what_cannot_be_sent_is_said_before_any_rank_starts():
+    with pytest.raises(CompileUsageError, match="Define the function at the top of a module"):
+        run_ranks(lambda: None)
+
+
+def test_nccl_without_devices_says_so(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(CompileUsageError, match="one CUDA device for each of 2 ranks"):
+        run_ranks(summed, 2, 1.0, backend="nccl")
+
+
+def test_a_group_of_no_ranks_is_refused():
+    with pytest.raises(CompileUsageError, match="at least one rank"):
+        RankGroup(0)
+
+
+@pytest.mark.multi_gpu
+@pytest.mark.gpu
+def test_ranks_have_a_device_each_under_nccl():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two CUDA devices")
+    assert run_ranks(device_of, 2, backend="nccl") == [(0, 1.0), (1, 1.0)]
+
+
+def device_of():
+    total = torch.full((1,), 0.5, device="cuda")
+    torch.distributed.all_reduce(total)
+    return torch.cuda.current_device(), total.item()
+
+
+def test_a_function_of_a_test_file_is_found_under_the_importlib_mode_and_workers(pytester, monkeypatch):
+    pytester.mkdir("deep")
+    pytester.path.joinpath("deep", "helpers.py").write_text("WORD = 'from a sibling'\n")
+    pytester.path.joinpath("deep", "test_it.py").write_text(
+        textwrap.dedent("""
+        import torch.distributed as dist
+        from pytest_torch_compile import run_ranks
+        from .helpers import WORD
+
+        def word(number):
+            return f"{WORD} {dist.get_rank() + number}"
+
+        def test_ranks():
+            assert run_ranks(word, 1, 1) == ["from a sibling 1"]
+        """)
+    )
+    pytester.path.joinpath("deep", "__init__.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path))
+    workers = ["-n", "1"] if has_xdist() else []
+    result = pytester.runpytest_subprocess("--import-mode=importlib", "-p", "no:cacheprovider", *workers, "deep")
+    result.assert_outcomes(passed=1)
+
+
+def has_xdist() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("xdist") is not None
