@@ -197,7 +197,9 @@ class TraceObserver(logging.Handler):
         seconds.total += event.get("entire_frame_compile_time_s") or 0.0
         for part, column in _PARTS.items():
             setattr(seconds, part, getattr(seconds, part) + (event.get(column) or 0) / 1e6)
-        if event.get("has_guarded_code") is False and (found := self._broken.get(key)):
+        # torch 2.8 says that a skipped frame has guarded code, and counts no guards.
+        no_code = event.get("has_guarded_code") is False or event.get("guard_count", 0) is None
+        if no_code and (found := self._broken.get(key)):
             found.skipped_frame = True
         if reason := event.get("cudagraph_skip_reason"):
             self.seen.cudagraph_skips.append(str(reason))
