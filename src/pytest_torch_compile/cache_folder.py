@@ -7,27 +7,34 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from .artifacts_session import ArtifactSession, is_url
+
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class CacheFolder:
-    """``fresh``: a new folder for each test; ``session``: one for the run; else a folder that is kept.
+    """``fresh``: a new folder for each test; ``session``: one for the run; else a folder that is kept, or a URL.
 
-    Under pytest-xdist each worker has its own, so that workers never wait for each other's locks.
+    At a URL, artifacts are kept in place of a folder: the run starts from those, in a folder of its own. Under
+    pytest-xdist each worker has its own folder, so that workers never wait for each other's locks.
+
+    Raises:
+        ArtifactsRefused: the URL cannot be used on this machine.
     """
 
-    def __init__(self, choice: str, worker: str = "") -> None:
+    def __init__(self, choice: str, worker: str = "", *, leads: bool = True) -> None:
         self.choice = choice
         self._worker = worker
         self._before = os.environ.get(VARIABLE)
         self._temporary: Path | None = None
         self._used = False
+        self._artifacts = ArtifactSession(choice, leads=leads) if is_url(choice) else None
 
     def enter_test(self) -> None:
         """Point Inductor to the folder for the test that starts."""
         if self.choice == "fresh":
             self._drop()
-        if self.choice not in ("fresh", "session"):
+        if self.choice not in ("fresh", "session") and self._artifacts is None:
             folder = Path(self.choice).expanduser().resolve() / self._worker
             folder.mkdir(parents=True, exist_ok=True)
         elif self._temporary is None:
@@ -36,10 +43,21 @@ class CacheFolder:
             folder = self._temporary
         self._used = True
         os.environ[VARIABLE] = str(folder)
+        if self._artifacts is not None:
+            self._artifacts.load()
+
+    def finish(self) -> list[str]:
+        """At the end of the session, save and store artifacts where the choice is a URL; what there is to say."""
+        if self._artifacts is None:
+            return []
+        self._artifacts.save()
+        return self._artifacts.finish()
 
     def close(self) -> None:
         """Put the environment back and remove what was temporary."""
         self._drop()
+        if self._artifacts is not None:
+            self._artifacts.close()
         if not self._used:
             return
         if self._before is None:

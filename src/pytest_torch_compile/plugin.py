@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import isolate, known_failure, settings
+from .artifacts import ArtifactsRefused
 from .cache_folder import CacheFolder
 from .progress import sign_of_life
 from .recording import listening
@@ -29,6 +30,7 @@ _FIXTURES = {"compile_benchmark", "compile_check", "compile_options", "compile_t
 _ROWS: pytest.StashKey[list[dict[str, str]]] = pytest.StashKey()
 _CHECKS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 _FOLDER: pytest.StashKey[CacheFolder] = pytest.StashKey()
+_LINES: pytest.StashKey[list[str]] = pytest.StashKey()
 _SPEED_TESTS: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
@@ -46,10 +48,20 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.current = settings.read(config)
     config.stash[_ROWS] = []
-    config.stash[_FOLDER] = CacheFolder(settings.current.cache, os.environ.get("PYTEST_XDIST_WORKER", ""))
-    if settings.current.report and not hasattr(config, "workerinput") and not isolate.is_child():
+    leads = not hasattr(config, "workerinput") and not isolate.is_child()
+    try:
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        config.stash[_FOLDER] = CacheFolder(settings.current.cache, worker, leads=leads)
+    except ArtifactsRefused as error:
+        raise pytest.UsageError(f"--compile-cache={settings.current.cache}: {error}") from None
+    if settings.current.report and leads:
         folder = config.invocation_params.dir / settings.current.report
         config.pluginmanager.register(Collector(folder, config.rootpath), "torch-compile-report")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Save the compile cache, where it is kept at a URL."""
+    session.config.stash[_LINES] = session.config.stash[_FOLDER].finish()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -175,6 +187,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             collected=collected,
             selected=[argument.split("::")[0] for argument in config.args if "::" in argument],
         )
+
+    for line in config.stash.get(_LINES, []):
+        terminalreporter.write_line(f"torch.compile cache: {line}")
 
 
 def _sent(terminalreporter: pytest.TerminalReporter, name: str) -> list[dict[str, Any]]:

@@ -13,7 +13,8 @@ PREFIX = "compile_"
 OPTIONS: dict[str, str] = {
     "backend": "backend of every check made through a fixture or CompileSuite: eager, aot_eager, inductor or a name",
     "device": "device that targets and inputs are moved to: cpu, cuda, cuda:1 (default: where they are)",
-    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), or a folder to keep",
+    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), a folder to keep, or an "
+    "fsspec URL such as s3://bucket/folder, from which artifacts are loaded and to which they are saved",
     "report": "folder to write report.json, report.html and summary.md to",
     "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
     "baselines": "folder of the stored baselines (default: baselines in the root directory)",

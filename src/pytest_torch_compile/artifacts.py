@@ -1,0 +1,193 @@
+"""Compile cache artifacts in storage: a container that says what it was made on and is refused elsewhere. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MAGIC = b"pytest-torch-compile artifacts\n"
+SCHEMA_VERSION = 1
+SUFFIX = ".artifacts"
+# A run stores anew whatever it used, so that older runs only hold what nobody asks for.
+KEPT_RUNS = 3
+Environment = Mapping[str, str]
+
+
+class ArtifactsRefused(ValueError):
+    """Artifacts that must not be used here; the message is one clear line."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one process saved: torch's own bytes, and the run that it belongs to."""
+
+    run: str
+    content: bytes
+
+
+def pack(parts: Iterable[Part], environment: Environment) -> bytes:
+    """One file of the parts: a line that tells the kind, a line of metadata, then the parts one after the other."""
+    kept = list(parts)
+    body = b"".join(part.content for part in kept)
+    header = {
+        "schema": SCHEMA_VERSION,
+        "environment": dict(environment),
+        "parts": [{"run": part.run, "size": len(part.content)} for part in kept],
+        "sha256": hashlib.sha256(body).hexdigest(),
+    }
+    return MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n" + body
+
+
+def unpack(blob: bytes, environment: Environment) -> list[Part]:
+    """The parts of a file that was made in this environment.
+
+    Raises:
+        ArtifactsRefused: it is no such file, damaged, of another schema, or made in another environment.
+    """
+    header, body = _split(blob)
+    if header.get("schema") != SCHEMA_VERSION:
+        raise ArtifactsRefused(f"they have schema {header.get('schema')}, and this version reads {SCHEMA_VERSION}")
+    if difference := _difference(header["environment"], environment):
+        raise ArtifactsRefused(difference)
+    expected = sum(part["size"] for part in header["parts"])
+    if len(body) != expected:
+        raise ArtifactsRefused(f"they are truncated: {len(body)} bytes of {expected}")
+    if hashlib.sha256(body).hexdigest() != header["sha256"]:
+        raise ArtifactsRefused("they are damaged: the checksum does not fit")
+    parts, start = [], 0
+    for part in header["parts"]:
+        parts.append(Part(part["run"], body[start : start + part["size"]]))
+        start += part["size"]
+    return parts
+
+
+def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
+    if not blob.startswith(MAGIC):
+        raise ArtifactsRefused("they are no compile cache artifacts, or their beginning is lost")
+    line, _, body = blob[len(MAGIC) :].partition(b"\n")
+    try:
+        header = json.loads(line)
+        header["environment"].items(), [part["size"] for part in header["parts"]], header["sha256"]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ArtifactsRefused("they are truncated or damaged: their metadata cannot be read") from None
+    return header, body
+
+
+def _difference(stored: Environment, here: Environment) -> str:
+    names = [name for name in {**here, **stored} if stored.get(name) != here.get(name)]
+    made = ", ".join(f"{name} {stored.get(name) or 'none'}" for name in names)
+    found = ", ".join(f"{name} {here.get(name) or 'none'}" for name in names)
+    return f"they were made with {made}; here is {found}" if names else ""
+
+
+def file_name(environment: Environment) -> str:
+    """A name for each environment, so that those of one torch or device never stand in the way of another's."""
+    words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
+    return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
+
+
+def merged(old: Sequence[Part], new: Sequence[Part]) -> list[Part]:
+    """The parts of the newest runs, oldest first."""
+    parts = [*old, *new]
+    runs = list(dict.fromkeys(part.run for part in parts))[-KEPT_RUNS:]
+    return [part for part in parts if part.run in runs]
+
+
+class Store:
+    """The artifacts below an fsspec URL, one file for each environment.
+
+    Raises:
+        ArtifactsRefused: the URL cannot be used: no fsspec, or a file system that it lacks a package for.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise ArtifactsRefused("fsspec is not installed: pip install 'pytest-torch-compile[cache]'") from None
+        try:
+            self._files, self._root = url_to_fs(self.url)
+        except (ImportError, ValueError) as error:
+            raise ArtifactsRefused(" ".join(str(error).split())) from None
+
+    def path(self, environment: Environment) -> str:
+        """Where this environment's artifacts are."""
+        return f"{self._root}/{file_name(environment)}"
+
+    def read(self, environment: Environment) -> list[Part]:
+        """The parts for this environment; none if nothing is stored.
+
+        Raises:
+            ArtifactsRefused: what is stored must not be used.
+        """
+        path = self.path(environment)
+        self._files.invalidate_cache()
+        if not self._files.exists(path):
+            return []
+        return unpack(self._files.cat_file(path), environment)
+
+    def others(self, environment: Environment) -> list[str]:
+        """The names of the files of other environments."""
+        own = file_name(environment)
+        found = self._files.glob(f"{self._root}/*{SUFFIX}")
+        return sorted(name for path in found if (name := str(path).rsplit("/", 1)[-1]) != own)
+
+    def write(self, parts: Sequence[Part], environment: Environment) -> int:
+        """Add parts to what is stored, whole or not at all; the number of bytes written.
+
+        Raises:
+            ArtifactsRefused: what is stored must not be used, and so is kept as it is.
+        """
+        blob = pack(merged(self.read(environment), parts), environment)
+        path = self.path(environment)
+        temporary = f"{path}.{uuid.uuid4().hex}.part"
+        self._files.makedirs(self._root, exist_ok=True)
+        try:
+            self._files.pipe_file(temporary, blob)
+            self._files.mv(temporary, path)
+        finally:
+            self._files.invalidate_cache()
+            if self._files.exists(temporary):
+                self._files.rm_file(temporary)
+        return len(blob)
+
+
+class Staging:
+    """The folder through which the processes of one session hand over what they saved, and what they want said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(self, content: bytes, environment: Environment) -> None:
+        """Keep what this process saved."""
+        self._write(f"{uuid.uuid4().hex}.part", pack([Part("", content)], environment))
+
+    def say(self, line: str) -> None:
+        """Keep a line for the end of the session; the same line of several processes is said once."""
+        name = hashlib.sha256(line.encode()).hexdigest()[:16]
+        self._write(f"{name}.line", line.encode())
+
+    def parts(self, run: str) -> list[tuple[Environment, list[Part]]]:
+        """What all processes saved, by environment, as parts of the run."""
+        found: dict[str, tuple[Environment, list[Part]]] = {}
+        for path in sorted(self.folder.glob("*.part")):
+            header, body = _split(path.read_bytes())
+            environment = header["environment"]
+            found.setdefault(file_name(environment), (environment, []))[1].append(Part(run, body))
+        return list(found.values())
+
+    def lines(self) -> list[str]:
+        """What the processes want said."""
+        return sorted(path.read_text(encoding="utf-8") for path in self.folder.glob("*.line"))
+
+    def _write(self, name: str, content: bytes) -> None:
+        temporary = self.folder / f".{uuid.uuid4().hex}"
+        temporary.write_bytes(content)
+        os.replace(temporary, self.folder / name)

@@ -1,0 +1,39 @@
+"""Whether a start that should be warm was: what the compile cache was asked for, and did not hold."""
+
+from __future__ import annotations
+
+from .findings import Finding
+from .observation import CacheCounts
+
+_HINT = (
+    "a key holds the graph, the shapes, the device, torch's version and configuration: look for what differs from the "
+    "run that filled the cache; and see that --compile-cache names the place that it filled"
+)
+
+
+def cache_misses(seen: CacheCounts) -> list[Finding]:
+    """The finding for a warm start that compiled something, or nothing if every graph came from the cache."""
+    missed = max(seen.fx_misses, seen.aot_misses)
+    hits = max(seen.fx_hits, seen.aot_hits)
+    if not missed and not seen.fx_bypasses and hits:
+        return []
+    counts = (
+        f"Inductor's graph cache: {_counted(seen.fx_hits, seen.fx_misses, seen.fx_bypasses)}\n"
+        f"AOTAutograd's cache: {_counted(seen.aot_hits, seen.aot_misses, seen.aot_bypasses)}"
+    )
+    if missed:
+        message = (
+            f"{missed} graph{'s were' if missed > 1 else ' was'} not in the compile cache, 0 allowed in a warm start"
+        )
+        return [Finding("cache-miss", message, None, counts, _HINT)]
+    if seen.fx_bypasses:
+        message = f"{seen.fx_bypasses} of the graphs cannot be cached, 0 allowed in a warm start"
+        hint = "TORCH_LOGS=+torch._inductor.codecache says why a graph is not cached: often an op or a custom pass"
+        return [Finding("cache-miss", message, None, counts, hint)]
+    message = "nothing was asked of the compile cache, which a warm start needs"
+    hint = "only Inductor has a cache: see that backend is 'inductor' and that force_disable_caches is not set"
+    return [Finding("cache-miss", message, None, counts, hint)]
+
+
+def _counted(hits: int, misses: int, bypasses: int) -> str:
+    return f"{hits} hits, {misses} misses, {bypasses} not cacheable"
