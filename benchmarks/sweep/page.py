@@ -19,7 +19,7 @@ from .store import Document
 HERE = Path(__file__).parent
 CAUSES = "causes.md"
 TESTS = ("inference", "training")
-# Compile times of one machine differ from run to run: less than this is not told as a change.
+# Times of one machine differ from run to run: less than this is not told as a change.
 SLOWER, AT_LEAST_SECONDS = 1.5, 5.0
 Figures = Mapping[str, Any]
 
@@ -77,7 +77,7 @@ def table(documents: Sequence[Document], test: str) -> list[tuple[str, list[str]
 
 
 def cell(figures: Figures | None) -> str:
-    """``0 / 1 / 14`` (graph breaks, recompiles, compile seconds), and before it what is wrong."""
+    """``0 / 1 / 14`` (graph breaks, recompiles, processor seconds), and before it what is wrong."""
     if figures is None:
         return "not run"
     if "error" in figures:
@@ -86,7 +86,7 @@ def cell(figures: Figures | None) -> str:
     parts = [f"**{wrong}**"] if wrong else []
     if figures["fallbacks"]:
         parts.append(f"**eager x{figures['fallbacks']}**")
-    parts.append(f"{len(figures['breaks'])} / {len(figures['recompiles'])} / {figures['compile_seconds']:.0f}")
+    parts.append(f"{len(figures['breaks'])} / {len(figures['recompiles'])} / {figures['seconds']:.0f}")
     return " ".join(parts)
 
 
@@ -94,7 +94,7 @@ def totals(document: Document, shared: set[str]) -> dict[str, Any]:
     """The figures of a version at a glance."""
     cases = document["cases"]
     held = [found for found in cases.values() if "error" not in found]
-    inference = [cases[name]["compile_seconds"] for name in shared if name.endswith(" inference")]
+    inference = [cases[name]["seconds"] for name in shared if name.endswith(" inference")]
     return {
         "cases": len(cases),
         "errors": len(cases) - len(held),
@@ -148,7 +148,7 @@ def differences(old: Figures, new: Figures) -> list[str]:
         *_changed_counts("recompile", Counter(old["recompiles"]), Counter(new["recompiles"])),
         *_changed_number("eager fallbacks", old["fallbacks"], new["fallbacks"]),
         *_changed_number("graphs", old["graphs"], new["graphs"]),
-        *_changed_time(old["compile_seconds"], new["compile_seconds"]),
+        *_changed_time(old["seconds"], new["seconds"]),
     ]
 
 
@@ -183,7 +183,7 @@ def _changed_time(old: float, new: float) -> list[str]:
     less, more = sorted((old, new))
     if more - less < AT_LEAST_SECONDS or more < SLOWER * less:
         return []
-    return [f"compile time {old:.0f} s -> {new:.0f} s"]
+    return [f"{old:.0f} s -> {new:.0f} s"]
 
 
 def _escaped(text: str) -> str:

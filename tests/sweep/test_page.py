@@ -16,8 +16,7 @@ def figures(**changes):
         "recompiles": ["size"],
         "fallbacks": 0,
         "graphs": 2,
-        "compile_seconds": 10.0,
-        "seconds": 12.0,
+        "seconds": 10.0,
         "not_observable": [],
     }
     return plain | changes
@@ -51,17 +50,17 @@ def test_cell_of_a_crash_and_of_a_gap():
 
 
 def test_equal_figures_are_no_change():
-    assert page.differences(figures(), figures(compile_seconds=12.0)) == []
+    assert page.differences(figures(), figures(seconds=12.0)) == []
 
 
 def test_each_kind_of_change_is_told():
     old = figures(breaks=[BREAK], wrong=[{"kind": "numerics", "message": "far off"}])
-    new = figures(recompiles=["size", "size"], compile_seconds=30.0)
+    new = figures(recompiles=["size", "size"], seconds=30.0)
     assert page.differences(old, new) == [
         "no longer wrong: numerics",
         "graph breaks 1 -> 0 (gone: data-dependent branch at torchvision/ops/boxes.py in nms)",
         "recompiles 1 -> 2 (new: size)",
-        "compile time 10 s -> 30 s",
+        "10 s -> 30 s",
     ]
 
 
@@ -79,7 +78,7 @@ def test_page_tells_the_change_between_neighbours_only():
 
 
 def test_times_are_summed_over_what_compiled_everywhere():
-    both = {"a/one inference": figures(), "a/two inference": figures(compile_seconds=90.0)}
+    both = {"a/one inference": figures(), "a/two inference": figures(seconds=90.0)}
     one = {"a/one inference": figures(), "a/two inference": {"error": "ended with -11"}}
     documents = [document("2.6.0", **both), document("2.8.0", **one)]
     assert [page.totals(d, page.common(documents))["seconds"] for d in documents] == [10.0, 10.0]
