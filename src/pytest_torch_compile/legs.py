@@ -122,11 +122,11 @@ class Leg:
     def _take_state(self, call: Call, record: CallRecord) -> None:
         record.arguments = (call.args, dict(call.kwargs))
         record.argument_names = self._names
-        parameters = self._parameters()
+        parameters = {name: _whole(parameter) for name, parameter in self._parameters().items()}
         record.state = {**parameters, **self._named(lambda module: module.named_buffers())}
         record.parameters = frozenset(parameters)
         if self._work.train:
-            record.grads = {name: parameter.grad for name, parameter in parameters.items()}
+            record.grads = {name: _whole(parameter.grad) for name, parameter in self._parameters().items()}
             record.input_grads = {
                 path: tensor.grad
                 for path, tensor in self._inputs(call).items()
@@ -176,6 +176,14 @@ class Leg:
         finally:
             if self._cast is not None:
                 torch.set_default_dtype(before)
+
+
+def _whole(tensor: Any) -> Any:
+    """A tensor of which each rank holds a part (a DTensor), gathered; any other as it is."""
+    if not hasattr(tensor, "full_tensor"):
+        return tensor
+    whole = tensor.full_tensor()
+    return torch.nn.Parameter(whole, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else whole
 
 
 def _eager(target: Any) -> Callable[..., Any]:

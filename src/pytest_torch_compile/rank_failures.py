@@ -14,7 +14,7 @@ from .findings import CompileCheckFailed, Finding, Location
 from .rank_process import Outcome, place_of
 from .report.text import count, failure_text, finding_text, place
 
-_FIGURES = re.compile(r"\d[\d.]*(?:e[-+]?\d+)?")
+_FIGURES = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+")
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x0*(?P<ident>[0-9a-f]+)")
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$')
 
@@ -27,11 +27,11 @@ def named(ranks: Iterable[int]) -> str:
 
 def merged(outcomes: Sequence[Outcome]) -> list[Finding]:
     """The findings of all ranks, the earliest failure's first; those that differ in figures only are one."""
-    found: dict[object, tuple[Finding, list[int]]] = {}
+    found: dict[object, tuple[Finding, set[int]]] = {}
     for outcome in sorted((o for o in outcomes if o.findings), key=lambda outcome: outcome.ended):
         for finding in outcome.findings:
             key = (finding.kind, finding.location, _FIGURES.sub("#", finding.message))
-            found.setdefault(key, (finding, []))[1].append(outcome.rank)
+            found.setdefault(key, (finding, set()))[1].add(outcome.rank)
     return [replace(finding, message=f"{named(ranks)}: {finding.message}") for finding, ranks in found.values()]
 
 
@@ -92,7 +92,7 @@ def failed(name: str, world_size: int, findings: list[Finding], outcomes: Sequen
     reports = [outcome for outcome in outcomes if outcome.report is not None and outcome.findings]
     if reports and reports[0].report is not None:
         target = f"{reports[0].report.target} ({named(outcome.rank for outcome in reports)} of {world_size}, {name})"
-        report = replace(reports[0].report, target=target, findings=findings)
+        report = replace(reports[0].report, target=target, findings=findings, rerun=rerun_command())
         return CompileCheckFailed(failure_text(report), report, findings)
     head = f"{name} on {count(world_size, 'rank')} does not hold: {count(len(findings), 'finding')}"
     blocks = [head, *(finding_text(number, finding) for number, finding in enumerate(findings, 1))]
