@@ -16,6 +16,7 @@ from ..findings import CompileCheckFailed, Finding
 from . import confirm, message, record
 from .device import DeviceBusy, device_lock
 from .reference import METRICS, priors_of
+from .room import with_room
 from .sample import SpeedSample
 from .verdict import Verdict, judge, needs_another_process
 
@@ -92,7 +93,7 @@ class CompileBenchmark:
             leg.run()
             bench.synchronize()
 
-        self._benchmark.pedantic(timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
+        with_room(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
     def _settle(self, sample: SpeedSample, cold_start: bool) -> SpeedSample:
         test = self._item.nodeid

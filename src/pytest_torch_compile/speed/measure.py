@@ -11,6 +11,7 @@ import torch
 
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders
+from .room import with_room
 from .sample import Paired, SpeedSample
 from .statistics import fmean, half_width, log_ratios, median, trimmed_mean
 from .workload import workload
@@ -92,8 +93,8 @@ class Bench:
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         with timing.quiet_host():
-            rounds = timing.interleave(runs, calls, self._timer, seconds=seconds, precision=precision)
-            device, counts = self._profile(runs, calls)
+            rounds = with_room(timing.interleave, runs, calls, self._timer, seconds=seconds, precision=precision)
+            device, counts = with_room(self._profile, runs, calls)
         shared = self._circumstances(rounds)
         reference, *others = self.legs
         return {
