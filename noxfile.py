@@ -60,6 +60,29 @@ def sweep(session: nox.Session, torch: str) -> None:
 
 
 @nox.session
+def gpu(session: nox.Session) -> None:
+    """All suites on a CUDA device, or those named: what is right and whole in workers, then speed, gated, alone."""
+    install(session, torch_for(session))
+    chosen = session.posargs or ["suites"]
+    workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
+    session.run(
+        "python", "-m", "pytest", *workers, "--compile-device=cuda", "--benchmark-skip", *chosen, env=ONE_THREAD
+    )
+    session.run("python", "-m", "pytest", "--compile-perf=gate", "--benchmark-only", *chosen)
+
+
+@nox.session
+def compare(session: nox.Session) -> None:
+    """Speed against a revision on one device: `nox -s compare -- main tests/test_speed.py`."""
+    if not session.posargs:
+        session.error("name the revision, and the tests if not all: nox -s compare -- BASE_REF [tests]")
+    install(session, torch_for(session))
+    base, *tests = session.posargs
+    command = ("python", "-m", "pytest_torch_compile.cli", "compare", "--against", base)
+    session.run(*command, *(tests or ["suites"]))
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style, formatting and types."""
     if not isinstance(session.virtualenv, PassthroughEnv):
@@ -115,6 +138,13 @@ def install_beside_torch(session: nox.Session, torch: str) -> None:
     constraint = Path(session.create_tmp()) / "torch.txt"
     constraint.write_text(f"torch=={installed}\n", encoding="utf-8")
     session.run_install("python", "-m", "pip", "install", "--constraint", str(constraint), *PROJECT)
+
+
+def torch_for(session: nox.Session) -> str:
+    """The release to set up where a session is not run for each: under --no-venv the one that is there."""
+    if not isinstance(session.virtualenv, PassthroughEnv):
+        return NEWEST
+    return nearest_release(version_here("torch") or session.error("--no-venv uses the torch of this environment"))
 
 
 def version_here(distribution: str) -> str:

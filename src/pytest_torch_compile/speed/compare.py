@@ -110,7 +110,7 @@ def alternate(
 
 
 def _command(arguments: Sequence[str], cache: Path) -> list[str]:
-    ours = ["--compile-perf=track", f"--compile-cache={cache}", "-p", "no:cacheprovider", "-q"]
+    ours = ["--compile-perf=track", f"--compile-cache={cache}", "--benchmark-only", "-p", "no:cacheprovider", "-q"]
     return [sys.executable, "-m", "pytest", *ours, *arguments]
 
 
