@@ -244,6 +244,16 @@ def test_events_are_filed_under_the_call_that_caused_them():
     assert [row.outcome for row in report.calls] == ["compiled, 1 graph", "reused", "recompiled"]
 
 
+def test_each_graph_tells_how_many_guards_it_hangs_on():
+    def summed(values):
+        return sum(values.values()) * 2
+
+    few, many = ({f"k{n}": torch.ones(3) for n in range(size)} for size in (2, 20))
+    first, second = (seen_in(summed, values).graphs[0].guards for values in (few, many))
+    assert 2 <= first < second and second >= first + 18
+    assert seen_in(summed, {name: value + 1 for name, value in few.items()}).graphs == []
+
+
 def test_graph_text_is_read_as_ops():
     text = "\n".join(
         [

@@ -19,12 +19,13 @@ _T = TypeVar("_T", bound=_OfCall)
 
 @dataclass(frozen=True)
 class Graph:
-    """One graph that dynamo handed to the backend."""
+    """One graph that dynamo handed to the backend. ``guards`` is how many conditions torch counts for its reuse."""
 
     frame: str
     ops: tuple[str, ...]
     call: int = 0
     compile_id: str = ""
+    guards: int | None = None
 
 
 @dataclass

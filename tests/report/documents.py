@@ -42,7 +42,7 @@ def recompile(call: int, text: str = "size mismatch at index 0. expected 2, actu
 def check(*findings: Finding, breaks: int = 0, recompiles: int = 0, text: str = "", **more: Any) -> dict[str, Any]:
     """The entry of one check of four calls."""
     seen = Observation(
-        graphs=[Graph("forward", ("sin", "add"), 1, "0/0")],
+        graphs=[Graph("forward", ("sin", "add"), 1, "0/0", guards=31)],
         graph_breaks=[graph_break(3 + number, f"gb-{number}") for number in range(breaks)],
         recompiles=[recompile(2 + number) for number in range(recompiles)],
         compile_seconds=CompileSeconds(2.0, 2.0, 1.5, 1.0, 0.5),

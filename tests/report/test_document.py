@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.report import document, entries
+from pytest_torch_compile.report import document, entries, view
 from tests.report import documents
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
@@ -18,6 +18,14 @@ MAKERS = [documents.typical, documents.hostile, documents.made]
 def test_document_keeps_to_its_schema(make):
     jsonschema = pytest.importorskip("jsonschema")
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(make())
+
+
+def test_graphs_are_told_with_their_guards_if_torch_told_them():
+    check = documents.check()
+    assert view.graphs(check) == "1 with 2 ops and 31 guards"
+    del check["graphs"][0]["guards"]
+    assert view.graphs(check) == "1 with 2 ops"
+    assert view.graphs({"graphs": []}) == "0 with 0 ops"
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=["typical", "hostile", "empty"])

@@ -10,6 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -197,6 +198,8 @@ class TraceObserver(logging.Handler):
         seconds.total += event.get("entire_frame_compile_time_s") or 0.0
         for part, column in _PARTS.items():
             setattr(seconds, part, getattr(seconds, part) + (event.get(column) or 0) / 1e6)
+        if (held := event.get("guard_count")) is not None:
+            self._count_guards(int(held), _compile_id(key))
         # torch 2.8 says that a skipped frame has guarded code, and counts no guards.
         no_code = event.get("has_guarded_code") is False or event.get("guard_count", 0) is None
         if no_code and (found := self._broken.get(key)):
@@ -205,6 +208,10 @@ class TraceObserver(logging.Handler):
             self.seen.cudagraph_skips.append(str(reason))
         if event.get("fail_type"):
             self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
+
+    def _count_guards(self, number: int, compile_id: str) -> None:
+        graphs = self.seen.graphs
+        graphs[:] = [replace(graph, guards=number) if graph.compile_id == compile_id else graph for graph in graphs]
 
     def _backward_metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         # torch 2.6 files a frame refused at the recompile limit under the backward's name.

@@ -123,6 +123,14 @@ def row(test: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def graphs(check: Mapping[str, Any]) -> str:
+    """``2 with 14 ops and 31 guards``; a report of before guards were counted has none to tell."""
+    held = [graph.get("guards") for graph in check["graphs"]]
+    parts = [count(sum(graph["ops"] for graph in check["graphs"]), "op")]
+    parts += [count(sum(held), "guard")] if held and None not in held else []
+    return f"{len(held)} with {' and '.join(parts)}"
+
+
 def duration(seconds: float) -> str:
     """``12.3 us``, ``4.56 ms``, ``7.8 s``."""
     if seconds < 1e-3:
