@@ -8,14 +8,14 @@ from pathlib import Path
 import nox
 from nox.virtualenv import PassthroughEnv
 
-# The one table of supported versions: torch, and the torchvision and transformers that fit it.
+# The one table of supported versions: torch, and the torchvision, transformers and torchao that fit it.
 # Inductor of torch 2.6 imports setuptools, and asks for it on Python 3.12 and newer only.
 RELEASES = {
     "2.6": ("torch==2.6.0", "torchvision==0.21.0", "transformers==5.23.0", "setuptools"),
     "2.8": ("torch==2.8.0", "torchvision==0.23.0", "transformers==5.23.0"),
-    "2.11": ("torch==2.11.0", "torchvision==0.26.0", "transformers==5.23.0"),
-    "2.13": ("torch==2.13.0", "torchvision==0.28.0", "transformers==5.23.0"),
-    "2.15": ("torch==2.15.0", "torchvision==0.29.2", "transformers==5.23.0"),
+    "2.11": ("torch==2.11.0", "torchvision==0.26.0", "transformers==5.23.0", "torchao==0.18.0"),
+    "2.13": ("torch==2.13.0", "torchvision==0.28.0", "transformers==5.23.0", "torchao==0.18.0"),
+    "2.15": ("torch==2.15.0", "torchvision==0.29.2", "transformers==5.23.0", "torchao==0.18.0"),
 }
 NEWEST = list(RELEASES)[-1]
 PROJECT = ("-e", ".[dev,suites]")
