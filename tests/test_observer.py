@@ -254,6 +254,20 @@ def test_each_graph_tells_how_many_guards_it_hangs_on():
     assert seen_in(summed, {name: value + 1 for name, value in few.items()}).graphs == []
 
 
+def test_graph_that_is_traced_anew_counts_once():
+    traced = []
+
+    def backend(graph, inputs):
+        traced.append(graph)
+        if len(traced) == 1:
+            raise torch._dynamo.exc.TensorifyScalarRestartAnalysis()
+        return graph.forward
+
+    report = check_compile(torch.sin, torch.ones(3), backend=backend)
+
+    assert len(traced) == 2 and len(report.graphs) == 1
+
+
 def test_graph_text_is_read_as_ops():
     text = "\n".join(
         [

@@ -54,6 +54,7 @@ class TraceObserver(logging.Handler):
         self._code_frames: dict[tuple[str, int, str], Any] = {}
         self._pending: dict[CompileKey, tuple[FailedGuard, ...]] = {}
         self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
+        self._tracing: dict[Any, Graph] = {}
         self._broken: dict[CompileKey, GraphBreak | None] = {}
         self._causes: dict[Any, set[str]] = {}
         self._error_texts: dict[CompileKey, str] = {}
@@ -162,7 +163,11 @@ class TraceObserver(logging.Handler):
         if not ops:
             return
         location = self._frames.get(key[:2])
-        self.seen.graphs.append(Graph(location.function if location else "", ops, self.call, _compile_id(key)))
+        graph = Graph(location.function if location else "", ops, self.call, _compile_id(key))
+        # A backend may send dynamo back to trace anew: the last graph of a compilation is the one that stays.
+        before = self._tracing.pop(key[:2], None)
+        self.seen.graphs[:] = [*(known for known in self.seen.graphs if known is not before), graph]
+        self._tracing[key[:2]] = graph
 
     def _artifact(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         name = str(event.get("name", ""))
@@ -194,6 +199,7 @@ class TraceObserver(logging.Handler):
         return self._breaks[place]
 
     def _metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        self._tracing.pop(key[:2], None)
         seconds = self.seen.compile_seconds
         seconds.total += event.get("entire_frame_compile_time_s") or 0.0
         for part, column in _PARTS.items():
