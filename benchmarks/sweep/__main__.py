@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(required=True)
     run = commands.add_parser("run", help="run the cases that have no result yet")
     run.add_argument("store", type=Path, help="the JSON document of this torch version")
-    run.add_argument("--only", default="", help="cases whose name holds this text")
+    run.add_argument("--only", default="", help="cases whose name this regular expression finds")
     run.add_argument("--limit", type=float, default=300, help="seconds for one case")
     run.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no case is begun")
     run.set_defaults(do=do_run)

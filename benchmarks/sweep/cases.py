@@ -1,28 +1,44 @@
-"""What the sweep runs: every model of the breadth suites in fp32, for inference in Inductor and for training."""
+"""What the sweep runs: every model of the breadth suites in fp32, and in Inductor those that the suites run there."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from suites._models import LIGHT_BACKEND, Case, Model
 from suites.transformers.models import MODELS as TRANSFORMERS
 from suites.vision.models import MODELS as VISION
 
-# Training stops before code generation, which would take hours for the backward graphs of all models.
-BACKENDS = {"training": LIGHT_BACKEND, "inference": "inductor"}
 FOLDERS = {"vision": VISION, "transformers": TRANSFORMERS}
 
 
-def cases() -> dict[str, Case]:
-    """Each case under a name such as ``vision/resnet inference``, the cheap ones first."""
-    found = [
-        (f"{folder}/{model.name} {test}", Case(model, test, "fp32"))
-        for test in BACKENDS
+@dataclass(frozen=True)
+class Test:
+    """One table of the page: a test of the suites, and the backend that it is run in."""
+
+    suite: str
+    backend: str
+
+
+# Code generation takes ten times as long as all that comes before it, so that not every model goes through it.
+TESTS = {
+    "training": Test("training", LIGHT_BACKEND),
+    "inference": Test("inference", LIGHT_BACKEND),
+    "inductor": Test("inference", "inductor"),
+}
+
+
+def cases() -> dict[str, tuple[Case, str]]:
+    """Each case and its backend, under a name such as ``vision/resnet inference``; the cheap ones come first."""
+    return {
+        f"{folder}/{model.name} {name}": (Case(model, test.suite, "fp32"), test.backend)
+        for name, test in TESTS.items()
         for folder, models in FOLDERS.items()
         for model in models
         if runs(model, test)
-    ]
-    return dict(found)
+    }
 
 
-def runs(model: Model, test: str) -> bool:
-    """Whether a model of the suites has this test in fp32."""
-    return not model.only or f"{test}-fp32" in model.only
+def runs(model: Model, test: Test) -> bool:
+    """Whether the suites run this test of the model in fp32, and in Inductor if that is asked for."""
+    case = f"{test.suite}-fp32"
+    return (not model.only or case in model.only) and (test.backend != "inductor" or case in model.inductor)

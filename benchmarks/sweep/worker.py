@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pytest_torch_compile import CompileCheckFailed, CompileReport, check_compil
 from pytest_torch_compile.cache_folder import CacheFolder
 from suites._models import Case
 
-from .cases import BACKENDS, cases
+from .cases import cases
 from .store import SHARED_KINDS, done
 
 LIBRARIES = ("torch", "torchvision", "transformers")
@@ -30,13 +31,13 @@ def work(store: Path, events: Path, only: str = "") -> None:
             stream.flush()
 
         environment = here()
-        chosen = {name: case for name, case in cases().items() if only in name}
+        chosen = {name: case for name, case in cases().items() if re.search(only, name)}
         say({"environment": environment, "cases": list(chosen)})
         finished = done(store, environment)
-        for name, case in chosen.items():
+        for name, (case, backend) in chosen.items():
             if name not in finished:
                 say({"begin": name})
-                say({"end": name, "figures": measured(case)})
+                say({"end": name, "figures": measured(case, backend)})
 
 
 def here() -> dict[str, str]:
@@ -44,7 +45,7 @@ def here() -> dict[str, str]:
     return {library: metadata.version(library).split("+")[0] for library in LIBRARIES}
 
 
-def measured(case: Case) -> dict[str, Any]:
+def measured(case: Case, backend: str) -> dict[str, Any]:
     """The figures of one case, from nothing compiled and an empty cache."""
     cache = CacheFolder("fresh")
     cache.enter_test()
@@ -52,7 +53,7 @@ def measured(case: Case) -> dict[str, Any]:
     torch.manual_seed(0)
     start = processor_seconds()
     try:
-        found = figures(report_of(case))
+        found = figures(report_of(case, backend))
     except Exception as error:
         found = {"error": f"{type(error).__name__}: {first_line(error)}"}
     finally:
@@ -66,10 +67,12 @@ def processor_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def report_of(case: Case, check: Callable[..., CompileReport] = check_compile) -> CompileReport:
+def report_of(case: Case, backend: str) -> CompileReport:
     """Check a case in the mode that ``torch.compile(model)`` has, and keep the report, failed or not."""
     try:
-        return check(case.target(), calls=case.calls(), fullgraph=False, backend=BACKENDS[case.test], **case.options())
+        return check_compile(
+            case.target(), calls=case.calls(), fullgraph=False, backend=backend, diagnose="off", **case.options()
+        )
     except CompileCheckFailed as failure:
         if failure.report is None:
             raise
