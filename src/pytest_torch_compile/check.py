@@ -16,6 +16,7 @@ from ._torch.trace import TraceObserver
 from .compiling import Compiling
 from .copies import modules_of
 from .describe import call_row, located, rerun_command, target_name
+from .diagnose import Remake, diagnosis
 from .errors import error_findings, raise_if_usage_error
 from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding
 from .judge import judge, merged_over_calls
@@ -27,7 +28,7 @@ from .reference import ReferenceLeg
 from .report.text import failure_text
 from .result import CallReport, CompileReport, NumericsReport
 from .sequence import as_calls
-from .shaken import ShakenLegs
+from .shaken import shaken_records
 from .warmth import cache_misses
 
 
@@ -51,6 +52,7 @@ def check_compile(
     tolerances: Tolerances | None = None,
     seed: int = 0,
     warm: bool = False,
+    diagnose: str | None = None,
     **kwargs: Any,
 ) -> CompileReport:
     """Compile ``target``, run it beside eager, and raise if anything is wrong.
@@ -76,6 +78,8 @@ def check_compile(
         tolerances: how close is close enough; by default the rule in ``docs/numerics.md``.
         seed: of the random state that each leg starts from.
         warm: every graph must come from the compile cache; one that is compiled is a ``cache-miss``.
+        diagnose: what a failure is looked into for, ``off``, ``auto`` or ``full``; by default what
+            ``--compile-diagnose`` says.
 
     Returns:
         The report of everything observed.
@@ -100,19 +104,26 @@ def check_compile(
         dynamic_dims,
     )
     _validate(work)
-    with sandbox() as box:
-        run = _lockstep(work, compiling, tolerances or Tolerances(), box)
-        if run.compile_error is not None and compiling.can_relax:
-            # fullgraph stops at the first break: a second run without it lists every one.
-            box.forget()
-            first, run = run, _lockstep(work, compiling.relaxed(), tolerances or Tolerances(), box)
-            run.refused = first.compile_error
-    report = _report(work, compiling, budget, run)
-    report.findings += cache_misses(run.seen.cache) if warm else []
+    tolerances = tolerances or Tolerances()
+    report = _examine(work, compiling, budget, tolerances)
+    report.findings += cache_misses(report.observation.cache) if warm else []
+    report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
     announce(report)
     if report.findings:
         raise CompileCheckFailed(failure_text(report), report, report.findings)
     return report
+
+
+def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
+    """Run both legs and judge them."""
+    with sandbox() as box:
+        run = _lockstep(work, compiling, tolerances, box)
+        if run.compile_error is not None and compiling.can_relax:
+            # fullgraph stops at the first break: a second run without it lists every one.
+            box.forget()
+            first, run = run, _lockstep(work, compiling.relaxed(), tolerances, box)
+            run.refused = first.compile_error
+    return _report(work, compiling, budget, run)
 
 
 @dataclass
@@ -151,7 +162,6 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
     eager, compiled = Leg(work), Leg(work, wrap=compiling)
     reference = LazyLeg(lambda: ReferenceLeg(work, eager))
     repeat = LazyLeg(lambda: Leg(work))
-    shaken = ShakenLegs(work)
     observer = TraceObserver()
     run = _Run(observer.seen)
     for index in range(len(work.calls)):
@@ -173,7 +183,7 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
                 actual,
                 reference=partial(reference.record, index),
                 repeat=partial(repeat.record, index),
-                shaken=partial(shaken.records, index),
+                shaken=partial(shaken_records, work, index),
                 tolerances=tolerances,
             )
         )

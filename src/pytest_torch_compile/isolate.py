@@ -46,7 +46,7 @@ def save(config: pytest.Config, report: pytest.TestReport) -> None:
 
 
 def _shared_options(config: pytest.Config) -> list[str]:
-    names = ("backend", "device", "cache", "report")
+    names = ("backend", "device", "cache", "report", "diagnose")
     plugins = [part for name in config.getoption("plugins", []) for part in ("-p", name)]
     given = [f"--compile-{name}={value}" for name in names if (value := config.getoption(f"--compile-{name}"))]
     return [*plugins, *(["-c", str(config.inipath)] if config.inipath else []), *given]

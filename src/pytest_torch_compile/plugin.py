@@ -130,7 +130,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         item.stash[_ROWS].append(terminal.row(item.nodeid, seen))
         item.stash[_CHECKS].append(check_entry(seen, item.config.rootpath))
 
-    with listening(hear):
+    expected = settings.undiagnosed() if known_failure.read(item) else nullcontext()
+    with listening(hear), expected:
         if not uses_plugin(item):
             return (yield)
         with sign_of_life(_speaker(item.config), item.nodeid):

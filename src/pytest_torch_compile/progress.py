@@ -9,6 +9,17 @@ from contextlib import contextmanager
 
 FIRST_SECONDS = 15.0
 EVERY_SECONDS = 30.0
+_activity = ["compiling and checking"]
+
+
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Say what the body does, for whoever shows a sign of life."""
+    _activity.append(what)
+    try:
+        yield
+    finally:
+        _activity.pop()
 
 
 @contextmanager
@@ -20,7 +31,7 @@ def sign_of_life(say: Callable[[str], None], what: str) -> Iterator[None]:
     def watch() -> None:
         wait = FIRST_SECONDS
         while not done.wait(wait):
-            say(f"{what}: compiling and checking for {time.monotonic() - start:.0f} s")
+            say(f"{what}: {_activity[-1]} for {time.monotonic() - start:.0f} s")
             wait = EVERY_SECONDS
 
     thread = threading.Thread(target=watch, name="torch-compile-progress", daemon=True)

@@ -53,6 +53,7 @@ class CompileReport:
     observation: Observation = field(default_factory=Observation)
     numerics: NumericsReport = field(default_factory=NumericsReport)
     findings: list[Finding] = field(default_factory=list)
+    diagnosis: list[str] = field(default_factory=list)
     rerun: str = ""
 
     @property

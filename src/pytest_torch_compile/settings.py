@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -16,6 +17,8 @@ OPTIONS: dict[str, str] = {
     "cache": "compile cache: fresh (a new one for each test), session (one for each worker), a folder to keep, or an "
     "fsspec URL such as s3://bucket/folder, from which artifacts are loaded and to which they are saved",
     "report": "folder to write report.json, report.html and summary.md to",
+    "diagnose": "on a failed check: off, auto (the stage at fault and advice that was tried, for 30 s at most) or full "
+    "(the smallest module too, for 10 minutes at most)",
     "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
     "baselines": "folder of the stored baselines (default: baselines in the root directory)",
 }
@@ -23,7 +26,7 @@ FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a process of its own",
     "update-baselines": "write what changed to the baselines, and show it",
 }
-PERF = ("off", "track", "gate")
+CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Settings:
     device: str | None = None
     cache: str = "session"
     report: str | None = None
+    diagnose: str = "auto"
     perf: str = "off"
     baselines: str = "baselines"
     isolate: bool = False
@@ -41,6 +45,17 @@ class Settings:
 
 
 current = Settings()
+
+
+@contextmanager
+def undiagnosed() -> Iterator[None]:
+    """Look into no failure inside the body: it is expected."""
+    global current
+    before, current = current, replace(current, diagnose="off")
+    try:
+        yield
+    finally:
+        current = before
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -60,12 +75,12 @@ def read(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: an ini key that is almost one of ours.
     """
-    known = {_key(name) for name in (*OPTIONS, *FLAGS)}
-    _refuse_typos(_ini_keys(config), known)
+    _refuse_typos(_ini_keys(config), {_key(name) for name in (*OPTIONS, *FLAGS)})
     chosen = {name: config.getoption(f"--compile-{name}") or config.getini(PREFIX + name) for name in OPTIONS}
     flags = {name: bool(config.getoption(f"--compile-{name}") or config.getini(_key(name))) for name in FLAGS}
-    if chosen["perf"] and chosen["perf"] not in PERF:
-        raise pytest.UsageError(f"--compile-perf={chosen['perf']}: it is one of {', '.join(PERF)}")
+    for name, known in CHOICES.items():
+        if chosen[name] and chosen[name] not in known:
+            raise pytest.UsageError(f"--compile-{name}={chosen[name]}: it is one of {', '.join(known)}")
     return Settings(
         isolate=flags["isolate"],
         update_baselines=flags["update-baselines"],

@@ -14,6 +14,8 @@ _WIDTH = 120
 def failure_text(report: CompileReport) -> str:
     """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence."""
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
+    if report.diagnosis:
+        blocks.append("Diagnosis\n" + "\n".join(f"  {line}" for line in report.diagnosis))
     if len(report.calls) > 1:
         blocks.append("Sequence\n" + sequence_table(report.calls))
     blocks.append(_summary(report))

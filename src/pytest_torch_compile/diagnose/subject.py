@@ -1,0 +1,84 @@
+"""What is diagnosed: a failed check, and how to make it again with something changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..compiling import Compiling
+from ..findings import Budget, CompileUsageError
+from ..legs import Work
+from ..numerics import Tolerances
+from ..result import CompileReport
+
+Examine = Callable[[Work, Compiling, Budget, Tolerances], CompileReport]
+
+
+class OutOfTime(Exception):
+    """The time for the diagnosis is over."""
+
+
+@dataclass(frozen=True)
+class Remake:
+    """All that it takes to make a check again."""
+
+    work: Work
+    compiling: Compiling
+    budget: Budget
+    tolerances: Tolerances
+    examine: Examine
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A failed check; ``seconds`` is the time for its diagnosis. A trial that has begun is not cut off."""
+
+    report: CompileReport
+    remake: Remake
+    seconds: float
+    _start: float = field(default_factory=time.monotonic)
+
+    @property
+    def work(self) -> Work:
+        """What each leg did."""
+        return self.remake.work
+
+    @property
+    def compiling(self) -> Compiling:
+        """How the compiled leg was made."""
+        return self.remake.compiling
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of what was found."""
+        return {finding.kind for finding in self.report.findings}
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.seconds - (time.monotonic() - self._start)
+
+    def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
+        """The check once more, with fields of its work or its compiling changed; None where it cannot be made.
+
+        Raises:
+            OutOfTime: no trial may begin any more.
+        """
+        if self.left <= 0:
+            raise OutOfTime
+        compiling = self.compiling
+        if backend is not None:
+            compiling = replace(compiling, backend=backend, mode=None, options=None)
+        of_compiling = {name: value for name, value in changes.items() if hasattr(compiling, name)}
+        of_work = {name: value for name, value in changes.items() if name not in of_compiling}
+        work, compiling = replace(self.work, **of_work), replace(compiling, **of_compiling)
+        try:
+            return self.remake.examine(work, compiling, self.remake.budget, self.remake.tolerances)
+        except CompileUsageError:
+            return None
+
+    def shows(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
+        """Whether a report has a finding of these kinds."""
+        return report is not None and any(finding.kind in kinds for finding in report.findings)

@@ -1,0 +1,171 @@
+"""What a failed check says beyond its findings: the stage, the smallest module, advice that was tried and holds."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from pytest_torch_compile import CompileCheckFailed, CompileUsageError, check_compile  # noqa: E402
+from pytest_torch_compile.diagnose import STEPS, subject  # noqa: E402
+
+
+def diagnosis(target, *args, level="auto", **options):
+    """The lines of a check that fails."""
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(target, *args, diagnose=level, **options)
+    lines = failed.value.report.diagnosis
+    assert all(line in str(failed.value) for line in lines)
+    return lines
+
+
+class Lying(nn.Module):
+    """Does something else when it is compiled."""
+
+    def forward(self, x):
+        return x * 2 if torch.compiler.is_compiling() else x * 3
+
+
+class Breaking(nn.Module):
+    def forward(self, x):
+        torch._dynamo.graph_break()
+        return x.sin()
+
+
+class Block(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x).cos()
+
+
+class Stack(nn.Module):
+    def __init__(self, *blocks):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def scaled(x, factor):
+    return x * factor
+
+
+def batches(*sizes):
+    return [(torch.randn(size, 4),) for size in sizes]
+
+
+def test_stage_is_dynamo_when_the_captured_graph_is_wrong():
+    (line,) = diagnosis(Lying(), torch.randn(4), backend="aot_eager")
+    assert line.startswith("stage: goes wrong with backend eager. It is dynamo")
+
+
+def test_stage_is_the_last_one_when_the_earlier_hold(monkeypatch):
+    """A decomposition is wrong that only the backends with decompositions use."""
+    from torch._inductor import decomposition
+
+    def wrong(x):
+        return torch.ops.aten.mul(x, 1.5)
+
+    monkeypatch.setitem(decomposition.decompositions, torch.ops.aten.sinh.default, wrong)
+    decomposition.fast_random_decomps.cache_clear()
+    (line,) = diagnosis(torch.sinh, torch.randn(4), backend="aot_eager_decomp_partition")
+    assert line.startswith(
+        "stage: goes wrong with backend aot_eager_decomp_partition (held with backend eager, aot_eager)"
+    )
+
+
+def test_recompiles_have_no_stage():
+    assert not [
+        line for line in diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="aot_eager") if "stage" in line
+    ]
+
+
+def test_advice_names_what_made_the_budget_hold_with_the_result():
+    lines = diagnosis(nn.Linear(4, 4), calls=batches(5, 6, 7), backend="eager")
+    assert lines == [
+        "tried: dynamic_dims={'input': 0}: 0 recompiles instead of 1",
+        "tried: dynamic=True: 0 recompiles instead of 1",
+        "tried: pad input to a multiple of 8: 0 recompiles instead of 1",
+    ]
+
+
+def test_advice_for_a_number_is_a_tensor():
+    x = torch.randn(4)
+    lines = diagnosis(scaled, calls=[(x, 2.0), (x, 3.0), (x, 4.0)], backend="eager", dynamic=False)
+    assert lines == ["tried: pass factor as a tensor in place of a Python number: 0 recompiles instead of 2"]
+
+
+def test_advice_that_does_not_help_is_not_named():
+    calls = [(torch.randn(4),), (torch.randn(4, dtype=torch.float64),)]
+    assert diagnosis(scaled, calls=[(*call, 2.0) for call in calls], backend="eager") == []
+
+
+def test_advice_for_eager_fallback_says_that_it_is_gone():
+    sizes = range(2, 14)
+    lines = diagnosis(nn.Linear(4, 4), calls=batches(*sizes), backend="eager", dynamic=False, fullgraph=False)
+    assert "tried: dynamic_dims={'input': 0}: 0 recompiles instead of 7, no eager fallback" in lines
+
+
+def test_smallest_module_is_found_through_a_list():
+    target = Stack(Block(nn.Tanh()), Block(Breaking()))
+    (line,) = diagnosis(target, torch.randn(2, 4), backend="eager", level="full")
+    assert line == "smallest module: blocks.1.inner (Breaking) alone shows the same"
+
+
+def test_smallest_module_is_found_in_training():
+    target = Stack(Block(nn.Tanh()), Block(Lying()))
+    lines = diagnosis(target, torch.randn(2, 4), backend="eager", level="full", train=True)
+    assert lines == ["smallest module: blocks.1.inner (Lying) alone shows the same"]
+
+
+def test_whole_model_is_not_called_its_smallest_module():
+    assert diagnosis(Breaking(), torch.randn(4), backend="eager", level="full") == []
+
+
+def test_auto_does_not_look_for_the_smallest_module():
+    assert diagnosis(Stack(Block(Breaking())), torch.randn(2, 4), backend="eager") == []
+
+
+def test_off_looks_for_nothing():
+    assert diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager", level="off") == []
+
+
+def test_check_that_passes_has_no_diagnosis():
+    report = check_compile(nn.Linear(4, 4), torch.randn(2, 4), backend="eager", diagnose="full")
+    assert report.diagnosis == []
+
+
+def test_no_trial_begins_after_the_time(monkeypatch):
+    monkeypatch.setattr(subject.Subject, "left", property(lambda self: 0.0))
+    (line,) = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
+    assert line.startswith("no time was left to look for advice")
+
+
+def test_diagnosis_that_raises_does_not_hide_the_failure(monkeypatch):
+    monkeypatch.setitem(STEPS["auto"], "advice", lambda subject: 1 / 0)
+    (line,) = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
+    assert line == "advice could not be looked for: ZeroDivisionError: division by zero"
+
+
+def test_unknown_level_is_a_usage_error():
+    with pytest.raises(CompileUsageError, match="it is one of off, auto, full"):
+        check_compile(nn.Linear(4, 4), torch.randn(2, 4), backend="eager", diagnose="some")
+
+
+def test_callers_model_and_inputs_are_as_before():
+    model, x = Stack(Block(Breaking())), torch.randn(2, 4)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    kept = x.clone()
+    diagnosis(model, x, backend="eager", level="full")
+    assert torch.equal(x, kept)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert not any(module._forward_pre_hooks for module in model.modules())
