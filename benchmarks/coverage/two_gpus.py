@@ -1,0 +1,283 @@
+"""Figures of the coverage rows that need two GPUs: captioning under DDP, float8 training, Accelerate's regions.
+
+``python -m benchmarks.coverage.two_gpus OUT [--tiny]`` writes ``OUT/two_gpus.json``. All cases compile side by side, each
+in processes of its own; then they take turns, one at a time on the GPUs, for as many rounds as asked. ``--tiny`` does the
+same with tiny models on CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+from pytest_torch_compile import RankGroup, compile_guard
+
+CAPTIONING = {
+    "eager": ("eager", "ddp_optimizer"),
+    "compile(DDP)": ("compile(DDP)", "ddp_optimizer"),
+    "DDP(compile)": ("DDP(compile)", "ddp_optimizer"),
+    "compile(DDP), no_optimization": ("compile(DDP)", "no_optimization"),
+    "compile(DDP), python_reducer": ("compile(DDP)", "python_reducer"),
+}
+PLENTY = 1000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large, how long, and where the cases meet."""
+
+    tiny: bool
+    meeting: str
+    steps: int
+    rounds: int
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu") if self.tiny else torch.device("cuda", torch.cuda.current_device())
+
+
+def captioning(plan: Plan, name: str) -> dict[str, Any]:
+    """One leg of captioning: what compiled, its cold seconds, and the seconds of its turns."""
+    from suites.captioning.models import captions, published, published_captions, tiny
+
+    order, mode = CAPTIONING[name]
+    torch._dynamo.config.optimize_ddp = mode
+    torch.manual_seed(0)
+    model = (tiny() if plan.tiny else published(layers=4)).to(plan.device)
+    batch = captions([12] * 4) if plan.tiny else published_captions([256] * 64)
+    batch = {key: tensor.to(plan.device) for key, tensor in batch.items()}
+    backend = "aot_eager" if plan.tiny else "inductor"
+    parallel = _parallel(model, order, backend, plan)
+    optimizer = torch.optim.Adam(model.parameters())
+    backward_under = partial(_compiled_autograd, backend) if mode == "python_reducer" else nullcontext
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad()
+        with torch.autocast(plan.device.type, torch.bfloat16):
+            loss = parallel(**batch).loss
+        with backward_under():
+            loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return _measured(plan, name, step, compiled=order != "eager")
+
+
+def _parallel(model: nn.Module, order: str, backend: str, plan: Plan) -> nn.Module:
+    def ddp(module: nn.Module) -> nn.Module:
+        return nn.parallel.DistributedDataParallel(module, device_ids=None if plan.tiny else [plan.device.index])
+
+    if order == "DDP(compile)":
+        return ddp(torch.compile(model, backend=backend))
+    return torch.compile(ddp(model), backend=backend) if order == "compile(DDP)" else ddp(model)
+
+
+def _compiled_autograd(backend: str) -> Any:
+    from torch._dynamo import compiled_autograd
+
+    return compiled_autograd._enable(torch.compile(backend=backend))
+
+
+def float8(plan: Plan, name: str) -> dict[str, Any]:
+    """``compile(fully_shard(m))``, with the products in float8 or in bf16."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    from suites._ranks import Net, shard
+    from suites.float8.on_ranks import float8 as quantized
+
+    torch.manual_seed(0)
+    width, rows = (256, 32) if plan.tiny else (4096, 16384)
+    model = Net(width, layers=4).to(plan.device, torch.bfloat16)
+    model = quantized(model) if name == "float8" else model
+    mesh = init_device_mesh(plan.device.type, (distributed.get_world_size(),))
+    for layer in model.layers:
+        layer.compile(backend="aot_eager" if plan.tiny else "inductor")
+    shard(model, mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(rows, width, device=plan.device, dtype=torch.bfloat16)
+    target = torch.randn(rows, 4, device=plan.device, dtype=torch.bfloat16)
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (model(x) - target).float().square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return _measured(plan, name, step, compiled=True)
+
+
+def regions(plan: Plan, name: str) -> dict[str, Any]:
+    """GPT-2 in inference, compiled whole or region by region through Accelerate, over batch sizes."""
+    from accelerate.utils import compile_regions
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    small = dict(n_embd=32, n_head=2, vocab_size=64, n_layer=2)
+    torch.manual_seed(0)
+    config = GPT2Config(use_cache=False, **(small if plan.tiny else dict(n_layer=12)))
+    model = GPT2LMHeadModel(config).to(plan.device, torch.bfloat16).eval()
+    options = dict(backend="aot_eager" if plan.tiny else "inductor", dynamic=False)
+    compiled = {"full": torch.compile, "regional": compile_regions}[name](model, **options)
+    length = 16 if plan.tiny else 512
+    found = {}
+    for rows in (4, 16):
+        tokens = torch.randint(0, config.vocab_size, (rows, length), device=plan.device)
+
+        def step(tokens: torch.Tensor = tokens) -> torch.Tensor:
+            with torch.no_grad():
+                return compiled(tokens).logits.float().mean()
+
+        found[f"batch {rows}"] = _measured(plan, f"{name} {rows}", step, compiled=True)
+    return found
+
+
+def _measured(plan: Plan, name: str, step: Callable[[], torch.Tensor], compiled: bool) -> dict[str, Any]:
+    """Compile with three steps, then wait for each of this case's turns."""
+    start = time.perf_counter()
+    losses = []
+    with compile_guard(max_graph_breaks=PLENTY, max_recompiles=PLENTY) if compiled else nullcontext() as seen:
+        losses.append(step().item())
+        cold = time.perf_counter() - start
+        losses += [step().item() for _ in range(2)]
+    turns = []
+    for turn in range(plan.rounds):
+        _wait_for(Path(plan.meeting, f"{name}-{turn}"))
+        turns.append(_seconds(plan, step) / plan.steps)
+        losses.append(step().item())
+        distributed.barrier()
+        Path(plan.meeting, f"{name}-{turn}-done").touch()
+    found = {"cold_seconds": round(cold, 2), "seconds": turns, "losses": losses}
+    if seen is not None:
+        breaks = [f"{b.category} at {Path(b.location.file).name}:{b.location.line}" for b in seen.graph_breaks]
+        found |= {"graphs": len(seen.graphs), "breaks": breaks, "recompiles": len(seen.recompiles)}
+    if not plan.tiny:
+        found["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+    return found
+
+
+def _seconds(plan: Plan, step: Callable[[], Any]) -> float:
+    distributed.barrier()
+    _synchronize(plan)
+    start = time.perf_counter()
+    for _ in range(plan.steps):
+        step()
+    _synchronize(plan)
+    return time.perf_counter() - start
+
+
+def _synchronize(plan: Plan) -> None:
+    if not plan.tiny:
+        torch.cuda.synchronize()
+
+
+def _wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.005)
+
+
+class Case:
+    """One case in its own ranks and thread; ``names`` are what takes turns in it."""
+
+    def __init__(self, plan: Plan, kind: str, name: str, work: Callable[..., Any], ranks: int, limit: float) -> None:
+        self.kind, self.name, self.ranks = kind, name, ranks
+        self.names = [f"{name} {rows}" for rows in (4, 16)] if kind == "regions" else [name]
+        self.result: Any = None
+        self._thread = threading.Thread(target=self._run, args=(plan, work, limit))
+        self._thread.start()
+
+    def _run(self, plan: Plan, work: Callable[..., Any], limit: float) -> None:
+        cache = tempfile.mkdtemp(dir=plan.meeting)
+        backend = "gloo" if plan.tiny else "nccl"
+        try:
+            with RankGroup(
+                self.ranks, backend=backend, timeout=limit, environment={"TORCHINDUCTOR_CACHE_DIR": cache}
+            ) as group:
+                self.result = group.run(work, plan, self.name)
+        except Exception as error:
+            self.result = {"failed": str(error)[:3000]}
+
+    @property
+    def runs(self) -> bool:
+        return self._thread.is_alive()
+
+    def take_turn(self, plan: Plan, name: str, turn: int) -> None:
+        done = Path(plan.meeting, f"{name}-{turn}-done")
+        Path(plan.meeting, f"{name}-{turn}").touch()
+        while self.runs and not done.exists():
+            time.sleep(0.01)
+
+    def join(self) -> None:
+        self._thread.join()
+
+
+def measured(plan: Plan, limit: float, ready: Path | None) -> dict[str, Any]:
+    """All cases, compiled side by side and timed in turns."""
+    started = time.monotonic()
+    rows = [("captioning", name, captioning, 2) for name in CAPTIONING]
+    rows += [("float8", name, float8, 2) for name in ("bf16", "float8")]
+    rows += [("regions", name, regions, 1) for name in ("full", "regional")]
+    cases = [Case(plan, kind, name, work, ranks, limit) for kind, name, work, ranks in rows]
+    if ready is not None:
+        _wait_for(ready)
+    for kind in ("captioning", "regions", "float8"):
+        chosen = [case for case in cases if case.kind == kind]
+        for part in range(len(chosen[0].names)):
+            for turn in range(plan.rounds):
+                for case in chosen:
+                    case.take_turn(plan, case.names[part], turn)
+    for case in cases:
+        case.join()
+    return {
+        "torch": torch.__version__,
+        "device": "cpu" if plan.tiny else torch.cuda.get_device_name(0),
+        "plan": {key: value for key, value in asdict(plan).items() if key != "meeting"},
+        "seconds": round(time.monotonic() - started, 1),
+        **{
+            kind: {case.name: summary(case.result) for case in cases if case.kind == kind}
+            for kind in ("captioning", "float8", "regions")
+        },
+    }
+
+
+def summary(result: Any) -> Any:
+    """The first rank's figures, with steps per second of the median turn."""
+    if not isinstance(result, list):
+        return result
+    first = result[0]
+    parts = first.items() if "seconds" not in first else [("", first)]
+    done = {
+        name: {**part, "steps_per_second": round(1 / statistics.median(part["seconds"]), 3)} for name, part in parts
+    }
+    return done.get("", done)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--limit", type=float, default=230.0, help="seconds after which the ranks are ended")
+    parser.add_argument("--ready", type=Path, help="a file whose appearance says that the GPUs are free for timing")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as meeting:
+        plan = Plan(arguments.tiny, meeting, steps=2 if arguments.tiny else 20, rounds=2 if arguments.tiny else 3)
+        found = measured(plan, arguments.limit, arguments.ready)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "two_gpus.json").write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found)[:4000])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""What the suites over several processes share: their ranks, a batch in parts, and a backend that notes its graphs."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed, nn
+
+from pytest_torch_compile import RankGroup, compile_guard
+
+BACKENDS = [
+    pytest.param("gloo", marks=pytest.mark.distributed),
+    pytest.param("nccl", marks=[pytest.mark.distributed, pytest.mark.gpu, pytest.mark.multi_gpu]),
+]
+BREAKS_INSIDE_DDP = 2  # in DDP's own forward, before the model's graph: its logger, and a context manager
+BREAKS_AT_SHARDS = 1  # the hooks of `fully_shard` are kept out of graphs, and with them the function that calls them
+WIDTH = 512  # a layer of this width fills one DDP bucket of the smallest size, 1 MiB
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def ranks(request: pytest.FixtureRequest) -> Iterator[RankGroup]:
+    """Two ranks, on CPU and on two CUDA devices: the same two for all tests, since importing torch takes seconds."""
+    if request.param == "nccl" and torch.cuda.device_count() < 2:
+        pytest.skip("needs two CUDA devices")
+    group = _group(request.param)
+    yield group
+    group.close()
+
+
+@functools.cache
+def _group(backend: str) -> RankGroup:
+    return RankGroup(2, backend=backend, timeout=300)
+
+
+def device() -> torch.device:
+    """The device of this rank."""
+    on_cuda = distributed.get_backend() == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if on_cuda else torch.device("cpu")
+
+
+class Block(nn.Module):
+    """A residual layer."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.relu(self.linear(x))
+
+
+class Net(nn.Module):
+    """Layers of one kind, as models have them, and a head."""
+
+    def __init__(self, width: int = WIDTH, layers: int = 3) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Block(width) for _ in range(layers))
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+class FeedForward(nn.Module):
+    """Two layers to split over ranks, the first by columns, the second by rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+def feed_forward_and_batch() -> tuple[nn.Module, torch.Tensor]:
+    """The same on every rank: a model to split, and the batch of all ranks together."""
+    torch.manual_seed(0)
+    return FeedForward().to(device()), torch.randn(8, 32).to(device())
+
+
+def split(module: nn.Module, mesh: Any) -> nn.Module:
+    """A ``FeedForward`` under tensor parallel."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    return parallelize_module(module, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+
+
+def shard(module: nn.Module, mesh: Any) -> nn.Module:
+    """A ``Net`` under ``fully_shard``, each layer a unit of its own."""
+    from torch.distributed.fsdp import fully_shard
+
+    for layer in module.layers:
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(module, mesh=mesh)
+
+
+def net_and_batch(width: int = WIDTH, rows: int = 8) -> tuple[nn.Module, torch.Tensor]:
+    """The same on every rank: a model, and the batch of all ranks together."""
+    torch.manual_seed(0)
+    return Net(width).to(device()), torch.randn(rows, width).to(device())
+
+
+def on_parts(wrap: Callable[[nn.Module], Callable[..., Any]]) -> Callable[[nn.Module], Callable[..., Any]]:
+    """``compile=`` for ``check_compile``: each rank runs its part of the batch, and the outputs are gathered.
+
+    The eager leg of the check is one process on the whole batch. Data-parallel training averages the gradients of the
+    parts, so that outputs, gradients and parameters after steps must be those of that one process.
+    """
+
+    def data_parallel(module: nn.Module) -> Callable[..., Any]:
+        inner = wrap(module)
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            return Gathered.apply(inner(part_of(x)))
+
+        return call
+
+    return data_parallel
+
+
+class Gathered(torch.autograd.Function):
+    """The parts of all ranks as one tensor. Backward gives each rank its own part, scaled up as a mean over parts is."""
+
+    @staticmethod
+    def forward(ctx: Any, part: torch.Tensor) -> torch.Tensor:
+        parts = [torch.empty_like(part) for _ in range(distributed.get_world_size())]
+        distributed.all_gather(parts, part.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return part_of(grad) * distributed.get_world_size()
+
+
+class NotingBackend:
+    """Runs graphs as they are, after AOTAutograd, and notes how many forward graphs there were, and all collectives."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+        self.forward: list[str] = []
+        self.backward: list[str] = []
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        from torch._dynamo.backends.common import aot_autograd
+
+        self.graphs += 1
+        return aot_autograd(fw_compiler=self._into(self.forward), bw_compiler=self._into(self.backward))(graph, inputs)
+
+    def _into(self, collectives: list[str]) -> Callable[..., Any]:
+        def compiler(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+            from functorch.compile import make_boxed_func
+
+            targets = [str(node.target) for node in graph.graph.nodes if "c10d_functional" in str(node.target)]
+            collectives.extend(name.split(".")[1] for name in targets if "wait_tensor" not in name)
+            return make_boxed_func(graph.forward)
+
+        return compiler
+
+
+@dataclass
+class Parallel:
+    """A model that a library has set up: how to call it, step it, and gather what its parameters have become.
+
+    ``whole_batch`` says that each rank gets all of the batch (tensor parallel) instead of its part.
+    """
+
+    call: Callable[..., Any]
+    optimizer: Any
+    backward: Callable[[torch.Tensor], Any]
+    parameters: Callable[[], dict[str, torch.Tensor]]
+    whole_batch: bool = False
+
+
+def mean_square(output: torch.Tensor) -> torch.Tensor:
+    """A loss that is the mean over the batch, as data-parallel training needs it."""
+    return output.square().mean()
+
+
+def train_beside_one_process(
+    make: Callable[[], tuple[nn.Module, Any]],
+    setup: Callable[[nn.Module], Parallel],
+    loss: Callable[[Any], torch.Tensor] = mean_square,
+    **budget: Any,
+) -> dict[str, Any]:
+    """Two steps under a library, compiled, and the same two in one process in eager on the whole batch.
+
+    ``make`` gives the model and its keyword arguments, or the one tensor that it takes. Gives ``error``, the largest
+    difference of a parameter's change in parts of that change, and what was compiled.
+    """
+    model, batch = make()
+    batch = batch if isinstance(batch, dict) else {"x": batch}
+    start = {name: p.detach().clone() for name, p in model.named_parameters()}
+    expected = after_two_steps_in_one_process(copy.deepcopy(model), batch, loss)
+    parallel = setup(model)
+    part = batch if parallel.whole_batch else {name: part_of(tensor) for name, tensor in batch.items()}
+    with compile_guard(**budget) as seen:
+        for _ in range(2):
+            parallel.optimizer.zero_grad()
+            parallel.backward(loss(parallel.call(**part)))
+            parallel.optimizer.step()
+    found = {name: p.detach() for name, p in parallel.parameters().items()}
+    return {
+        "error": worst_change(start, expected, found),
+        "graphs": len(seen.graphs),
+        "breaks": len(seen.graph_breaks),
+        "recompiles": len(seen.recompiles),
+    }
+
+
+def part_of(batch: torch.Tensor) -> torch.Tensor:
+    """This rank's part of the batch."""
+    return batch.chunk(distributed.get_world_size())[distributed.get_rank()]
+
+
+def after_two_steps_in_one_process(
+    model: nn.Module, batch: dict[str, torch.Tensor], loss: Callable[[Any], torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The parameters after two steps of SGD in eager."""
+    optimizer = sgd(model)
+    with torch.compiler.set_stance("force_eager"):
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss(model(**batch)).backward()
+            optimizer.step()
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def worst_change(
+    start: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]
+) -> float:
+    """The largest difference between two trained models, in parts of the largest change of that parameter."""
+    assert found.keys() == expected.keys(), sorted(found.keys() ^ expected.keys())
+    moved = {name: float((parameter - start[name]).abs().max()) for name, parameter in expected.items()}
+    off = {name: float((found[name].to(expected[name]) - expected[name]).abs().max()) for name in expected}
+    # Where nothing moves (a key's bias under softmax), rounding is all that there is.
+    floor = 1e-3 * max(moved.values())
+    return max(off[name] / max(moved[name], floor) for name in expected)
+
+
+def sgd(model: nn.Module) -> torch.optim.Optimizer:
+    """The optimizer of these tests: plain, so that a gradient that is off by a factor shows."""
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def gathered(model: nn.Module) -> dict[str, torch.Tensor]:
+    """A model's parameters, whole on each rank, under the names that they had before anything wrapped it."""
+    wrappers = r"(^|\.)(_forward_module|_orig_mod|module|_fsdp_wrapped_module|_original_module)(?=\.)"
+    return {
+        re.sub(wrappers, "", name).lstrip("."): p.full_tensor() if hasattr(p, "full_tensor") else p
+        for name, p in model.named_parameters()
+    }

@@ -1,0 +1,1 @@
+"""Hugging Face Accelerate around compiled models."""

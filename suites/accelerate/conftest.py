@@ -1,0 +1,5 @@
+"""The ranks of these tests."""
+
+from .._ranks import ranks
+
+__all__ = ["ranks"]

@@ -1,0 +1,1 @@
+"""Data-parallel, sharded and tensor-parallel models, compiled."""

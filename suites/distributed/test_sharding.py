@@ -1,0 +1,32 @@
+"""Row 3, in plain torch: `fully_shard` and tensor parallel, compiled, against one unsharded process.
+
+Outputs, gradients and the parameters after two steps are gathered and held against one process in eager on the whole
+batch. Tensor parallel compiles whole, and its collectives stand in the graph, where Inductor can reorder them. The hooks
+of `fully_shard` run in eager between the graphs, which is why each layer is compiled on its own.
+
+Published: compile after sharding, and each repeated layer on its own.
+"""
+
+import pytest
+
+from .._ranks import BREAKS_AT_SHARDS
+from .on_ranks import sharded, tensor_parallel
+
+ORDERS = [("compile(fully_shard)", BREAKS_AT_SHARDS), ("fully_shard(compile each layer)", 0)]
+
+
+@pytest.mark.parametrize(("order", "breaks"), ORDERS)
+def test_fully_shard(ranks, order, breaks):
+    # The first layer's input needs no gradient, that of the others does: one recompile.
+    for seen in ranks.run(sharded, order, max_graph_breaks=breaks, max_recompiles=1):
+        assert (seen["graphs"], seen["breaks"]) == (2, breaks)
+
+
+def test_tensor_parallel_captures_its_collectives(ranks):
+    for seen in ranks.run(tensor_parallel):
+        assert seen["graphs"] == 1
+        assert "all_reduce" in seen["forward"]
+
+
+def test_tensor_parallel_in_inductor(ranks):
+    ranks.run(tensor_parallel, backend="inductor")

@@ -1,0 +1,1 @@
+"""Lightning Fabric around compiled models."""

@@ -1,0 +1,1 @@
+"""torchao's float8 training, compiled."""

@@ -1,0 +1,41 @@
+"""Row 4: torchao's float8 training, sharded and compiled: `compile(distributed(quantized(model)))`.
+
+Quantize first, then shard or replicate, then compile. Compiled float8 gives the numbers of eager float8; against the
+same training without float8, two steps change each parameter by the same amount within float8's precision (e4m3 has
+three bits of mantissa: one part in 16 for each factor of a product).
+
+Published: no figure; float8 products need compute capability 8.9. Without it they are emulated here, on the same path.
+"""
+
+import pytest
+import torch
+
+pytest.importorskip("torchao", reason="the float8 suite needs torchao")
+
+from pytest_torch_compile import check_compile
+
+from .._ranks import BREAKS_AT_SHARDS, BREAKS_INSIDE_DDP, Net
+from .on_ranks import WIDTH, float8, in_order
+
+
+def test_blocks_are_quantized_and_the_head_is_not():
+    model = float8(Net(WIDTH))
+    kinds = [type(module).__name__ for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    assert kinds == ["Float8Linear"] * 3 + ["Linear"]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_float8_is_eager_float8(device, backend):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    model, x = Net(WIDTH, layers=1).to(device), torch.randn(32, WIDTH, device=device)
+    check_compile(float8(model), x, train=True, compile=lambda m: torch.compile(m, backend=backend))
+
+
+@pytest.mark.parametrize(("order", "breaks"), [("ddp", BREAKS_INSIDE_DDP), ("fully_shard", BREAKS_AT_SHARDS)])
+def test_quantized_distributed_compiled(ranks, order, breaks):
+    # Sharded, each layer is a graph: the first one's input needs no gradient, which costs a recompile.
+    budget = {"max_graph_breaks": breaks, "max_recompiles": int(order == "fully_shard")}
+    for seen in ranks.run(in_order, order, **budget):
+        assert 0 < seen["error"] < 0.25
