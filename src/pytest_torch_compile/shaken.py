@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -11,7 +12,11 @@ from ._torch.shaking import Shaking
 from .legs import LazyLeg, Leg, Work
 from .numerics import CallRecord
 
-RUNS = 8
+# A gate that rounding may open or shut does so in one run of ten or so.
+RUNS = 32
+# Large models get fewer: after this much processor time, no further one is begun.
+LEAST_RUNS = 4
+SECONDS = 20.0
 
 
 class ShakenLeg(Leg):
@@ -31,15 +36,15 @@ class ShakenLeg(Leg):
             return super()._cotangents(outputs, index)
 
 
-class ShakenLegs:
-    """Several of them, each run only as far as somebody asks."""
+def shaken_records(work: Work, index: int) -> Iterator[CallRecord]:
+    """What such legs do on call ``index``, one after the other; one that cannot run is left out.
 
-    def __init__(self, work: Work) -> None:
-        self._legs = [LazyLeg(partial(ShakenLeg, work, seed)) for seed in range(1, RUNS + 1)]
-
-    def records(self, index: int) -> Iterator[CallRecord]:
-        """What the legs did on call ``index``, one after the other; those that cannot run are left out."""
-        for leg in self._legs:
-            record = leg.record(index)
-            if record is not None:
-                yield record
+    Nothing is kept between them: each has its own copy of the model.
+    """
+    started = time.process_time()
+    for seed in range(1, RUNS + 1):
+        record = LazyLeg(partial(ShakenLeg, work, seed)).record(index)
+        if record is not None:
+            yield record
+        if seed >= LEAST_RUNS and time.process_time() - started > SECONDS:
+            return

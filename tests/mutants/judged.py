@@ -61,36 +61,39 @@ def judged(module: torch.nn.Module, inputs: dict[str, Any], train: bool, *, reco
 
 
 def _listening(result: Judged, record: bool) -> Callable[..., Any]:
-    def listen(eager: CallRecord, compiled: CallRecord, *, reference: Any, shaken: Any, **more: Any) -> Any:
+    def listen(eager: CallRecord, compiled: CallRecord, *, reference: Any, **more: Any) -> Any:
         started = time.perf_counter()
-        found = compare_calls(eager, compiled, reference=reference, shaken=shaken, **more)
+        found = compare_calls(eager, compiled, reference=reference, **more)
         result.comparing = time.perf_counter() - started
         result.eager, result.compiled, result.ratio = eager, compiled, min(found.worst_ratio, 1e9)
         result.reference = reference()
         if record:
-            result.measured = _measured(result, shaken)
+            result.measured = _measured(result, found)
         return found
 
     return listen
 
 
-def _measured(result: Judged, shaken: Any) -> list[dict[str, Any]]:
-    """The measures of the leaves that stand out, with what eager reaches with other roundings: to choose constants by."""
+def _measured(result: Judged, comparison: Any) -> list[dict[str, Any]]:
+    """The measures of the leaves that stand out, and their limits: to choose constants by."""
     if result.reference is None or result.eager is None or result.compiled is None:
         return []
     eager, compiled, true = (plain_values(r) for r in (result.eager, result.compiled, result.reference))
-    names = [n for n in eager if n in true and is_floating(eager[n]) and true[n].shape == compiled[n].shape]
+    names = [
+        n for n in eager if n in true and n in compiled and is_floating(eager[n]) and true[n].shape == compiled[n].shape
+    ]
     found = {n: errors(eager[n], compiled[n], true[n]) for n in names if not bitwise_equal(eager[n], compiled[n])}
     levels = {part: rule.Level.of(found[n] for n in found if _part(n) == part) for part in map(_part, found)}
-    telling = [n for n, e in found.items() if _stands_out(e)]
-    others = [plain_values(record) for record in shaken()] if telling else []
+    verdicts = {leaf.path: leaf for leaf in comparison.leaves}
     return [
         {
-            "leaf": n, "dtype": str(eager[n].dtype), **{k: _short(v) for k, v in vars(found[n]).items()},
+            "leaf": n, "dtype": str(eager[n].dtype), **{k: _short(v) for k, v in vars(e).items()},
             "relative": _short(levels[_part(n)].relative), "scale": _short(levels[_part(n)].scale),
-            "shaken": [_four(errors(other[n], compiled[n], true[n])) for other in others],
+            "other roundings": verdicts[n].other_roundings,
+            "measures": [(m.name, _short(m.error), _short(m.limit)) for m in verdicts[n].measures],
         }
-        for n in telling
+        for n, e in found.items()
+        if _stands_out(e)
     ]  # fmt: skip
 
 
@@ -106,10 +109,6 @@ def _stands_out(found: Errors) -> bool:
         or found.channel_compiled > 1.3 * found.channel_eager
         or abs(found.slope_compiled) > 2 * abs(found.slope_eager)
     )
-
-
-def _four(found: Errors) -> list[float]:
-    return [_short(x) for x in (found.rms_eager, found.max_eager, abs(found.slope_eager), found.channel_eager)]
 
 
 def _short(value: float) -> float:

@@ -92,7 +92,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     counts = {place: share + (index < rest) for index, place in enumerate(mutated)}
     more = (options.device, options.backend, options.first, options.record)
     made = [Job(m, dtype, train, counts.get((train, dtype, m), 0), options.seeds, *more) for train, dtype, m in places]
-    return [piece for job in made for piece in pieces(job, 2 if options.backend == "inductor" else 12)]
+    return [piece for job in made for piece in pieces(job, 2 if options.backend == "inductor" else 8)]
 
 
 def pieces(job: Job, size: int) -> Iterator[Job]:

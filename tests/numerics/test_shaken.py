@@ -11,7 +11,7 @@ from pytest_torch_compile._torch.shaking import Shaking
 from pytest_torch_compile.legs import Leg, Work
 from pytest_torch_compile.report.text import failure_text
 from pytest_torch_compile.sequence import call
-from pytest_torch_compile.shaken import ShakenLeg, ShakenLegs
+from pytest_torch_compile.shaken import LEAST_RUNS, RUNS, ShakenLeg, shaken_records
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -60,7 +60,8 @@ def test_a_leg_draws_the_numbers_that_eager_draws():
 
 def test_every_leg_rounds_in_its_own_way_and_the_same_way_again():
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))] * 2)
-    first, second = ([r.output for r in ShakenLegs(work).records(1)] for _ in range(2))
+    first, second = ([r.output for r in shaken_records(work, 1)] for _ in range(2))
+    assert len(first) == RUNS
     assert all(torch.equal(one, two) for one, two in zip(first, second, strict=True))
     assert not torch.equal(first[0], first[1])
 
@@ -72,6 +73,12 @@ def test_what_backward_starts_from_is_not_moved():
     with shaken._shaking:
         moved = shaken._cotangents(outputs, 0)
     assert all(torch.equal(one, two) for one, two in zip(moved, Leg(work)._cotangents(outputs, 0), strict=True))
+
+
+def test_large_models_get_fewer_runs(monkeypatch):
+    monkeypatch.setattr("pytest_torch_compile.shaken.SECONDS", 0.0)
+    work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))])
+    assert len(list(shaken_records(work, 0))) == LEAST_RUNS
 
 
 class Gates(nn.Module):

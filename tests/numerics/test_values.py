@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from pytest_torch_compile import CompileUsageError
 from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerance, Tolerances, compare_calls
@@ -104,6 +106,30 @@ def test_worst_element_of_a_tensor_measured_in_blocks():
     compiled[2, 123_456, 1] += 1
     found = compare(eager.transpose(0, 1), compiled.transpose(0, 1), true.transpose(0, 1))
     assert found.leaves[0].index == (123_456, 2, 1)
+
+
+class LargestResult(TorchDispatchMode):
+    """The size in bytes of the largest block of memory that an op asked for."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        given = {t.untyped_storage().data_ptr() for t in tree_leaves(args) if isinstance(t, torch.Tensor)}
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() not in given:
+                self.bytes = max(self.bytes, tensor.untyped_storage().nbytes())
+        return result
+
+
+def test_a_large_tensor_is_compared_in_blocks_smaller_than_itself():
+    eager = torch.randn(2048, 2048)
+    compiled, size = eager * 1.001, 4 * 2048 * 2048
+    true = eager.double()
+    with LargestResult() as seen:
+        found = compare(eager, compiled, true)
+    assert kinds(found) == ["numerics"]
+    assert seen.bytes <= size / 2
 
 
 def test_more_accurate_than_eager_passes(true):

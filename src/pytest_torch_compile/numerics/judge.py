@@ -179,8 +179,7 @@ def _judge_one(
     if found is None:
         tolerance = rule.alone(pair.eager.dtype, root_mean_square(pair.eager))
         return _verdict_of_difference(pair, difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol))
-    gradient = pair.section in ("grad", "input grad")
-    measures = rule.against_reference(found, pair.eager.dtype, level, gradient=gradient)
+    measures = rule.against_reference(found, pair.eager.dtype, level)
     return _verdict_of_measures(pair, verdict, found, values[pair.path], measures)
 
 
@@ -212,14 +211,19 @@ def _judge_by_other_roundings(
 ) -> None:
     """What eager reaches itself when its rounding is disturbed is no mistake: such runs may widen a leaf's limits."""
     failing = [pair for pair in failing if math.isfinite(verdicts[pair.path].ratio)]
-    for run in runs if failing else ():
+    for number, run in enumerate(runs if failing else (), 1):
         for pair in failing:
             other = run.get(pair.path)
             if other is not None and other.shape == pair.eager.shape and other.dtype == pair.eager.dtype:
                 verdicts[pair.path] = _widened(pair, verdicts[pair.path], other, values)
         failing = [pair for pair in failing if not verdicts[pair.path].ok]
-        if not failing:
+        if not failing or (number >= rule.PATIENCE and any(_hopeless(p, verdicts[p.path]) for p in failing)):
             return
+
+
+def _hopeless(pair: Pair, verdict: LeafVerdict) -> bool:
+    gradient = pair.section in ("grad", "input grad")
+    return verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
 
 
 def _widened(pair: Pair, verdict: LeafVerdict, other: torch.Tensor, values: Values) -> LeafVerdict:
@@ -237,7 +241,7 @@ def _widened(pair: Pair, verdict: LeafVerdict, other: torch.Tensor, values: Valu
 def _dirty_free_memory(asked: Sequence[Pair]) -> None:
     """Leave other bytes in the blocks a second run will be given, so that uninitialised memory shows itself."""
     dirty = [
-        torch.full_like(pair.eager.detach(), 85) for pair in asked for _ in range(3) if pair.eager.numel() < 1 << 24
+        torch.full_like(pair.eager.detach(), 85) for pair in asked for _ in range(3) if pair.eager.numel() < 1 << 20
     ]
     del dirty
 
