@@ -88,6 +88,10 @@ CASES = {
     "bad specifier": (lambda: Budget(max_recompiles={"from 2.8": 1}), "'from 2.8' is not a version specifier"),
     "negative guard": (lambda: compile_guard(max_recompiles=-2).__enter__(), "max_recompiles is -2"),
     "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: at least one step"),
+    "nothing to train": (
+        lambda: check_compile(sine, X, backend="eager", train=True),
+        "train=True, and no output requires a gradient in any call",
+    ),
     "dynamic_dims of no argument": (
         lambda: check_compile(sine, X, dynamic_dims={"y": 0}),
         "dynamic_dims names 'y', which is no tensor argument of the call; .*: x",

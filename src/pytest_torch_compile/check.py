@@ -189,7 +189,17 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
         )
         if expected.error is not None or actual.error is not None:
             break
+    else:
+        _require_backward(work, eager)
     return run
+
+
+def _require_backward(work: Work, eager: Leg) -> None:
+    if work.train and not eager.went_backward:
+        raise CompileUsageError(
+            "train=True, and no output requires a gradient in any call: there is nothing to compare; "
+            "give parameters or inputs that require one, x.requires_grad_()"
+        )
 
 
 def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> CompileReport:

@@ -57,6 +57,7 @@ class Leg:
         params = [p for m in self._modules.values() for p in m.parameters() if p.requires_grad]
         self._optimizer = work.optimizer(params) if work.optimizer else None
         self._globals = GlobalState(work.target)
+        self.went_backward = callable(work.train)
         with kept_rng():
             seed_everything(work.seed)
             self._rng, self._host_rng = rng_state(), host_rng_state()
@@ -108,6 +109,7 @@ class Leg:
         ]
         unique = list({id(tensor): tensor for tensor in tensors}.values())
         if unique:
+            self.went_backward = True
             torch.autograd.backward(unique, self._cotangents(unique, index))
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
