@@ -106,12 +106,12 @@ class Bench:
         self._timer.synchronize()
 
     def _warm(self, build: Callable[[], timing.Run]) -> Leg:
-        held = torch.cuda.memory_allocated() if self._cuda else 0
+        held = _held() if self._cuda else 0
         leg = Leg(build())
         leg.cold_start, steady = timing.warm_up(leg.run, self._timer)
         leg.calls = timing.calls_per_block(steady)
         if self._cuda:
-            leg.memory = torch.cuda.memory_allocated() - held + _transient_memory(leg.run)
+            leg.memory = _held() - held + _transient_memory(leg.run)
             # A call that is waited for takes longer than one of many, so the block is sized again.
             leg.calls = timing.calls_per_block(self._timer.block(leg.run, leg.calls)[0])
         return leg
@@ -171,10 +171,21 @@ class Bench:
 def _transient_memory(run: timing.Run) -> int:
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
-    held = torch.cuda.memory_allocated()
+    held = _requested("current")
     run()
     torch.cuda.synchronize()
-    return int(torch.cuda.max_memory_allocated() - held)
+    return _requested("peak") - held
+
+
+def _held() -> int:
+    """Bytes in use, and those that the pools of CUDA graphs keep from everybody else."""
+    pools = [s for s in torch.cuda.memory_snapshot() if tuple(s.get("segment_pool_id", (0, 0))) != (0, 0)]
+    return _requested("current") + sum(int(s["total_size"]) - int(s["active_size"]) for s in pools)
+
+
+def _requested(which: str) -> int:
+    """Bytes asked of the allocator. What it allocates for them depends on the blocks that earlier tests left."""
+    return int(torch.cuda.memory_stats().get(f"requested_bytes.all.{which}", 0))
 
 
 def _paired(times: Mapping[str, list[float]], pair: tuple[str, str]) -> Paired:

@@ -18,9 +18,8 @@ from .statistics import fmean, stdev, t_tail
 Side = Literal["kernels", "host", "kernels and host"]
 Outcome = Literal["pass", "regressed", "improved", "inconclusive", "no-baseline"]
 FAMILY_LEVEL = 0.01
-
-
-SUSPICION = 0.1
+SUSPICION = 0.05
+HOPE = 0.01
 MIN_PROCESSES, MAX_PROCESSES = 3, 5
 
 
@@ -50,8 +49,8 @@ def change(base: Reference, new: Sequence[Figures]) -> Change:
 
 
 def suspicious(found: Change) -> bool:
-    """Whether a change is odd enough to be worth another fresh process."""
-    return abs(found.effect) > found.floor / 2 and found.p_value < SUSPICION
+    """Whether a change is odd enough to be worth another fresh process; a gain has to be odder than a loss."""
+    return abs(found.effect) > found.floor / 2 and found.p_value < (SUSPICION if found.effect > 0 else HOPE)
 
 
 def decided(found: Change, level: float) -> Change:
@@ -84,8 +83,9 @@ def changes_of(
     """The change of every metric that all runs have."""
     found = []
     for metric in METRICS:
-        if all(metric in run for run in (*stored, *new)):
-            found.append(change(reference(metric, stored, (priors or {}).get(metric)), new))
+        known = [run for run in stored if metric in run]
+        if known and all(metric in run for run in new):
+            found.append(change(reference(metric, known, (priors or {}).get(metric)), new))
     return found
 
 
