@@ -119,10 +119,6 @@ def _carry_out(job: Job, rank: int, store: str) -> Outcome:
         except SystemExit:
             raise
         except BaseException as error:
-            import traceback
-
-            traceback.print_exc()
-            print(job.module, job.file, sys.modules["__main__"])
             outcome.findings, outcome.report = _failure(error)
     outcome.ended = time.time()
     sys.stdout.flush()

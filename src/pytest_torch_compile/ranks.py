@@ -29,7 +29,7 @@ from .recording import announce
 
 TOKEN = "PYTEST_TORCH_COMPILE_RANKS"
 GRACE_SECONDS = 5.0
-_LEAVE_SECONDS = 15.0
+_LEAVE_SECONDS = 30.0
 _LOG_LINES = 60
 _START = (
     "import sys; sys.path[:] = {path!r}; from pytest_torch_compile.rank_process import main; main({folder!r}, {rank})"
