@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_torch_compile.action import environment
 from pytest_torch_compile.action import inputs as action_inputs
 
 yaml = pytest.importorskip("yaml")
@@ -62,14 +63,14 @@ def job(tmp_path):
     workspace, temporary = tmp_path / "workspace with space", tmp_path / "temp"
     workspace.mkdir()
     temporary.mkdir()
-    environment = steps_runner.clean_environment() | _interpreter(tmp_path)
-    environment |= {"RUNNER_ENVIRONMENT": "github-hosted", "GITHUB_REPOSITORY": "me/mine", "GITHUB_SHA": "c" * 40}
+    around = steps_runner.clean_environment() | _interpreter(tmp_path)
+    around |= {"RUNNER_ENVIRONMENT": "github-hosted", "GITHUB_REPOSITORY": "me/mine", "GITHUB_SHA": "c" * 40}
 
     def start(code: str, event: dict | None = None, variables: dict | None = None, **inputs: str):
         (workspace / "test_it.py").write_text(code, encoding="utf-8")
         (tmp_path / "event.json").write_text(json.dumps(event or {}))
         more = {"GITHUB_EVENT_PATH": str(tmp_path / "event.json"), **(variables or {})}
-        return steps_runner.run(workspace, temporary, environment | more, **inputs)
+        return steps_runner.run(workspace, temporary, around | more, **inputs)
 
     start.workspace, start.temporary = workspace, temporary
     return start
@@ -77,7 +78,7 @@ def job(tmp_path):
 
 def _interpreter(tmp_path: Path) -> dict[str, str]:
     """``python`` on the path: this one, with metadata of torch and of the plugin if it has none itself."""
-    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin").mkdir(exist_ok=True)
     for name in ("python", "python3"):
         (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         (tmp_path / "bin" / name).chmod(0o755)
@@ -242,21 +243,50 @@ def test_annotations_can_be_turned_off(job):
     assert job(FAILING, annotations="false").commands == []
 
 
-def test_an_environment_is_made_with_uv_where_a_torch_is_asked_for(job, tmp_path):
+@pytest.fixture
+def uv_log(tmp_path):
+    """What uv was asked for, by a uv that makes environments out of this interpreter."""
     log = tmp_path / "uv.log"
+    (tmp_path / "bin").mkdir(exist_ok=True)
     (tmp_path / "bin" / "uv").write_text(
         f'#!/bin/sh\necho "$@" >> "{log}"\n'
         'if [ "$1" = venv ]; then for last; do :; done; mkdir -p "$last/bin"; '
         f'cp "{tmp_path}/bin/python" "$last/bin/"; fi\n'
     )
     (tmp_path / "bin" / "uv").chmod(0o755)
+    return lambda: log.read_text().splitlines()
+
+
+def test_an_environment_is_made_with_uv_where_a_torch_is_asked_for(job, uv_log):
     (job.workspace / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '0'\n")
     done = job(PASSING, torch="2.13.0", python="3.12", extras="test, vision", perf="off")
     assert done.outputs["result"] == "passed"
-    made, torch, rest = log.read_text().splitlines()
+    made, torch, rest = uv_log()
     assert made.startswith("venv --python 3.12 ")
     assert torch.endswith("--torch-backend=auto torch==2.13.0")
     assert rest.endswith(f"{ROOT}[report] pytest-xdist -e .[test,vision]")
+
+
+@pytest.mark.parametrize(
+    ("given", "extras"),
+    [
+        ({"perf": "track"}, "report,speed"),
+        ({"cache": "memory://compiled"}, "report,cache"),
+        ({"cache": "/a/folder"}, "report"),
+    ],
+)
+def test_the_plugin_brings_what_the_inputs_need(given, extras):
+    chosen = action_inputs.read({action_inputs.VARIABLE: json.dumps(given)})
+    assert environment.plugin(chosen, ROOT) == f"{ROOT}[{extras}]"
+
+
+def test_a_cache_at_a_url_is_loaded_and_saved_by_pytest_itself(job):
+    pytest.importorskip("fsspec")
+    pytest.importorskip("torch")
+    place = job.temporary / "bucket"
+    done = job(PASSING, cache=f"file://{place}")
+    assert not done.failed
+    assert done["Restore compiled code"].outcome == done["Keep compiled code"].outcome == "skipped"
 
 
 def test_a_revision_that_is_not_there_is_refused(job):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_torch_compile.action import inputs
 from pytest_torch_compile.report import document
 from tests.report import documents
 
@@ -166,6 +167,19 @@ def test_workflows_keep_to_the_schema_and_pin_what_they_use(block, tmp_path):
     assert done.returncode == 0, done.stdout
     used = re.findall(r"uses: (\S+)", block.text)
     assert all(re.search(r"@([0-9a-f]{40}|COMMIT)$", name) for name in used)
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_workflows_give_the_action_only_inputs_that_it_has(block):
+    yaml = pytest.importorskip("yaml")
+    declared = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    jobs = yaml.safe_load(block.text)["jobs"].values()
+    ours = [step for job in jobs for step in job["steps"] if "pytest-torch-compile/" in step.get("uses", "")]
+    assert ours
+    for step in ours:
+        given = {name: str(value) for name, value in step.get("with", {}).items() if "${{" not in str(value)}
+        assert set(step.get("with", {})) <= set(declared)
+        inputs.read({inputs.VARIABLE: json.dumps(given)})
 
 
 def test_a_gated_pull_request_takes_one_file_of_under_30_lines():

@@ -51,11 +51,13 @@ def existing(inputs: Inputs, variables: Mapping[str, str], folder: Path) -> Envi
     return found if found is not None and found.torch else None
 
 
-def complete(found: Environment, action: Path, variables: Mapping[str, str], folder: Path) -> Environment:
+def complete(
+    found: Environment, inputs: Inputs, action: Path, variables: Mapping[str, str], folder: Path
+) -> Environment:
     """The same environment with the plugin in it; its torch stays."""
     if found.plugin:
         return found
-    wanted = [f"{action}[report]", f"torch=={found.torch}"]
+    wanted = [plugin(inputs, action), f"torch=={found.torch}"]
     if shutil.which("uv", path=variables.get("PATH")):
         _run(["uv", "pip", "install", "--python", found.python, *wanted], variables, folder)
     else:
@@ -72,9 +74,17 @@ def make(inputs: Inputs, action: Path, target: Path, variables: Mapping[str, str
     torch = f"torch=={inputs.torch}" if inputs.torch else "torch"
     _run([*install, "--torch-backend=auto", torch], variables, folder)
     made = _made(python, variables, folder)
-    plugin = f"{action}[report,speed]" if inputs.perf != "off" else f"{action}[report]"
-    _run([*install, f"torch=={made.torch}", plugin, "pytest-xdist", *project(inputs, folder)], variables, folder)
+    wanted = [f"torch=={made.torch}", plugin(inputs, action), "pytest-xdist", *project(inputs, folder)]
+    _run([*install, *wanted], variables, folder)
     return _made(python, variables, folder)
+
+
+def plugin(inputs: Inputs, action: Path) -> str:
+    """The plugin with the extras that the inputs need."""
+    extras = ["report"]
+    extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
+    extras += ["cache"] if "://" in inputs.cache else []
+    return f"{action}[{','.join(extras)}]"
 
 
 def project(inputs: Inputs, folder: Path) -> list[str]:

@@ -49,7 +49,7 @@ def install(inputs: Inputs) -> int:
     if found is None:
         found = environment.make(inputs, action, _work() / "environment", _variables(), folder)
     else:
-        found = environment.complete(found, action, _variables(), folder)
+        found = environment.complete(found, inputs, action, _variables(), folder)
     runner.say(f"torch {found.torch} in {found.python}, pytest-torch-compile {found.plugin}")
     parts = ["torch-compile", platform.system(), platform.machine(), found.torch, os.environ.get("RUNNER_NAME", "")]
     prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
