@@ -57,6 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if settings.current.report and leads:
         folder = config.invocation_params.dir / settings.current.report
         config.pluginmanager.register(Collector(folder, config.rootpath), "torch-compile-report")
+    if settings.current.perf != "off" or settings.current.update_baselines:
+        from .structure_session import StructureSession
+
+        config.pluginmanager.register(StructureSession(config.rootpath), "torch-compile-structure")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

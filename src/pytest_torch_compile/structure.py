@@ -1,0 +1,100 @@
+"""What is exact about a test: graphs, ops, breaks, recompiles and kernels, against the stored ones. Plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .findings import Finding
+
+Entry = dict[str, Any]
+Checked = dict[str, Any]
+
+
+def checked(report: Mapping[str, Any]) -> Checked:
+    """What is exact about one check, from its report's ``to_dict()``. ``graphs`` holds the ops of each graph."""
+    seen = report["observation"]
+    return {
+        "target": report["target"],
+        "backend": report["backend"],
+        "checked_mode": report["checked_mode"],
+        "graphs": [len(graph["ops"]) for graph in seen["graphs"]],
+        "graph_breaks": sorted(found["fingerprint"] for found in seen["graph_breaks"]),
+        "recompiles": len(seen["recompiles"]),
+        "cudagraph_skips": len(seen["cudagraph_skips"]),
+    }
+
+
+def entry(test: str, checks: Sequence[Checked], kernels: Sequence[Sequence[int]] = ()) -> Entry:
+    """The baseline entry of a test; ``kernels`` are those per call, eager and compiled, of each of its timings."""
+    return {"fullname": test, "checks": list(checks), "kernels": [list(pair) for pair in kernels]}
+
+
+def differences(before: Entry, after: Entry) -> list[str]:
+    """One line for each exact figure that is not what it was."""
+    lines = []
+    for old, new, name in _pairs(before, after):
+        for key, title in _TITLES.items():
+            if old[key] != new[key]:
+                lines.append(f"{name}{title} {_shown(key, old[key])} -> {_shown(key, new[key])}")
+    if len(before["checks"]) != len(after["checks"]):
+        lines.append(f"checks {len(before['checks'])} -> {len(after['checks'])}")
+    if before["kernels"] != after["kernels"]:
+        lines.append(f"kernels per call, eager > compiled: {_kernels(before)} -> {_kernels(after)}")
+    return lines
+
+
+def worse(before: Entry, after: Entry) -> list[Finding]:
+    """Graph breaks that are not stored, and recompiles beyond the stored ones: allowed by the budget, but new."""
+    found = []
+    for old, new, name in _pairs(before, after):
+        fresh = _without(new["graph_breaks"], old["graph_breaks"])
+        if fresh:
+            more = f"{len(new['graph_breaks'])} graph breaks, {len(fresh)} of them not in the baseline"
+            found.append(Finding("graph-break", f"{name}{more}", evidence="\n".join(fresh)))
+        if new["recompiles"] > old["recompiles"]:
+            more = f"{new['recompiles']} recompiles, the baseline has {old['recompiles']}"
+            found.append(Finding("recompile", f"{name}{more}"))
+    return found
+
+
+def table(stored: Mapping[str, Entry], seen: Mapping[str, Entry]) -> list[str]:
+    """One line for each test whose structure is not the stored one."""
+    known = {test: now for test, now in seen.items() if test in stored}
+    changed = {test: "; ".join(differences(stored[test], now)) for test, now in known.items()}
+    return [f"{test}: {text}" for test, text in sorted(changed.items()) if text]
+
+
+_TITLES = {
+    "graphs": "ops of each graph",
+    "graph_breaks": "graph breaks",
+    "recompiles": "recompiles",
+    "cudagraph_skips": "CUDA graph skips",
+}
+
+
+def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:
+    """The checks of a test in order, where both are of one target in one mode."""
+    many = max(len(before["checks"]), len(after["checks"])) > 1
+    both = enumerate(zip(before["checks"], after["checks"], strict=False), 1)
+    same = [(n, old, new) for n, (old, new) in both if _what(old) == _what(new)]
+    return [(old, new, f"check {n}, {new['target']}: " if many else "") for n, old, new in same]
+
+
+def _what(check: Checked) -> tuple[str, ...]:
+    return check["target"], check["backend"], check["checked_mode"]
+
+
+def _without(these: Sequence[str], those: Sequence[str]) -> list[str]:
+    return sorted((Counter(these) - Counter(those)).elements())
+
+
+def _shown(key: str, value: Any) -> str:
+    if key == "graph_breaks":
+        return str(len(value))
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _kernels(entry: Entry) -> str:
+    return ", ".join(" > ".join(map(str, pair)) for pair in entry["kernels"]) or "none"

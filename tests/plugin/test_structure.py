@@ -1,0 +1,140 @@
+"""What is exact is stored with ``--compile-update-baselines``, and held to under ``--compile-perf=gate``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile import structure  # noqa: E402
+from tests.plugin.projects import lines_with  # noqa: E402
+
+WHOLE = """
+def test_whole(compile_check):
+    compile_check(lambda x: x.sin() + 1, torch.ones(4), max_graph_breaks=1, max_recompiles=2)
+"""
+LONGER = WHOLE.replace("+ 1", "+ 1 + x.cos()")
+SIZES = """
+def test_whole(compile_check):
+    calls = [(torch.ones(4), n) for n in {}]
+    compile_check(changing, calls=calls, max_recompiles=2)
+"""
+
+
+def stored(project):
+    (path,) = (project.tester.path / "baselines").glob("cpu_torch-*/structure.json")
+    return path, json.loads(path.read_text())
+
+
+def record(project, source):
+    result = project(source, "--compile-update-baselines")
+    result.assert_outcomes(passed=1)
+    return result
+
+
+def test_update_writes_what_is_exact(project):
+    record(project, WHOLE)
+    _, document = stored(project)
+    (entry,) = document["tests"]
+    assert document["torch_compile"]["schema_version"] == 1
+    assert entry["fullname"].endswith("::test_whole")
+    (check,) = entry["checks"]
+    assert check["graphs"] == [2]
+    assert (check["graph_breaks"], check["recompiles"], check["cudagraph_skips"]) == ([], 0, 0)
+
+
+def test_nothing_is_written_when_nothing_changed(project):
+    record(project, WHOLE)
+    path, _ = stored(project)
+    before = path.stat().st_mtime_ns
+    assert lines_with(record(project, WHOLE), "structure.json: no entries changed")
+    assert path.stat().st_mtime_ns == before
+
+
+def test_failed_test_is_not_stored(project):
+    project(WHOLE + "    assert False\n", "--compile-update-baselines").assert_outcomes(failed=1)
+    assert not (project.tester.path / "baselines").exists()
+
+
+def test_gate_passes_what_is_as_stored(project):
+    record(project, SIZES.format("(1, 2)"))
+    result = project(SIZES.format("(1, 2)"), "--compile-perf=gate")
+    result.assert_outcomes(passed=1)
+    assert not lines_with(result, "torch.compile structure:")
+
+
+def test_gate_fails_a_recompile_that_the_budget_allows_but_the_baseline_has_not(project):
+    record(project, SIZES.format("(1,)"))
+    result = project(SIZES.format("(1, 2)"), "--compile-perf=gate")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *recompile: 1 recompiles, the baseline has 0", "E *If this is meant: *"])
+
+
+def test_track_only_says_it(project):
+    record(project, SIZES.format("(1,)"))
+    result = project(SIZES.format("(1, 2)"), "--compile-perf=track")
+    result.assert_outcomes(passed=1)
+    assert lines_with(result, "test_whole: ops of each graph 1 -> 1, 1; recompiles 0 -> 1")
+
+
+def test_fewer_recompiles_pass_with_a_line(project):
+    record(project, SIZES.format("(1, 2)"))
+    result = project(SIZES.format("(1,)"), "--compile-perf=gate")
+    result.assert_outcomes(passed=1)
+    assert lines_with(result, "recompiles 1 -> 0")
+
+
+def test_other_ops_pass_with_a_line(project):
+    record(project, WHOLE)
+    result = project(LONGER, "--compile-perf=gate")
+    result.assert_outcomes(passed=1)
+    assert lines_with(result, "test_whole: ops of each graph 2 -> 4")
+
+
+def test_corrupt_file_is_one_line_and_is_kept(project):
+    record(project, WHOLE)
+    path, _ = stored(project)
+    path.write_text('{"torch_compile": ')
+    result = project(WHOLE, "--compile-perf=gate")
+    result.assert_outcomes(passed=1)
+    assert len(lines_with(result, "cannot be read")) == 1
+    assert lines_with(record(project, WHOLE), "the old file could not be read; it was kept as")
+    assert path.with_name("structure.json.corrupt-1").read_text() == '{"torch_compile": '
+    assert stored(project)[1]["tests"]
+
+
+def test_off_reads_and_writes_nothing(project):
+    record(project, SIZES.format("(1,)"))
+    project(SIZES.format("(1, 2)")).assert_outcomes(passed=1)
+
+
+def check(breaks=(), recompiles=0, **other):
+    return {
+        "target": "f", "backend": "eager", "checked_mode": "default", "graphs": [3], "graph_breaks": list(breaks),
+        "recompiles": recompiles, "cudagraph_skips": 0, **other,
+    }  # fmt: skip
+
+
+def test_break_at_another_place_is_worse_even_when_their_number_is_the_same():
+    before, after = (structure.entry("t", [check(breaks)]) for breaks in (("a", "b"), ("a", "c")))
+    (found,) = structure.worse(before, after)
+    assert (found.kind, found.evidence) == ("graph-break", "c")
+    assert structure.worse(before, before) == []
+
+
+def test_break_met_twice_is_worse_than_once():
+    before, after = (structure.entry("t", [check(breaks)]) for breaks in (("a",), ("a", "a")))
+    assert [found.kind for found in structure.worse(before, after)] == ["graph-break"]
+
+
+def test_check_of_another_target_is_not_held_to_this_one():
+    before, after = structure.entry("t", [check()]), structure.entry("t", [check(recompiles=2, target="g")])
+    assert structure.worse(before, after) == []
+
+
+def test_kernels_are_a_line():
+    before, after = structure.entry("t", [], [(20, 7)]), structure.entry("t", [], [(20, 9)])
+    assert structure.differences(before, after) == ["kernels per call, eager > compiled: 20 > 7 -> 20 > 9"]
+    assert structure.worse(before, after) == []
