@@ -10,13 +10,11 @@ host takes longer than their kernels, as elsewhere it would be hidden behind the
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 import runs
-from aa import compact
 
 LEVELS = (1, 2, 3, 5, 10, 20)
 LAUNCH_BOUND = 0.9
@@ -38,7 +36,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     if options.only_compile:
         return {}
     plain = bench.measure(seconds=options.seconds / 2, precision=options.precision, raw=True)["compiled"]
-    found: dict[str, Any] = {"plain": compact(plain)}
+    found: dict[str, Any] = {"plain": runs.compact(plain)}
     found["launch_bound"] = plain.host is None or plain.host.compiled > LAUNCH_BOUND * plain.wall.compiled
     if plain.device:
         found["kernel"] = kernel_legs(bench, plain.device.compiled)
@@ -50,16 +48,22 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
 def kernel_legs(bench: Any, used: float) -> dict[str, Any]:
     """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
     from pytest_torch_compile.speed import kernels, measure, timing
+    from pytest_torch_compile.speed.room import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     legs = {f"{p}": with_kernel(compiled.run, used, used * p / 100, bench.device) for p in LEVELS}
     share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
     calls = dict.fromkeys(legs, compiled.calls)
     profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
+    timer = timing.timer_for(bench.device)
+
+    def wall_times() -> dict[str, list[float]]:
+        return {leg: [timer.block(legs[leg], calls[leg])[0] for _ in range(KERNEL_WALL_ROUNDS)] for leg in legs}
+
     with timing.quiet_host():
-        device, _ = kernels.interleaved_device_times({"eager": eager.run, **legs}, profiled, measure.SESSIONS)
-        timer = timing.timer_for(bench.device)
-        wall = {leg: [timer.block(legs[leg], calls[leg])[0] for _ in range(KERNEL_WALL_ROUNDS)] for leg in legs}
+        both = {"eager": eager.run, **legs}
+        device, _ = with_room(kernels.interleaved_device_times, both, profiled, measure.SESSIONS)
+        wall = with_room(wall_times)
     return {
         leg: {"device": {"eager": runs.micros(device["eager"]), "compiled": runs.micros(device[leg])},
               "slowed_wall": runs.micros(wall[leg])}
@@ -70,6 +74,7 @@ def kernel_legs(bench: Any, used: float) -> dict[str, Any]:
 def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str, Any]:
     """Rounds of eager and each slowed leg, a pair at a time, as the gate measures them."""
     from pytest_torch_compile.speed import timing
+    from pytest_torch_compile.speed.room import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     timer = timing.timer_for(bench.device)
@@ -78,7 +83,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     for percent in LEVELS:
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
-            rounds = timing.interleave(legs, calls, timer, seconds=0.7 * options.seconds, precision=0.0)
+            rounds = with_room(timing.interleave, legs, calls, timer, seconds=0.7 * options.seconds, precision=0.0)
         found[f"{percent}"] = {
             quantity: {leg: runs.micros([times[index] for times in rounds[leg]]) for leg in legs}
             for index, quantity in enumerate(("wall", "host"))
@@ -142,16 +147,5 @@ def with_host(run: Callable[[], object], seconds: float) -> Callable[[], object]
     return slowed
 
 
-def main() -> None:
-    """Drive the runs, or be one of them."""
-    options = runs.parser(__doc__ or "").parse_args()
-    if options.tiny:
-        options.cases, options.seconds, options.backend = "mobilenet-forward-default", 0.3, "eager"
-    if options.turn >= 0:
-        runs.serve(options, measure)
-    else:
-        runs.drive(__file__, options, sys.argv[1:])
-
-
 if __name__ == "__main__":
-    main()
+    runs.main(__file__, __doc__ or "", measure, tiny="mobilenet-forward-default")

@@ -19,7 +19,19 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+Measure = Callable[[argparse.Namespace, str], dict[str, Any]]
 _logs: dict[int, Any] = {}
+
+
+def main(script: str, description: str, measure: Measure, tiny: str) -> None:
+    """Drive the runs, or be one of them. ``tiny`` names the cases that try the script out."""
+    options = parser(description).parse_args()
+    if options.tiny:
+        options.cases, options.seconds, options.backend = tiny, 0.3, "eager"
+    if options.turn >= 0:
+        serve(options, measure)
+    else:
+        drive(script, options, sys.argv[1:])
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -84,7 +96,7 @@ def drive(script: str, options: argparse.Namespace, argv: list[str]) -> None:
             archive.add(options.cache, arcname=".")
 
 
-def serve(options: argparse.Namespace, run: Callable[[argparse.Namespace, str], dict[str, Any]]) -> None:
+def serve(options: argparse.Namespace, run: Measure) -> None:
     """The inside of a fresh process: import, wait for the turn, run the cases in an order of its own, answer."""
     sys.path.insert(0, str(ROOT))
     import torch
@@ -126,6 +138,22 @@ def chosen(cases: dict[str, Any], wanted: str) -> list[str]:
     if wanted in ("all", "core", "rest"):
         return [n for n, case in cases.items() if wanted == "all" or case.core == (wanted == "core")]
     return wanted.split(",")
+
+
+def compact(sample: Any) -> dict[str, Any]:
+    """What a reader needs to recompute: microseconds per call of every round and profiler session."""
+    times = {q: {leg: micros(v) for leg, v in legs.items()} for q, legs in sample.raw.items() if legs["eager"]}
+    memory = sample.memory and [round(sample.memory.eager), round(sample.memory.compiled)]
+    return {
+        **times,
+        "calls": sample.calls_per_round,
+        "kernels": sample.kernels,
+        "memory": memory,
+        "cold": [round(s, 3) for s in sample.cold_start],
+        "device_uuid": sample.environment.get("uuid"),
+        "state": sample.state.get("after"),
+        "problems": sample.problems,
+    }
 
 
 def micros(seconds: list[float]) -> list[float]:
