@@ -15,28 +15,38 @@ from torch import distributed, nn
 
 from pytest_torch_compile import RankGroup, compile_guard
 
-BACKENDS = [
-    pytest.param("gloo", marks=pytest.mark.distributed),
-    pytest.param("nccl", marks=[pytest.mark.distributed, pytest.mark.gpu, pytest.mark.multi_gpu]),
+GROUPS = [
+    pytest.param(("gloo", 2), id="gloo", marks=pytest.mark.distributed),
+    # One rank reduces nothing, but everything else of the path on CUDA is there.
+    pytest.param(("nccl", 1), id="one-gpu", marks=[pytest.mark.distributed, pytest.mark.gpu]),
+    pytest.param(("nccl", 2), id="two-gpus", marks=[pytest.mark.distributed, pytest.mark.gpu, pytest.mark.multi_gpu]),
 ]
 BREAKS_INSIDE_DDP = 2  # in DDP's own forward, before the model's graph: its logger, and a context manager
 BREAKS_AT_SHARDS = 1  # the hooks of `fully_shard` are kept out of graphs, and with them the function that calls them
 WIDTH = 512  # a layer of this width fills one DDP bucket of the smallest size, 1 MiB
 
 
-@pytest.fixture(scope="session", params=BACKENDS)
+@pytest.fixture(scope="session", params=GROUPS)
 def ranks(request: pytest.FixtureRequest) -> Iterator[RankGroup]:
-    """Two ranks, on CPU and on two CUDA devices: the same two for all tests, since importing torch takes seconds."""
-    if request.param == "nccl" and torch.cuda.device_count() < 2:
-        pytest.skip("needs two CUDA devices")
-    group = _group(request.param)
+    """The ranks of all these tests, on CPU and on one and two GPUs; they stay, since importing torch takes seconds."""
+    backend, number = request.param
+    if backend == "nccl" and torch.cuda.device_count() < number:
+        pytest.skip(f"needs {number} CUDA device{'s' if number > 1 else ''}")
+    group = _group(backend, number)
     yield group
     group.close()
 
 
 @functools.cache
-def _group(backend: str) -> RankGroup:
-    return RankGroup(2, backend=backend, timeout=300)
+def _group(backend: str, number: int) -> RankGroup:
+    return RankGroup(number, backend=backend, timeout=300)
+
+
+def mesh_of_all() -> Any:
+    """The ranks as a mesh of one dimension."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh(device().type, (distributed.get_world_size(),))
 
 
 def device() -> torch.device:
@@ -149,6 +159,9 @@ class NotingBackend:
         self.forward: list[str] = []
         self.backward: list[str] = []
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> NotingBackend:
+        return self  # Fabric copies the arguments of torch.compile, and what is noted has to arrive here
+
     def __call__(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         from torch._dynamo.backends.common import aot_autograd
 
@@ -194,22 +207,26 @@ def train_beside_one_process(
     """Two steps under a library, compiled, and the same two in one process in eager on the whole batch.
 
     ``make`` gives the model and its keyword arguments, or the one tensor that it takes. Gives ``error``, the largest
-    difference of a parameter's change in parts of that change, and what was compiled.
+    difference of a parameter's change in parts of that change, ``loss_error``, that of the second step's loss in parts
+    of the loss, and what was compiled.
     """
     model, batch = make()
     batch = batch if isinstance(batch, dict) else {"x": batch}
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
-    expected = after_two_steps_in_one_process(copy.deepcopy(model), batch, loss)
+    expected, expected_loss = after_two_steps_in_one_process(copy.deepcopy(model), batch, loss)
     parallel = setup(model)
     part = batch if parallel.whole_batch else {name: part_of(tensor) for name, tensor in batch.items()}
     with compile_guard(**budget) as seen:
         for _ in range(2):
             parallel.optimizer.zero_grad()
-            parallel.backward(loss(parallel.call(**part)))
+            now = loss(parallel.call(**part))
+            parallel.backward(now)
             parallel.optimizer.step()
+    distributed.all_reduce(total := now.detach().clone())
     found = {name: p.detach() for name, p in parallel.parameters().items()}
     return {
         "error": worst_change(start, expected, found),
+        "loss_error": abs(float(total) / distributed.get_world_size() / expected_loss - 1),
         "graphs": len(seen.graphs),
         "breaks": len(seen.graph_breaks),
         "recompiles": len(seen.recompiles),
@@ -223,15 +240,16 @@ def part_of(batch: torch.Tensor) -> torch.Tensor:
 
 def after_two_steps_in_one_process(
     model: nn.Module, batch: dict[str, torch.Tensor], loss: Callable[[Any], torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    """The parameters after two steps of SGD in eager."""
+) -> tuple[dict[str, torch.Tensor], float]:
+    """The parameters after two steps of SGD in eager, and the second step's loss."""
     optimizer = sgd(model)
     with torch.compiler.set_stance("force_eager"):
         for _ in range(2):
             optimizer.zero_grad()
-            loss(model(**batch)).backward()
+            now = loss(model(**batch))
+            now.backward()
             optimizer.step()
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}, float(now.detach())
 
 
 def worst_change(

@@ -16,6 +16,7 @@ from .._ranks import (
     device,
     feed_forward_and_batch,
     gathered,
+    mesh_of_all,
     net_and_batch,
     on_parts,
     part_of,
@@ -96,16 +97,13 @@ def worst_error(gradients: dict[str, torch.Tensor], expected: dict[str, torch.Te
 
 def sharded(order: str, backend: str | None = None, **budget: Any) -> dict[str, int]:
     """Two steps of a model under ``fully_shard``, each layer a unit of its own, held against one process."""
-    from torch.distributed.device_mesh import init_device_mesh
-
     noting = NotingBackend()
 
     def wrap(module: nn.Module) -> nn.Module:
-        mesh = init_device_mesh(device().type, (2,))
         if order == "fully_shard(compile each layer)":
             for layer in module.layers:
                 layer.compile(backend=backend or noting)
-        shard(module, mesh)
+        shard(module, mesh_of_all())
         if order == "compile(fully_shard)":
             return torch.compile(module, backend=backend or noting)
         return module
@@ -125,12 +123,10 @@ def sharded(order: str, backend: str | None = None, **budget: Any) -> dict[str, 
 
 def tensor_parallel(backend: str | None = None, **budget: Any) -> dict[str, Any]:
     """Two steps of a model whose layers are split over the ranks, the whole batch on each; gives its collectives."""
-    from torch.distributed.device_mesh import init_device_mesh
-
     noting = NotingBackend()
 
     def wrap(module: nn.Module) -> nn.Module:
-        parallel = split(module, init_device_mesh(device().type, (2,)))
+        parallel = split(module, mesh_of_all())
         return torch.compile(parallel, backend=backend or noting, fullgraph=True)
 
     model, batch = feed_forward_and_batch()

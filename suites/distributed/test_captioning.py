@@ -4,7 +4,7 @@ Two ranks on half a batch each change the parameters as one process in eager on 
 
 Published: 4.59 steps/s on 8 A100, about twice the baseline; on two H200, torch 2.11: eager 8.87, `compile(DDP)` 10.68
 with 3 breaks counted, `DDP(compile)` 10.67 with none, `compile(DDP)` without the bucket-splitting optimizer 11.03.
-The speed on a machine is measured by `benchmarks/coverage/two_gpus.py`.
+The speed on a machine is measured by `benchmarks/coverage/parallel.py`.
 """
 
 import pytest

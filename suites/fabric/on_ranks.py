@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from lightning.fabric import Fabric
 from lightning.fabric.strategies import DDPStrategy, FSDPStrategy, ModelParallelStrategy
-from torch import nn
+from torch import distributed, nn
 
 from .._ranks import (
     NotingBackend,
@@ -24,7 +24,7 @@ from .._ranks import (
 
 
 def _fabric(strategy: Any) -> Fabric:
-    fabric = Fabric(accelerator=device().type, devices=2, strategy=strategy)
+    fabric = Fabric(accelerator=device().type, devices=distributed.get_world_size(), strategy=strategy)
     fabric.launch()
     return fabric
 
@@ -78,7 +78,8 @@ def under_model_parallel(how: str, backend: str | None = None, **budget: Any) ->
         return torch.compile(parallel, backend=backend or noting)
 
     def setup(model: nn.Module) -> Parallel:
-        sizes = {"data_parallel_size": 2 if sharded else 1, "tensor_parallel_size": 1 if sharded else 2}
+        ranks = distributed.get_world_size()
+        sizes = {"data_parallel_size": ranks if sharded else 1, "tensor_parallel_size": 1 if sharded else ranks}
         fabric = _fabric(ModelParallelStrategy(parallelize, **sizes))
         parallel = fabric.setup_module(model)
         optimizer = fabric.setup_optimizers(sgd(parallel))

@@ -8,7 +8,17 @@ import torch
 from torch import nn
 from torchao.float8 import Float8LinearConfig, convert_to_float8_training
 
-from .._ranks import NotingBackend, Parallel, device, gathered, net_and_batch, sgd, shard, train_beside_one_process
+from .._ranks import (
+    NotingBackend,
+    Parallel,
+    device,
+    gathered,
+    mesh_of_all,
+    net_and_batch,
+    sgd,
+    shard,
+    train_beside_one_process,
+)
 
 WIDTH = 256
 
@@ -40,6 +50,4 @@ def _distributed(model: nn.Module, how: str) -> nn.Module:
     if how == "ddp":
         on_cuda = device().type == "cuda"
         return nn.parallel.DistributedDataParallel(model, device_ids=[device().index] if on_cuda else None)
-    from torch.distributed.device_mesh import init_device_mesh
-
-    return shard(model, init_device_mesh(device().type, (2,)))
+    return shard(model, mesh_of_all())
