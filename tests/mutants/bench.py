@@ -47,7 +47,7 @@ class Bench:
         seeds = [seed, *(seed + 5_000_000 * (offset + 1) for offset in range(FRESH_INPUTS))]
         for attempt in range(10):
             mutation = self._mutation(seed + 1_000_000 * attempt)
-            found = self._check(seed, mutation)
+            found = self._checked(seed, mutation)
             if not found.crashed:
                 break
         row = Row(self.job.model, self.job.dtype, self.job.train, seed)
@@ -112,6 +112,12 @@ class Bench:
     def _check(self, seed: int, mutation: Any, style: int | None = None) -> Judged:
         with self._running(mutation, seed if style is None else style) as how:
             return judged(self.module, self._inputs(seed), self.job.train, record=self.job.record, **how)
+
+    def _checked(self, seed: int, mutation: Any) -> Judged:
+        try:
+            return self._check(seed, mutation)
+        except Exception as error:  # a change may be one that no graph can be built or compiled with
+            return Judged(crashed=repr(error)[:300])
 
     def _running(self, mutation: Any, style: int, exact: bool = False) -> Any:
         """A context in which the options for the check run the changed graph."""

@@ -93,7 +93,7 @@ def _measured(result: Judged, comparison: Any) -> list[dict[str, Any]]:
             "measures": [(m.name, _short(m.error), _short(m.limit)) for m in verdicts[n].measures],
         }
         for n, e in found.items()
-        if _stands_out(e)
+        if n in verdicts and _stands_out(e)
     ]  # fmt: skip
 
 

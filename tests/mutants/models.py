@@ -11,7 +11,7 @@ import transformers
 from torch import nn
 
 Inputs = dict[str, torch.Tensor]
-TEXT = {"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+TEXT = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 DECODER = TEXT | {"max_position_embeddings": 32, "use_cache": False, "bos_token_id": 1, "eos_token_id": 2}
 IMAGE = {
     "hidden_size": 32,
@@ -27,7 +27,7 @@ IMAGE = {
 def tokens(batch: int = 8, length: int = 20) -> Inputs:
     mask = torch.ones(batch, length, dtype=torch.int64)
     mask[1::2, length - 3 :] = 0
-    return {"input_ids": torch.randint(3, 61, (batch, length)), "attention_mask": mask}
+    return {"input_ids": torch.randint(3, 64, (batch, length)), "attention_mask": mask}
 
 
 def pixels(size: int = 16) -> Inputs:
@@ -39,7 +39,7 @@ def bert() -> nn.Module:
 
 
 def distilbert() -> nn.Module:
-    config = transformers.DistilBertConfig(vocab_size=61, dim=32, n_layers=2, n_heads=2, hidden_dim=48)
+    config = transformers.DistilBertConfig(vocab_size=64, dim=32, n_layers=2, n_heads=2, hidden_dim=48)
     return transformers.DistilBertForSequenceClassification(config)
 
 
@@ -50,7 +50,7 @@ def electra() -> nn.Module:
 
 def gpt2() -> nn.Module:
     config = transformers.GPT2Config(
-        vocab_size=61, n_embd=32, n_layer=2, n_head=2, n_positions=32, use_cache=False, bos_token_id=1, eos_token_id=2
+        vocab_size=64, n_embd=32, n_layer=2, n_head=2, n_positions=32, use_cache=False, bos_token_id=1, eos_token_id=2
     )
     return transformers.GPT2LMHeadModel(config)
 
@@ -65,7 +65,7 @@ def qwen2() -> nn.Module:
 
 def opt() -> nn.Module:
     config = transformers.OPTConfig(
-        vocab_size=61,
+        vocab_size=64,
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -81,7 +81,7 @@ def opt() -> nn.Module:
 
 def t5() -> nn.Module:
     config = transformers.T5Config(
-        vocab_size=61,
+        vocab_size=64,
         d_model=32,
         d_kv=16,
         d_ff=48,
@@ -94,7 +94,7 @@ def t5() -> nn.Module:
 
 
 def t5_inputs() -> Inputs:
-    return tokens() | {"decoder_input_ids": torch.randint(3, 61, (8, 12))}
+    return tokens() | {"decoder_input_ids": torch.randint(3, 64, (8, 12))}
 
 
 def vit() -> nn.Module:
@@ -185,6 +185,31 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
     "unet": (UNet, unet_inputs),
     "dcgan": (GAN, lambda: {"input": torch.randn(8, 8, 1, 1)}),
 }
+
+
+SUITE_MODELS = (
+    "regnet", "densenet", "mobilenet_v3", "shufflenet_v2", "efficientnet", "deberta_v2", "modernbert", "gemma3",
+    "mixtral", "dinov2", "segformer", "clip",
+)  # fmt: skip
+
+
+def _of_the_suites(name: str) -> tuple[Callable[[], nn.Module], Callable[[], Inputs]]:
+    """A model of the suites as it stands there, on inputs of its largest sizes."""
+
+    def entry() -> Any:
+        from suites.transformers.models import MODELS as texts
+        from suites.vision.models import MODELS as images
+
+        return next(model for model in (*images, *texts) if model.name == name)
+
+    def inputs() -> Inputs:
+        model = entry()
+        return dict(model.inputs(**{size: max(values) for size, values in model.sizes.items()}))
+
+    return lambda: entry().make(), inputs
+
+
+MODELS |= {name: _of_the_suites(name) for name in SUITE_MODELS}
 
 
 def make_model(name: str, dtype: torch.dtype, *, train: bool, seed: int = 0, device: str = "cpu") -> nn.Module:

@@ -92,7 +92,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     counts = {place: share + (index < rest) for index, place in enumerate(mutated)}
     more = (options.device, options.backend, options.first, options.record)
     made = [Job(m, dtype, train, counts.get((train, dtype, m), 0), options.seeds, *more) for train, dtype, m in places]
-    return [piece for job in made for piece in pieces(job, 2 if options.backend == "inductor" else 8)]
+    return [piece for job in made for piece in pieces(job, 4 if options.backend == "inductor" else 8)]
 
 
 def pieces(job: Job, size: int) -> Iterator[Job]:
@@ -119,7 +119,9 @@ def run(todo: list[Job], options: argparse.Namespace) -> list[Row]:
     rows = [row for job in todo for row in done.get(job.key, [])]
     missing = [job for job in todo if job.key not in done]
     started = time.monotonic()
-    with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=32) as pool:
+    # A changed kernel may leave a GPU's context unusable: there, every job has a process of its own.
+    tasks = 1 if options.device != "cpu" else 32
+    with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=tasks) as pool:
         for number, (job, found) in enumerate(pool.imap_unordered(work, missing), 1):
             rows += found
             if options.out:

@@ -16,10 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 _TABLE = "_pytest_torch_compile_table"
-# One element in so many moves by one step: about the error that rounding to nearest makes anyway.
-HALF_TYPE_SHARE = 12
+# One element in so many moves by one step: twice the variance that rounding to nearest makes anyway.
+HALF_TYPE_SHARE = 6
 # Added in another order, a sum of fp32 numbers moves by about this many eps.
 WIDE_EPS = 1.0
+TF32_EPS = 2.0**-11
+_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+_STATISTICS = ("running_mean", "running_var")
 
 # Results that hold their input's numbers as they are: nothing is rounded in them.
 _EXACT = (
@@ -59,19 +62,20 @@ class Shaking(TorchDispatchMode):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self._paused and rounds(func):
-            for tensor in results:
+            share = _tf32_eps(func)
+            for tensor in [*results, *_statistics(func, args)]:
                 if _can_be_shaken(tensor):
-                    self._shake(tensor)
+                    self._shake(tensor, share if tensor.is_cuda and tensor.dtype is torch.float32 else 0.0)
         return result
 
-    def _shake(self, tensor: torch.Tensor) -> None:
+    def _shake(self, tensor: torch.Tensor, eps: float) -> None:
         generator = self._generators.get(tensor.device)
         if generator is None:
             generator = torch.Generator(tensor.device).manual_seed(self._seed)
             self._generators[tensor.device] = generator
         wide = torch.float64 if tensor.dtype in (torch.float32, torch.float64) else torch.float32
         noise = torch.rand(tensor.shape, generator=generator, device=tensor.device, dtype=torch.float32)
-        moved = (tensor.to(wide) * (1 + _steps(noise, tensor.dtype).to(wide))).to(tensor.dtype)
+        moved = (tensor.to(wide) * (1 + _steps(noise, tensor.dtype, eps).to(wide))).to(tensor.dtype)
         tensor.copy_(torch.where(moved.isfinite(), moved, tensor))
 
 
@@ -97,9 +101,23 @@ def _can_be_shaken(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.device.type != "meta"
 
 
-def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
+    """Running statistics that a batch norm writes while it computes something else."""
+    named = zip(func._schema.arguments, args, strict=False)
+    return [value for argument, value in named if argument.name in _STATISTICS and isinstance(value, torch.Tensor)]
+
+
+def _tf32_eps(func: Any) -> float:
+    """What products are rounded to where TF32 is allowed: some kernels use it and others do not."""
+    name = func.overloadpacket.__name__
+    if "convolution" in name and torch.backends.cudnn.allow_tf32:
+        return TF32_EPS
+    return TF32_EPS if name in _PRODUCTS and torch.backends.cuda.matmul.allow_tf32 else 0.0
+
+
+def _steps(noise: torch.Tensor, dtype: torch.dtype, least: float = 0.0) -> torch.Tensor:
     """Relative moves: single steps of a half type for a few elements, a little for all elements of a wide one."""
-    eps = torch.finfo(dtype).eps
+    eps = max(torch.finfo(dtype).eps, least)
     if dtype in (torch.float32, torch.float64):
         return (noise - 0.5) * (2 * 3**0.5 * WIDE_EPS * eps)
     # 0.75 eps of a value is 0.75 to 1.5 steps, which is one step when it is rounded again.

@@ -211,11 +211,15 @@ def _judge_by_other_roundings(
 ) -> None:
     """What eager reaches itself when its rounding is disturbed is no mistake: such runs may widen a leaf's limits."""
     failing = [pair for pair in failing if math.isfinite(verdicts[pair.path].ratio)]
+    first = {pair.path: verdicts[pair.path] for pair in failing}
+    found: dict[str, list[Errors]] = {pair.path: [] for pair in failing}
     for number, run in enumerate(runs if failing else (), 1):
         for pair in failing:
             other = run.get(pair.path)
             if other is not None and other.shape == pair.eager.shape and other.dtype == pair.eager.dtype:
-                verdicts[pair.path] = _widened(pair, verdicts[pair.path], other, values)
+                true = values[pair.path] if first[pair.path].rule == "fp64" else pair.eager
+                found[pair.path].append(errors(other, pair.compiled, true))
+                verdicts[pair.path] = _widened(pair, first[pair.path], found[pair.path])
         failing = [pair for pair in failing if not verdicts[pair.path].ok]
         if not failing or (number >= rule.PATIENCE and any(_hopeless(p, verdicts[p.path]) for p in failing)):
             return
@@ -226,15 +230,15 @@ def _hopeless(pair: Pair, verdict: LeafVerdict) -> bool:
     return verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
 
 
-def _widened(pair: Pair, verdict: LeafVerdict, other: torch.Tensor, values: Values) -> LeafVerdict:
-    if verdict.rule == "fp64":
-        measures = rule.widened(verdict.measures, errors(other, pair.compiled, values[pair.path]))
+def _widened(pair: Pair, first: LeafVerdict, runs: Sequence[Errors]) -> LeafVerdict:
+    if first.rule == "fp64":
+        measures = rule.widened(first.measures, runs, pair.eager.dtype)
     else:
-        measures = rule.widened_alone(verdict.measures, errors(other, pair.compiled, pair.eager))
+        measures = rule.widened_alone(runs)
     worst = max(measures, key=lambda measure: measure.ratio)
     return replace(
-        verdict, ok=worst.ratio <= 1, measure=worst.name, error=worst.error, limit=worst.limit, ratio=worst.ratio,
-        measures=tuple(measures), other_roundings=verdict.other_roundings + 1,
+        first, ok=worst.ratio <= 1, measure=worst.name, error=worst.error, limit=worst.limit, ratio=worst.ratio,
+        measures=tuple(measures), other_roundings=len(runs),
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
 # Errors below this part of the leaf's scale cannot be seen in a half type: there the multiple may be larger.
 NOISY_FROM = 3e-4
-RMS_QUIET = 8.0
+RMS_QUIET = 4.0
 WORST_QUIET = 12.0
 
 # Storing a value in its dtype costs this many eps (root mean square).
@@ -37,6 +37,7 @@ SMALL = 64
 
 # A leaf this far below the usual scale of its kind is zero up to rounding: a gradient that cancels exactly.
 ZERO_EPS = 8.0
+ZERO_OWN_EPS = 2.0
 
 # Errors that point the same way: in scale, and in the means of the channels.
 SYSTEMATIC_FROM = 64
@@ -53,6 +54,8 @@ UNRELATED_OTHER = 0.5
 # Of the largest error that eager reaches itself when its rounding is disturbed; errors that have a sign vary more.
 SHAKEN = 1.1
 SHAKEN_CHANNEL = 1.5
+# Disturbing a half type makes errors 1.7 times as large where nothing else happens: this part of their square.
+SHAKEN_ADDS = 0.65
 SHAKEN_SCALE = 2.0
 # After this many such runs, a leaf that is so many times over its limit is given up: gates move gradients the most.
 PATIENCE = 4
@@ -145,22 +148,30 @@ def against_reference(found: Errors, dtype: torch.dtype, level: Level) -> list[M
     return measures
 
 
-def widened(measures: Sequence[Measured], shaken: Errors) -> list[Measured]:
-    """The measures, with limits that let pass what a run of eager with other rounding reaches too."""
+def widened(measures: Sequence[Measured], shaken: Sequence[Errors], dtype: torch.dtype) -> list[Measured]:
+    """The measures, with limits that let pass what runs of eager with other rounding reach too."""
+    half = real_dtype(dtype) not in (torch.float32, torch.float64)
     reached = {
-        "error": SHAKEN * shaken.rms_eager,
-        "largest error": SHAKEN * shaken.max_eager,
-        "error in scale": SHAKEN_SCALE * abs(shaken.slope_eager),
-        "error of the channels' means": SHAKEN_CHANNEL * shaken.channel_eager,
+        "error": SHAKEN * _reached([run.rms_eager for run in shaken], half),
+        "largest error": SHAKEN * _reached([run.max_eager for run in shaken], half),
+        "error in scale": SHAKEN_SCALE * max(abs(run.slope_eager) for run in shaken),
+        "error of the channels' means": SHAKEN_CHANNEL * _reached([run.channel_eager for run in shaken], half),
     }
     return [Measured(m.name, m.error, max(m.limit, reached[m.name])) for m in measures]
 
 
-def widened_alone(measures: Sequence[Measured], shaken: Errors) -> list[Measured]:
-    """The same where there is no reference, by distances from eager: ``measures`` is empty before the first run."""
-    limits = {measure.name: measure.limit for measure in measures}
-    now = {"error": (shaken.rms_compiled, shaken.rms_eager), "largest error": (shaken.max_compiled, shaken.max_eager)}
-    return [Measured(name, error, max(limits.get(name, 0.0), SHAKEN_ALONE * own)) for name, (error, own) in now.items()]
+def _reached(values: Sequence[float], half: bool) -> float:
+    """The largest, without what the disturbance adds to every run: twice rounded is more than once."""
+    added = SHAKEN_ADDS * min(values) ** 2 if half else 0.0
+    return math.sqrt(max(values) ** 2 - added)
+
+
+def widened_alone(shaken: Sequence[Errors]) -> list[Measured]:
+    """The same where there is no reference: compiled's distance from eager, within that of such runs."""
+    limit = SHAKEN_ALONE * max(run.rms_eager for run in shaken)
+    largest = SHAKEN_ALONE * max(run.max_eager for run in shaken)
+    found = shaken[0]
+    return [Measured("error", found.rms_compiled, limit), Measured("largest error", found.max_compiled, largest)]
 
 
 def _own_error(found: Errors, dtype: torch.dtype, level: Level) -> float:
@@ -169,7 +180,7 @@ def _own_error(found: Errors, dtype: torch.dtype, level: Level) -> float:
     if found.count < SMALL:
         own = max(own, level.relative * found.rms_reference)
     if found.rms_reference <= ZERO_EPS * eps(dtype) * level.scale:
-        own = max(own, eps(dtype) * level.scale)
+        own = max(own, ZERO_OWN_EPS * eps(dtype) * level.scale)
     return own
 
 
