@@ -27,6 +27,7 @@ def test_under_ddp(ranks, regional, budget, graphs):
         assert seen["graphs"] == graphs
 
 
+@pytest.mark.slow
 def test_regions_under_ddp_in_inductor(ranks):
     for seen in ranks.run(under_ddp, True, "inductor", **REGIONAL):
         assert seen["error"] < 1e-4

@@ -38,6 +38,7 @@ def test_compiled_inside_ddp(ranks, mode, graphs):
     assert ranks.run(trained, "DDP(compile)", mode) == [{"graphs": 1, "breaks": 0, "compiled": graphs}] * 2
 
 
+@pytest.mark.slow
 def test_in_inductor(ranks):
     ranks.run(trained, "DDP(compile)", "ddp_optimizer", backend="inductor")
 

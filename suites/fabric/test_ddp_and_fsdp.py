@@ -25,6 +25,7 @@ def test_under_ddp(ranks, reapply, breaks):
         assert (seen["graphs"], seen["breaks"], seen["compiled"]) == (1, breaks, BUCKETS)
 
 
+@pytest.mark.slow
 def test_under_ddp_in_inductor(ranks):
     for seen in ranks.run(under_ddp, False, backend="inductor"):
         assert seen["error"] < 1e-4

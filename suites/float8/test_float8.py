@@ -24,7 +24,7 @@ def test_blocks_are_quantized_and_the_head_is_not():
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compiled_float8_is_eager_float8(device, backend):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
