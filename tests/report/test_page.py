@@ -74,6 +74,7 @@ def test_the_timeline_shows_recompiles_with_their_guard(opened):
     timeline = page.locator(".timeline:visible li")
     assert [item.get_attribute("class") for item in timeline.all()] == ["compiled", *["recompiled"] * 3]
     assert "expected 2, actual 3" in timeline.nth(1).inner_text()
+    assert "0 recompiles instead of 3" in page.locator(".diagnosis:visible").inner_text()
 
 
 def test_speed_shows_both_legs_and_the_interval_of_the_baseline(opened):

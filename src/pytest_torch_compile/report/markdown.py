@@ -70,9 +70,17 @@ def _finding(number: int, item: view.Found) -> str:
         ]
     if finding["hint"]:
         lines += [f"   fix: {code(finding['hint'])}", ""]
+    lines += [f"   diagnosis: {code(line)}\n" for line in _diagnosis(item)]
     if item.check and item.check["rerun"]:
         lines += [f"   run again: {code(item.check['rerun'])}", ""]
     return "\n".join(lines) + "\n"
+
+
+def _diagnosis(item: view.Found) -> list[str]:
+    """What looking into the check found, told once: with its last finding."""
+    if item.check is None or item.finding is not item.check["findings"][-1]:
+        return []
+    return list(item.check.get("diagnosis", []))
 
 
 def fenced(lines: list[str], indent: str = "") -> list[str]:
