@@ -1,0 +1,23 @@
+"""The backend of the suites that are not a table of models: light, unless a test or the command line names one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ._models import LIGHT_BACKEND
+
+
+@pytest.fixture
+def compile_options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The passes of Inductor without its code generation; a marker or `--compile-backend` names another backend."""
+    return {} if request.config.getoption("--compile-backend") else {"backend": LIGHT_BACKEND}
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> str:
+    """The same by name, for tests that call `torch.compile` themselves."""
+    marker = request.node.get_closest_marker("torch_compile")
+    chosen = {**compile_options, **(marker.kwargs if marker else {})}
+    return chosen.get("backend", request.config.getoption("--compile-backend"))
