@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from pytest_torch_compile.speed import message, verdict
-from pytest_torch_compile.speed.reference import METRICS, control_of, prior_spread, reference
+from pytest_torch_compile.speed.reference import METRICS, control_of, prior_for, prior_spread, priors_of, reference
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.verdict import judge, needs_another_process, split_wall
+from pytest_torch_compile.speed.verdict import changes_of, judge, needs_another_process, split_wall
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015, -0.0005, 0.0005, -0.0015, 0.001)
 
@@ -137,12 +137,47 @@ def test_faster_eager_is_not_a_slower_compile() -> None:
 
 
 def test_leg_that_waits_for_its_kernels_is_held_against_eagers_kernels() -> None:
-    unsteady = [run(eager=20 * n, wall=n) for n in NOISE]
-    for each in unsteady:
-        each["device"] = run()["device"]
-    assert control_of("wall", unsteady) == "device"
-    assert control_of("wall", stored()) == "wall"
-    assert control_of("wall", unsteady[:3]) == "wall", "too few runs to tell"
+    assert control_of("wall", stored()) == "device"
+    assert control_of("wall", stored()[:1]) == "device", "one run tells: it needs no spread"
+
+
+def test_leg_that_waits_for_its_host_is_held_against_eagers_wall_time() -> None:
+    assert control_of("wall", stored(bound="host")) == "wall"
+    without_host = [{name: pair for name, pair in each.items() if name != "host"} for each in stored()]
+    assert control_of("wall", without_host) == "wall", "nothing is known of its host"
+
+
+def test_few_runs_borrow_from_tests_that_are_held_against_the_same() -> None:
+    steady = [[run(wall=step * n) for n in NOISE] for step in (1, 1.1, 1.2, 1.3)]
+    unsteady = [[run(wall=step * n, bound="host") for n in NOISE] for step in (9, 10, 11, 12)]
+    priors = priors_of([*steady, *unsteady])
+    assert priors["wall/wall"] > 5 * priors["wall/device"]
+    assert prior_for("wall", stored(bound="host"), priors) == priors["wall/wall"]
+    assert prior_for("device", stored(), priors) == priors["device"]
+
+
+def test_change_that_one_process_cannot_tell_from_noise_passes() -> None:
+    base = [run(wall=10 * n, bound="host") for n in NOISE]
+    odd = run(wall=0.025, bound="host")
+    (found,) = [c for c in changes_of(base, [odd]) if c.metric == "wall"]
+    assert found.p_value > 0.05
+    assert judge(base, [odd], tests=12).outcome == "pass"
+
+
+def test_gain_must_be_odder_than_a_loss_to_be_worth_another_process() -> None:
+    base = [run(wall=10 * n, bound="host") for n in NOISE]
+    loss, gain = run(wall=0.031, bound="host"), run(wall=-0.031, bound="host")
+    assert needs_another_process(base, [loss], tests=12)
+    assert not needs_another_process(base, [gain], tests=12)
+    assert needs_another_process(base, [run(wall=-0.1, bound="host")], tests=12)
+
+
+def test_metric_that_only_some_stored_runs_have_is_judged_by_those() -> None:
+    bytes_ = {"memory": (2e9, 1e9, math.log(0.5))}
+    base = [*stored(), *({**each, **bytes_} for each in stored())]
+    grown = {**run(), "memory": (2e9, 1.2e9, math.log(0.6))}
+    assert judge(base, [grown] * 3, tests=12).changed("regressed")[0].metric == "memory"
+    assert judge(stored(), [grown] * 3, tests=12).outcome == "pass"
 
 
 def test_device_that_is_slower_for_both_legs_is_no_regression() -> None:

@@ -13,6 +13,8 @@ from .statistics import fmean, median, stdev
 PRIOR_FREEDOM = 4
 FLOOR_SPREADS = 2.0
 CLEARLY_STEADIER = 1.5
+ENOUGH_TO_CHOOSE = 10
+HOST_BOUND = 0.9
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Metric:
     """A gated quantity: the smallest floor it may have, and the spread assumed while few runs are stored.
 
     ``controls`` are what the compiled leg may be held against: a quantity of the eager leg, or nothing. The first is
-    the rule; another is taken where the stored runs are clearly steadier against it.
+    the rule; for device time another is taken where the stored runs are clearly steadier against it.
     """
 
     title: str
@@ -65,16 +67,24 @@ def log_ratio(run: Figures, metric: str, control: str) -> float:
 
 def control_of(metric: str, stored: Sequence[Figures]) -> str:
     """What to hold a metric against, from the stored runs."""
+    if metric == "wall":
+        return "wall" if host_bound(stored) else "device"
     first, *others = METRICS[metric].controls
-    if len(stored) < 5:
+    if len(stored) < ENOUGH_TO_CHOOSE:
         return first
 
     def spread(control: str) -> float:
         return stdev(log_ratio(run, metric, control) for run in stored)
 
-    usable = [control for control in others if not control or all(control in run for run in stored)]
-    best = min(usable, key=spread, default=first)
+    best = min(others, key=spread, default=first)
     return best if spread(first) > CLEARLY_STEADIER * spread(best) else first
+
+
+def host_bound(stored: Sequence[Figures]) -> bool:
+    """Whether the host takes about all of the compiled leg's wall time, or nothing is known of host and device."""
+    if not stored or not all("host" in run and "device" in run for run in stored):
+        return True
+    return fmean(run["host"][1] / run["wall"][1] for run in stored) > HOST_BOUND
 
 
 def reference(metric: str, stored: Sequence[Figures], prior: float | None = None) -> Reference:
@@ -110,5 +120,15 @@ def prior_spread(metric: str, histories: Iterable[Sequence[Figures]]) -> float:
 
 
 def priors_of(histories: Sequence[Sequence[Figures]]) -> dict[str, float]:
-    """The typical spread of every metric over a suite's tests."""
-    return {metric: prior_spread(metric, histories) for metric in METRICS}
+    """The typical spread of every metric over a suite's tests; of wall time apart for each thing it is held against."""
+    found = {metric: prior_spread(metric, histories) for metric in METRICS}
+    for control in METRICS["wall"].controls:
+        alike = [runs for runs in histories if control_of("wall", runs) == control]
+        known = [runs for runs in alike if len(runs) >= 4]
+        found[f"wall/{control}"] = prior_spread("wall", alike) if len(known) >= 4 else found["wall"]
+    return found
+
+
+def prior_for(metric: str, stored: Sequence[Figures], priors: Mapping[str, float]) -> float | None:
+    """The prior that fits what a test is held against."""
+    return priors.get(f"{metric}/{control_of(metric, stored)}", priors.get(metric))

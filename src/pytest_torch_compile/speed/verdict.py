@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .reference import METRICS, Reference, control_of, log_ratio, reference
+from .reference import METRICS, Reference, control_of, log_ratio, prior_for, reference
 from .sample import Figures
 from .statistics import fmean, stdev, t_tail
 
@@ -58,7 +58,7 @@ def decided(found: Change, level: float) -> Change:
     if abs(found.effect) <= found.floor:
         outcome: Outcome = "pass"
     elif found.p_value > level:
-        outcome = "inconclusive"
+        outcome = "inconclusive" if suspicious(found) else "pass"
     else:
         outcome = "regressed" if found.effect > 0 else "improved"
     return replace(found, outcome=outcome)
@@ -85,7 +85,8 @@ def changes_of(
     for metric in METRICS:
         known = [run for run in stored if metric in run]
         if known and all(metric in run for run in new):
-            found.append(change(reference(metric, known, (priors or {}).get(metric)), new))
+            prior = prior_for(metric, known, priors or {})
+            found.append(change(reference(metric, known, prior), new))
     return found
 
 
