@@ -1,0 +1,1 @@
+"""What the first call costs, and what the next process saves of it."""

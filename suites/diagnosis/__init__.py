@@ -1,0 +1,1 @@
+"""What torch's own tools say, said unasked."""

@@ -1,0 +1,108 @@
+"""What one learns with explain(), the logs, stances and backend tiers, said by a failed check unasked.
+
+Guards row 20 of the coverage: a defect is planted deep in a real model, and the message of the one-line check has to
+name the line (explain, the log graph_breaks), the guard (the log recompiles), the stage (eager, aot_eager, inductor),
+the smallest module (bottom-up), and the advice that holds. No figure is published for it.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("transformers", reason="the diagnosis suite needs transformers")
+
+from pytest_torch_compile import CompileCheckFailed, check_compile
+
+from ..transformers.models import make_bert, tokens
+
+
+class Breaking(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *args, **kwargs):
+        torch._dynamo.graph_break()
+        return self.inner(*args, **kwargs)
+
+
+class Halved(nn.Module):
+    """Breaks in its middle; a break at a function's start or end is one that explain() does not count."""
+
+    def forward(self, x):
+        x = x.sin()
+        torch._dynamo.graph_break()
+        return x.cos()
+
+
+class Scaled(nn.Module):
+    """Twice as much when it is compiled, as an untested branch for export would do."""
+
+    def forward(self, x):
+        return x * 2 if torch.compiler.is_compiling() else x
+
+
+def bert_with(part):
+    model = make_bert().eval()
+    layer = model.bert.encoder.layer[0]
+    layer.intermediate.intermediate_act_fn = part
+    return model
+
+
+def failure(target, calls=None, **options):
+    calls = calls or [tokens(batch=2, length=8)]
+    with pytest.raises(CompileCheckFailed) as failed, torch.no_grad():
+        check_compile(target, calls=calls, **options)
+    return failed.value
+
+
+@pytest.mark.torch_compile
+@pytest.mark.quick
+def test_break_is_placed_where_explain_places_it():
+    target, x = nn.Sequential(nn.Linear(4, 4), Halved()), torch.randn(2, 4)
+    explained = torch._dynamo.explain(target)(x)
+    torch._dynamo.reset()
+    finding = failure(target, [x], backend="eager", diagnose="off").findings[0]
+    assert finding.kind == "graph-break"
+    assert finding.location.line in {frame.lineno for reason in explained.break_reasons for frame in reason.user_stack}
+    assert "graph_break()" in finding.location.source
+
+
+@pytest.mark.torch_compile
+def test_smallest_module_is_named():
+    failed = failure(bert_with(Breaking(nn.GELU())), backend="eager", diagnose="full")
+    (line,) = failed.report.diagnosis
+    assert line.endswith("intermediate_act_fn (Breaking) alone shows the same")
+
+
+@pytest.mark.torch_compile
+def test_stage_is_named_without_trying_the_tiers_by_hand():
+    failed = failure(bert_with(Scaled()), backend="aot_eager", diagnose="auto")
+    assert {finding.kind for finding in failed.findings} == {"numerics"}
+    assert any(line.startswith("stage: goes wrong with backend eager.") for line in failed.report.diagnosis)
+
+
+@pytest.mark.torch_compile
+def test_guard_of_a_recompile_and_the_advice_that_holds_are_named():
+    calls = [tokens(batch=2, length=length) for length in (8, 12)]
+    failed = failure(make_bert().eval(), calls, backend="eager", diagnose="auto")
+    assert "size" in failed.findings[0].evidence
+    tried = [line for line in failed.report.diagnosis if line.startswith("tried: ")]
+    assert any(
+        "dynamic_dims={'input_ids': 1, 'attention_mask': 1}: 0 recompiles instead of 1" in line for line in tried
+    )
+    assert any("dynamic=True: 0 recompiles" in line for line in tried)
+
+
+@pytest.mark.torch_compile
+def test_stance_that_turns_compilation_off_is_a_finding():
+    with torch.compiler.set_stance("force_eager"):
+        failed = failure(make_bert().eval(), backend="eager", fullgraph=False, diagnose="off")
+    assert "nothing-compiled" in {finding.kind for finding in failed.findings}
+
+
+@pytest.mark.torch_compile
+def test_healthy_model_has_nothing_to_diagnose(compile_check):
+    with torch.no_grad():
+        report = compile_check(make_bert().eval(), calls=[tokens(batch=2, length=8)], backend="eager", diagnose="full")
+    assert report.diagnosis == []

@@ -1,0 +1,1 @@
+"""generate() with a compiled forward."""
