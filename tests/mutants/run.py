@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.mutants.packed import pack, unpack
 from tests.mutants.table import report, summary
 
 
@@ -107,7 +108,10 @@ def finished(path: Path | None) -> dict[str, list[Row]]:
     if path is None or not path.exists():
         return {}
     found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if lines and "about" in json.loads(lines[0]):
+        return {"": unpack(path, Row)}
+    for line in lines:
         job = json.loads(line)
         found[job["job"]] = [Row(**row) for row in job["rows"]]
     return found
@@ -160,6 +164,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--deadline", type=float, default=1e9, help="seconds after which what is not done is left")
     parser.add_argument("--record", action="store_true", help="keep leaves' measures too, for choosing constants")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--pack", type=Path, help="write the rows here in few bytes, to keep")
+    parser.add_argument("--about", default="", help="what to say of them: device, versions")
     parser.add_argument("--table", type=Path, nargs="+", help="print what these files hold, and run nothing")
     return parser.parse_args()
 
@@ -171,6 +177,8 @@ def main() -> int:
         rows = [row for path in options.table for found in finished(path).values() for row in found]
     else:
         rows = run(jobs(options), options)
+    if options.pack:
+        pack(rows, options.pack, {"what": options.about})
     print(*report(rows), sep="\n")
     return 1 if summary(rows)["false alarms"]["checker"] else 0
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests.mutants.bench import Bench
-from tests.mutants.run import Job, Row, pieces
+from tests.mutants.packed import pack
+from tests.mutants.run import Job, Row, finished, pieces
 from tests.mutants.table import report, summary
 
 
@@ -43,6 +44,19 @@ def test_the_summary_counts_what_it_is_given():
     assert found["kills"]["same"] == "1 of 2 (50.00 %); 0 of 1 (0.00 %)"
     assert found["false alarms"] == {"checker": 1, "assert_close": 2, "same": 2}
     assert any("numerics: no" in line for line in report(rows))
+
+
+def test_packed_rows_give_the_same_summary(tmp_path):
+    rows = [
+        Row("m", "float32", False, 1, "x at y", "another op", "killed", passed_by=["same"], ratio=2.0),
+        Row("m", "float32", True, 2, "x at z", "another op", "survived", passed_by=["checker"], signal=float("inf")),
+        Row("m", "float32", False, 1, verdict="passed", passed_by=["checker"]),
+        Row("m", "float32", False, 2, verdict="false alarm", findings=["numerics: no"]),
+    ]
+    pack(rows, tmp_path / "rows.jsonl", {"what": "a test"})
+    again = finished(tmp_path / "rows.jsonl")[""]
+    assert summary(again) == summary(rows)
+    assert sorted(report(again)) == sorted(report(rows))
 
 
 def test_pieces_of_a_job_cover_it_once():
