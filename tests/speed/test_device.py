@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_torch_compile.speed import device
+from tests.plugin.projects import other_process
 
 
 def test_idle_or_power_capped_device_is_fine() -> None:
@@ -78,3 +79,34 @@ def test_lock_is_inherited_and_given_back(tmp_path: Path) -> None:
         with device.device_lock("GPU-2", wait=0, directory=tmp_path):
             assert os.environ[device.HELD_LOCK] == f"GPU-1{os.pathsep}GPU-2"
     assert device.HELD_LOCK not in os.environ
+
+
+WORKERS = """
+import os, time
+from pathlib import Path
+import pytest
+from pytest_torch_compile.speed.device import device_lock
+
+def note(text):
+    with Path("log").open("a") as log:
+        log.write(f"{text} {os.environ['PYTEST_XDIST_WORKER']}\\n")
+
+@pytest.mark.parametrize("number", range(6))
+def test_holds_the_device(number):
+    with device_lock("GPU-1", directory=Path.cwd()):
+        note("in")
+        time.sleep(0.1)
+        note("out")
+"""
+
+
+def test_workers_of_xdist_never_hold_a_device_together(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    (tmp_path / "test_workers.py").write_text(WORKERS)
+    done = other_process(tmp_path, "-n", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = (tmp_path / "log").read_text().splitlines()
+    for entered, left in zip(lines[::2], lines[1::2], strict=True):
+        assert (entered.split()[0], left.split()[0]) == ("in", "out")
+        assert entered.split()[1] == left.split()[1]
+    assert {line.split()[1] for line in lines} == {"gw0", "gw1"}
