@@ -113,15 +113,19 @@ def totals(document: Document, shared: set[str]) -> dict[str, Any]:
 
 
 def complaints(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """Each wrong result once, with the versions that have it."""
+    """The first wrong result of each kind, with the versions that have it and all cases that say the same."""
     seen: dict[tuple[str, str, str], list[str]] = {}
     for document in documents:
         for name in [name for test in TESTS for name in names([document], test)]:
-            for found in document["cases"][name].get("wrong", ()):
-                seen.setdefault((name, found["kind"], found["message"]), []).append(version_of(document))
+            firsts = {found["kind"]: found["message"] for found in reversed(document["cases"][name].get("wrong", ()))}
+            for kind, message in firsts.items():
+                seen.setdefault((name, kind, message), []).append(version_of(document))
+    same: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (name, kind, message), versions in seen.items():
+        same.setdefault((kind, message, tuple(versions)), []).append(name)
     return [
-        {"case": name, "kind": kind, "message": _escaped(message), "versions": versions}
-        for (name, kind, message), versions in seen.items()
+        {"cases": cases, "kind": kind, "message": _escaped(message), "versions": versions}
+        for (kind, message, versions), cases in same.items()
     ]
 
 
