@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 _TABLE = "_pytest_torch_compile_table"
-# One element in so many moves by one step: twice the variance that rounding to nearest makes anyway.
-HALF_TYPE_SHARE = 6
+# One element in so many moves by one step: about the error that rounding to nearest makes anyway.
+HALF_TYPE_SHARE = 12
 # Added in another order, a sum of fp32 numbers moves by about this many eps.
 WIDE_EPS = 1.0
 TF32_EPS = 2.0**-11

@@ -231,10 +231,7 @@ def _hopeless(pair: Pair, verdict: LeafVerdict) -> bool:
 
 
 def _widened(pair: Pair, first: LeafVerdict, runs: Sequence[Errors]) -> LeafVerdict:
-    if first.rule == "fp64":
-        measures = rule.widened(first.measures, runs, pair.eager.dtype)
-    else:
-        measures = rule.widened_alone(runs)
+    measures = rule.widened(first.measures, runs) if first.rule == "fp64" else rule.widened_alone(runs)
     worst = max(measures, key=lambda measure: measure.ratio)
     return replace(
         first, ok=worst.ratio <= 1, measure=worst.name, error=worst.error, limit=worst.limit, ratio=worst.ratio,
