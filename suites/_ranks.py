@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from packaging.version import Version
 from torch import distributed, nn
 
 from pytest_torch_compile import RankGroup, compile_guard
@@ -21,7 +22,9 @@ GROUPS = [
     pytest.param(("nccl", 1), id="one-gpu", marks=[pytest.mark.distributed, pytest.mark.gpu]),
     pytest.param(("nccl", 2), id="two-gpus", marks=[pytest.mark.distributed, pytest.mark.gpu, pytest.mark.multi_gpu]),
 ]
-BREAKS_INSIDE_DDP = 2  # in DDP's own forward, before the model's graph: its logger, and a context manager
+torch_version = Version(Version(torch.__version__).base_version)
+# In DDP's own forward, before the model's graph: a context manager and, from 2.8 on, its logger.
+BREAKS_INSIDE_DDP = 1 if torch_version < Version("2.8") else 2
 BREAKS_AT_SHARDS = 1  # the hooks of `fully_shard` are kept out of graphs, and with them the function that calls them
 WIDTH = 512  # a layer of this width fills one DDP bucket of the smallest size, 1 MiB
 
@@ -40,6 +43,12 @@ def ranks(request: pytest.FixtureRequest) -> Iterator[RankGroup]:
 @functools.cache
 def _group(backend: str, number: int) -> RankGroup:
     return RankGroup(number, backend=backend, timeout=300)
+
+
+def require_sharding(ranks: RankGroup) -> None:
+    """End a test of ``fully_shard`` as a known failure where sharded and compiled does not hold on CPU."""
+    if ranks.backend == "gloo" and torch_version < Version("2.11"):
+        pytest.xfail("fully_shard over gloo: torch 2.6 finds no stream on CPU, torch 2.8 gives wrong numbers")
 
 
 def mesh_of_all() -> Any:

@@ -10,19 +10,32 @@ Published: captioning on two GPUs, `compile(DDP(m))` 1 graph and 3 breaks counte
 """
 
 import pytest
+from packaging.version import Version
 
-from .._ranks import BREAKS_INSIDE_DDP
+from pytest_torch_compile import RankGroup
+
+from .._ranks import BREAKS_INSIDE_DDP, torch_version
 from .on_ranks import trained, trained_by_python_reducer
 
 BUCKETS = 3
 REDUCERS = [
-    "python_reducer",
+    pytest.param(
+        "python_reducer",
+        marks=pytest.mark.xfail(
+            torch_version < Version("2.8"),
+            reason="on torch 2.6 no all-reduce reaches the backward graph, nor any gradient",
+        ),
+    ),
     pytest.param(
         "python_reducer_without_compiled_forward",
-        marks=pytest.mark.compile_known_failure(
-            "DDP takes no notice of this mode and keeps its C++ reducer, which compiled autograd refuses",
-            kind="exception",
-        ),
+        marks=[
+            pytest.mark.compile_known_failure(
+                "DDP takes no notice of this mode and keeps its C++ reducer, which compiled autograd refuses",
+                kind="exception",
+                torch=">=2.11",
+            ),
+            pytest.mark.skipif(torch_version < Version("2.11"), reason="this mode was looked into from torch 2.11 on"),
+        ],
     ),
 ]
 
@@ -45,6 +58,9 @@ def test_in_inductor(ranks):
 
 @pytest.mark.parametrize("mode", REDUCERS)
 def test_python_reducer_captures_the_all_reduces(ranks, mode):
-    for seen in ranks.run(trained_by_python_reducer, mode):
+    # In processes of its own: after it, `compile(DDP(m))` breaks in more places of DDP's forward than before.
+    with RankGroup(ranks.world_size, backend=ranks.backend) as own:
+        found = own.run(trained_by_python_reducer, mode)
+    for seen in found:
         assert seen["error"] < 1e-5
         assert seen["collectives"] and set(seen["collectives"]) == {"all_reduce"}

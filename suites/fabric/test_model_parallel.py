@@ -10,11 +10,12 @@ import pytest
 
 pytest.importorskip("lightning", reason="the Fabric suite needs lightning")
 
-from .._ranks import BREAKS_AT_SHARDS
+from .._ranks import BREAKS_AT_SHARDS, require_sharding
 from .on_ranks import under_model_parallel
 
 
 def test_fully_shard(ranks):
+    require_sharding(ranks)
     # The first layer's input needs no gradient, that of the others does: one recompile.
     budget = {"max_graph_breaks": BREAKS_AT_SHARDS, "max_recompiles": 1}
     for seen in ranks.run(under_model_parallel, "fully_shard", **budget):
