@@ -22,11 +22,12 @@ def text_and_labels(**size):
     return {**tokens(**size), **next_tokens(**size)}
 
 
-def train(device="cpu", length=16, **options):
-    model = make_gpt2().to(device)
-    calls = sizes(text_and_labels, batch=[2], length=[length])
+def check(device="cpu", length=16, train=False, **options):
+    model = make_gpt2().to(device).train(train)
+    calls = sizes(text_and_labels if train else tokens, batch=[2], length=[length])
     calls = [{name: value.to(device) for name, value in call.kwargs.items()} for call in calls]
-    return check_compile(model, calls=calls, train=model_loss, **options)
+    with torch.set_grad_enabled(train):
+        return check_compile(model, calls=calls, train=model_loss if train else False, **options)
 
 
 @pytest.fixture
@@ -46,23 +47,23 @@ def next_process(tmp_path, monkeypatch):
 @pytest.mark.torch_compile
 @pytest.mark.slow
 def test_next_process_starts_warm(next_process, record_property):
-    cold = train()
+    cold = check()
     size = next_process()
-    warm = train(warm=True)
+    warm = check(warm=True)
     seconds = [round(r.observation.compile_seconds.total, 1) for r in (cold, warm)]
     record_property("artifacts", {"cold": seconds[0], "warm": seconds[1], "megabytes": round(size / 1e6, 1)})
 
     with pytest.raises(CompileCheckFailed) as failed:
-        train(length=24, warm=True, diagnose="off")
+        check(length=24, warm=True, diagnose="off")
     assert {finding.kind for finding in failed.value.findings} == {"cache-miss"}
 
 
 @pytest.mark.gpu
 @pytest.mark.torch_compile
 def test_next_process_starts_warm_on_a_gpu(next_process, record_property):
-    cold = train("cuda")
+    cold = check("cuda", train=True)
     size = next_process()
-    warm = train("cuda", warm=True)
+    warm = check("cuda", train=True, warm=True)
     seconds = [round(r.observation.compile_seconds.total, 1) for r in (cold, warm)]
     record_property("artifacts", {"cold": seconds[0], "warm": seconds[1], "megabytes": round(size / 1e6, 1)})
     assert seconds[1] < seconds[0]
