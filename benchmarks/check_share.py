@@ -23,11 +23,17 @@ from unittest import mock
 
 LIMIT = 0.25
 CASES = (
-    "vision resnet18 inference bf16", "vision mobilenet_v2 inference bf16", "vision vit_b_16 inference bf16",
-    "vision convnext_tiny inference fp32", "transformers bert inference bf16", "transformers gpt2 inference bf16",
-    "transformers llama inference bf16", "transformers t5 inference fp32", "vision resnet18 training fp32",
+    "vision resnet inference bf16",
+    "vision mobilenet_v3 inference fp32",
+    "vision convnext inference bf16",
+    "vision vit inference bf16",
+    "vision resnet training fp32",
+    "transformers bert inference bf16",
+    "transformers gpt2 inference fp32",
+    "transformers llama inference bf16",
+    "transformers t5 inference fp32",
     "transformers bert training bf16",
-)  # fmt: skip
+)
 
 
 def processor_time() -> float:
