@@ -1,0 +1,20 @@
+"""The captioner's two parts compiled on their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import VisionEncoderDecoderModel
+
+
+def compile_parts(model: VisionEncoderDecoderModel, **options: Any) -> VisionEncoderDecoderModel:
+    """Compile in place the encoder for images of one size and the decoder for captions of any length."""
+    model.encoder.compile(dynamic=False, **options)
+    model.decoder.compile(dynamic=True, **options)
+    return model
+
+
+def without_pooler(model: VisionEncoderDecoderModel) -> VisionEncoderDecoderModel:
+    """The captioner without the encoder's pooler, whose output it does not use."""
+    model.encoder.pooler = None
+    return model

@@ -1,0 +1,90 @@
+"""Row 16: captions of changing length, and what each of four strategies costs in recompiles.
+
+Published (A100, torch 2.7): 4.73 steps/s in eager; automatic dynamic shapes with padding to a multiple of 8, which the
+attention kernel's guard asks for, 7.78; `mark_dynamic` 7.77; `dynamic=True` 7.77; with max-autotune 8.13, 7.89 and
+8.04 for a fixed number of static shapes, the multiples of 32, within the recompile limit.
+
+The trap: two dimensions of one size become one symbol. With `dynamic=True`, a first caption as long as the batch is large
+costs one more compile when another length comes.
+
+On an H200 with torch 2.11 Inductor treats lengths up to 16 apart: the dynamic strategies cost one recompile more when such
+a length comes, and `mark_dynamic` is refused, also for other lengths in larger models.
+"""
+
+from functools import partial
+
+import pytest
+import torch
+
+from pytest_torch_compile import call, padded, random_lengths
+
+from .models import LONGEST, captions, loss_of, on_device, tiny
+
+LENGTHS = random_lengths(6, low=9, high=LONGEST - 16, seed=5)
+DYNAMIC = {"labels": 1, "decoder_attention_mask": 1}
+
+
+@pytest.fixture
+def check(compile_check, compile_device):
+    """The recompiles of a captioner trained on batches of these lengths."""
+    autocast = partial(torch.autocast, compile_device.type, torch.bfloat16)
+
+    def run(lengths, **options):
+        batches = [captions([n - 4, n - 1, n], seed=n) for n in lengths]
+        calls = [call(**b).under(autocast).named(f"length={n}") for b, n in zip(batches, lengths, strict=True)]
+        return len(compile_check(tiny(), calls=calls, train=loss_of, **options).recompiles)
+
+    return run
+
+
+STRATEGIES = {
+    "automatic-dynamic": ({}, 1),
+    "mark-dynamic": ({"dynamic_dims": DYNAMIC}, 0),
+    "dynamic-true": ({"dynamic": True}, 0),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_dynamic_strategies(check, name):
+    options, recompiles = STRATEGIES[name]
+
+    assert check(padded(LENGTHS, multiple=8), max_recompiles=recompiles, **options) == recompiles
+
+
+def test_static_shapes_cost_one_recompile_each(check):
+    lengths = padded(LENGTHS, multiple=16)
+    shapes = len(set(lengths))
+
+    assert check(lengths, dynamic=False, max_recompiles=shapes - 1) == shapes - 1
+
+
+REFUSED = pytest.mark.compile_known_failure(
+    "Inductor makes a length up to 16 a constant, which mark_dynamic forbids",
+    kind=["recompile", "compile-error"],
+    torch="==2.11.*",
+)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the constant comes from Inductor for CUDA devices")
+@pytest.mark.torch_compile(backend="inductor")
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[REFUSED] if n == "mark-dynamic" else []) for n in STRATEGIES])
+def test_short_caption_costs_one_more_on_a_gpu(compile_check, name):
+    options, recompiles = STRATEGIES[name]
+    autocast = partial(torch.autocast, "cuda", torch.bfloat16)
+    lengths = padded(LENGTHS, multiple=8)
+    calls = [call(**on_device(captions([n - 4, n - 1, n], seed=n))).under(autocast) for n in lengths]
+
+    report = compile_check(tiny().cuda(), calls=calls, train=loss_of, max_recompiles=recompiles + 1, **options)
+
+    assert len(report.recompiles) == recompiles + 1
+    assert "17 <= labels.size()[1]" in report.recompiles[-1].guard
+
+
+def test_caption_as_long_as_the_batch_is_large_costs_dynamic_true_one_more(compile_check):
+    calls = [call(**captions([n] * 8)) for n in (8, 16, 24)]
+
+    report = compile_check(tiny(), calls=calls, train=loss_of, dynamic=True, max_recompiles=1)
+
+    assert [recompile.call for recompile in report.recompiles] == [2]
+    assert "labels.size()[1] == pixel_values.size()[0]" in report.recompiles[0].guard

@@ -1,0 +1,1 @@
+"""Regional compilation: the repeated blocks of a model, not the whole."""

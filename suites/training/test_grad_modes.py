@@ -1,0 +1,50 @@
+"""Row 9, second half: switching between training, `no_grad` and `inference_mode`.
+
+Each mode is a graph of its own: the first call in it costs a recompile, returning to a mode that was seen costs none. What
+`inference_mode` computed is an inference tensor, and stays one.
+"""
+
+import pytest
+import torch
+
+from pytest_torch_compile import call
+
+from ..captioning.models import captions, tiny
+
+IMAGE_AND_WORDS = {k: v for k, v in captions([8, 6]).items() if k != "labels"}
+BATCH = call(**IMAGE_AND_WORDS, decoder_input_ids=captions([8, 6])["labels"].clamp(min=0))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_new_grad_mode_costs_one_recompile(compile_check, mode):
+    calls = [BATCH, BATCH.under(mode), BATCH, BATCH.under(mode)]
+
+    report = compile_check(tiny(), calls=calls, train=True, max_recompiles=1)
+
+    assert [recompile.call for recompile in report.recompiles] == [2]
+
+
+def test_no_grad_and_inference_mode_do_not_share_a_graph(compile_check):
+    calls = [BATCH.under(torch.no_grad), BATCH.under(torch.inference_mode)] * 2
+
+    report = compile_check(tiny().eval(), calls=calls, max_recompiles=1)
+
+    assert [recompile.call for recompile in report.recompiles] == [2]
+
+
+def test_train_and_eval_have_a_graph_each(compile_check):
+    train, evaluate = (lambda model: model.train()), (lambda model: model.eval())
+    calls = [BATCH.before(train), BATCH.before(evaluate), BATCH.before(train), BATCH.before(evaluate)]
+
+    report = compile_check(tiny(dropout=0.1), calls=calls, train=True, max_recompiles=1)
+
+    assert [recompile.call for recompile in report.recompiles] == [2]
+
+
+@pytest.mark.torch_compile(backend="inductor")
+def test_linear_in_inductor(compile_check):
+    given = call(torch.randn(4, 8))
+
+    compile_check(
+        torch.nn.Linear(8, 8), calls=[given, given.under(torch.inference_mode), given], train=True, max_recompiles=1
+    )

@@ -1,0 +1,53 @@
+"""Row 22: compiled training keeps less memory than eager.
+
+Measured (H200, torch 2.11, the captioner): 19.4 GB compiled against 23.7 GB in eager. On a GPU the peaks are compared; on
+CPU, where torch counts none, what forward saves for backward: the partitioner recomputes what is cheap instead.
+"""
+
+from functools import partial
+
+import pytest
+import torch
+
+from pytest_torch_compile.speed.measure import measure_compile
+
+from ..captioning.models import captions, on_device, published_captions, tiny
+from .steps import module, published_step
+
+
+def saved_bytes(model, batch):
+    """The bytes that forward keeps for backward, each storage once, parameters and inputs left out."""
+    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *batch.values())}
+    kept = {}
+
+    def note(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = (storage.nbytes(), tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        loss = model(**batch).loss
+    loss.backward()
+    return sum(size for size, _ in kept.values())
+
+
+@pytest.mark.usefixtures("compile_check")
+def test_forward_saves_less_for_backward(backend):
+    model, batch = tiny(layers=2), captions([32, 24])
+
+    eager = saved_bytes(model, batch)
+    compiled = saved_bytes(torch.compile(model, backend=backend), batch)
+
+    assert compiled < 0.9 * eager
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the peak is that of a CUDA device")
+def test_peak_is_lower_than_eager():
+    step, batch = published_step(layers=2), on_device(published_captions([256] * 64))
+
+    sample = measure_compile(step, kwargs=batch, seconds=0.2, compile=partial(module, compile=torch.compile))
+
+    assert sample.memory is not None
+    assert sample.memory.compiled < 0.95 * sample.memory.eager
