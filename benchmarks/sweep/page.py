@@ -140,8 +140,11 @@ class Change:
     @classmethod
     def between(cls, old: Document, new: Document) -> Change:
         both = [name for test in TESTS for name in names([old], test) if name in new["cases"]]
-        found = [(name, differences(old["cases"][name], new["cases"][name])) for name in both]
-        lines = [f"`{name}`: {'; '.join(differing)}" for name, differing in found if differing]
+        same: dict[str, list[str]] = {}
+        for name in both:
+            if differing := differences(old["cases"][name], new["cases"][name]):
+                same.setdefault("; ".join(differing), []).append(f"`{name}`")
+        lines = [f"{', '.join(cases)}: {differing}" for differing, cases in same.items()]
         return cls(version_of(old), version_of(new), lines)
 
 
@@ -156,7 +159,8 @@ def differences(old: Figures, new: Figures) -> list[str]:
         *_changed_counts("recompile", Counter(old["recompiles"]), Counter(new["recompiles"])),
         *_changed_number("eager fallbacks", old["fallbacks"], new["fallbacks"]),
         *_changed_number("graphs", old["graphs"], new["graphs"]),
-        *_changed_time(old["seconds"], new["seconds"]),
+        # A compilation that ended in an error says nothing about time.
+        *(_changed_time(old["seconds"], new["seconds"]) if not old["wrong"] and not new["wrong"] else []),
     ]
 
 

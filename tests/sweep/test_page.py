@@ -61,8 +61,13 @@ def test_each_kind_of_change_is_told():
         "no longer wrong: numerics",
         "graph breaks 1 -> 0 (gone: data-dependent branch at torchvision/ops/boxes.py in nms)",
         "recompiles 1 -> 2 (new: size)",
-        "10 s -> 30 s",
     ]
+
+
+def test_time_is_compared_where_both_hold():
+    assert page.differences(figures(), figures(seconds=30.0)) == ["10 s -> 30 s"]
+    wrong = [{"kind": "compile-error", "message": "raised"}]
+    assert page.differences(figures(wrong=wrong), figures(seconds=30.0)) == ["no longer wrong: compile-error"]
 
 
 def test_a_case_that_starts_to_run_is_a_change():
