@@ -1,41 +1,38 @@
 #!/bin/sh
-# The whole speed suite on a fresh machine: fill the compile cache, record what has no baseline yet, gate.
-#   OUT=folder sh benchmarks/speed/gate.sh record|gate NAME|slow CASE:SIDE:MICROSECONDS [pytest arguments]
+# The whole speed suite on a machine: fill the compile cache, record baselines, gate, gate with one model slowed.
+#   OUT=folder CUDA_VISIBLE_DEVICES=0 sh benchmarks/speed/gate.sh fill | record NAME | gate NAME | slow CASE:SIDE:MICROSECONDS
+# On a machine with several devices, run it once for each, on cores of its own (taskset); they share cache and baselines.
 set -u
-export PYTHONPATH=src PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore PYTEST_PLUGINS=pytest_torch_compile.plugin
-cache=/tmp/speed-inductor-cache
-baselines=/tmp/speed-baselines
+export PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore
+cache=${CACHE:-/tmp/speed-inductor-cache}
+baselines=${BASELINES:-baselines}
 
-run_gate() {
+cases() {
+    PYTHONPATH=. python3 -c "from suites.speed.cases import CASES; print(*CASES, sep='\n')"
+}
+
+suite() {
     name=$1
     shift
-    mkdir -p "/tmp/samples-$name"
-    PYTEST_TORCH_COMPILE_SAMPLES=/tmp/samples-$name PYTHONPATH=$PWD/src timeout 330 \
-        python3 -m pytest suites/speed -m gpu --compile-perf=gate --compile-cache="$cache" \
-        --compile-baselines="$baselines" -p no:cacheprovider --benchmark-columns=median --tb=short "$@" \
-        >"$OUT/$name.log" 2>&1
-    echo "$name: exit status $?"
-    grep -E "^suites/.*(pass|regressed|improved|inconclusive|no-baseline) |passed|failed|where:" "$OUT/$name.log" | cut -c1-210
-    cat "/tmp/samples-$name"/*.json >"$OUT/$name-samples.jsonl"
+    mkdir -p "$OUT/samples-$name"
+    PYTEST_TORCH_COMPILE_SAMPLES=$OUT/samples-$name python3 -m pytest suites/speed --compile-cache="$cache" \
+        --compile-baselines="$baselines" -p no:cacheprovider --benchmark-columns=median --tb=short "$@" >"$OUT/$name.log" 2>&1
+    echo "$name: exit status $?, $(tail -1 "$OUT/$name.log")"
+    grep -E "^suites/.*(regressed|improved|inconclusive|no-baseline) |where:" "$OUT/$name.log" | cut -c1-210
 }
 
 case $1 in
-record)
-    python3 benchmarks/speed/aa.py --cases all --processes 0 --prewarm 6
-    python3 benchmarks/speed/aa.py --cases rest --prewarm 0 --processes "${RUNS:-5}" --seed 5 --budget-seconds 175 \
-        --out /tmp/aa-rest.json
-    cp /tmp/aa-rest.json "$OUT/aa-rest.json"
-    PYTHONPATH=src:benchmarks/speed python3 benchmarks/speed/to_baselines.py benchmarks/speed/data/aa-*.json \
-        /tmp/aa-rest.json --baselines "$baselines"
-    cp "$baselines"/*/speed.json "$OUT/"
+fill)
+    for name in $(cases); do
+        python3 -m pytest "suites/speed/test_speed.py::test_speed[$name]" --compile-cache="$cache" \
+            -p no:cacheprovider -q >"$OUT/fill-$name.log" 2>&1 &
+    done
+    wait
     ;;
-gate)
-    shift
-    run_gate "$@"
-    ;;
+record) suite "$2" --compile-perf=track --compile-update-baselines ;;
+gate) suite "$2" --compile-perf=gate ;;
 slow)
     export SLOW_CASE=$2
-    shift 2
-    run_gate "slow-${SLOW_CASE%%:*}" "$@"
+    suite "slow-${SLOW_CASE%%:*}" --compile-perf=gate
     ;;
 esac

@@ -103,7 +103,11 @@ def main() -> None:
     print("\n".join(noise(whole)))
     print(each_against_the_others(whole))
     print("\n".join(slowed([run for run in runs if "slowed" in run["what"]], recorded)))
+    cases = list(json.loads((DATA / "sessions-1.json").read_text())["order"])
     for run in runs:
+        if "progress" in run:
+            red = [case for case, mark in zip(cases, run["progress"], strict=False) if mark == "F"]
+            print(f"{run['what']}: {len(run['progress'])} tests ended, red: {', '.join(red) or 'none'}")
         if "verdicts" in run:
             counts = {v: list(run["verdicts"].values()).count(v) for v in set(run["verdicts"].values())}
             print(f"{run['what']}: {counts}")
