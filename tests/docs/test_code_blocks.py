@@ -19,7 +19,7 @@ from tests.report import documents
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Left to others: the pages whose numbers come from measurements, and commands that install or run whole suites.
-NOT_RUN = ("python -m pip", "python3 -m pip", "uv ", "uvx ", "nox ", "git ")
+NOT_RUN = ("python -m pytest -p examples.planted", "python -m pip", "python3 -m pip", "uv ", "uvx ", "nox ", "git ")
 BLOCK = re.compile(r"(?:^<!-- fails: (?P<fails>[\w-]+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 
 
