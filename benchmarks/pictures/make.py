@@ -1,0 +1,109 @@
+"""Makes the report that the documentation's pictures show.
+
+The checks are those of reports that are given: runs of the examples. The speed tests, and the history, are processes
+that were measured on one H200: each case's last one judged against the others, and one that was made slower on purpose.
+
+    PYTHONPATH=src python -m benchmarks.pictures.make FOLDER REPORT...
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed.replay import figures
+from pytest_torch_compile import __version__
+from pytest_torch_compile.report import document, entries, render
+from pytest_torch_compile.speed import message
+from pytest_torch_compile.speed.verdict import judge
+
+DATA = Path(__file__).parent.parent / "speed" / "data"
+ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
+SLOWED = ("captioner-forward-default", "kernel", "10")  # one kernel more, that takes a tenth of the device time
+
+
+def main(folder: Path, reports: Sequence[Path]) -> None:
+    """Write report.json, report.html and summary.md."""
+    made = document.merge([document.read(report) for report in reports])
+    where = {"python": "3.12.11", "platform": "Linux", "torch": "2.11.0", "cuda": "13.0", "device": "NVIDIA H200"}
+    key = entries.environment_key(where)
+    made = document.new(
+        [*made["tests"], *(speed_test(case, key) for case in read("aa-1")[0]["cases"])],
+        {**made["environments"], key: where},
+        created=made["created"],
+        version=__version__,
+        exit_status=1,
+        commit=made["commit"],
+        history=[point(process, key) for process in read("aa-1")[:-1]],
+    )
+    render.write_all(made, folder)
+
+
+def point(process: dict[str, Any], key: str) -> dict[str, Any]:
+    """What one process measured, as an earlier result."""
+    created = datetime.datetime.fromtimestamp(process["when"], datetime.timezone.utc).isoformat(timespec="seconds")
+    walls = {case: figures(found)["wall"] for case, found in process["cases"].items()}
+    known = {"outcome": "passed", "breaks": 0, "recompiles": 0, "compile_seconds": 0.0}
+    tests = {
+        f"{key} {name_of(case)}": {**known, "speedup": round(wall[0] / wall[1], 4)} for case, wall in walls.items()
+    }
+    return {"created": created, "commit": "", "tests": tests}
+
+
+def name_of(case: str) -> str:
+    return f"suites/speed/test_speed.py::test_speed[{case}]"
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    return list(json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))["runs"])
+
+
+def speed_test(case: str, key: str) -> dict[str, Any]:
+    """The entry of one case; that of ``SLOWED`` is judged by the processes that were made slower."""
+    processes = [run["cases"][case] for run in read("aa-1") if case in run["cases"]]
+    stored, new = [figures(process) for process in processes[:-1]], [figures(processes[-1])]
+    if case == SLOWED[0]:
+        slowed = [run["cases"][case] for run in read("inject-1") if case in run["cases"]]
+        new = [figures({**process["plain"], **process[SLOWED[1]][SLOWED[2]]}) for process in slowed]
+    verdict = judge(stored, new, tests=13)
+    shown = {**figures(processes[-1]), **new[-1]}
+    result = {
+        "environment": ENVIRONMENT,
+        "outcome": verdict.outcome,
+        "summary": message.summary(verdict),
+        "changes": [asdict(change) for change in verdict.changes],
+        "stored_runs": len(stored),
+        "sample": {
+            **{
+                name: {"eager": scaled(name, pair[0]), "compiled": scaled(name, pair[1])}
+                for name, pair in shown.items()
+            },
+            "kernels": processes[-1].get("kernels"),
+        },
+    }
+    failed = verdict.outcome == "regressed"
+    return {
+        "id": name_of(case),
+        "file": "suites/speed/test_speed.py",
+        "line": 1,
+        "environment": key,
+        "outcome": "failed" if failed else "passed",
+        "duration": processes[-1]["spent"],
+        "message": result["summary"] if failed else "",
+        "checks": [],
+        "speed": [entries.speed_entry(result)],
+    }
+
+
+def scaled(name: str, value: float) -> float:
+    """Times are stored in microseconds, memory in bytes."""
+    return value if name == "memory" else value / 1e6
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Path(given) for given in sys.argv[2:]])
