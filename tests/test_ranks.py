@@ -204,7 +204,15 @@ def test_a_rank_that_dies_ends_the_others_and_leaves_no_process(how, says, ranks
     assert not others_left(ranks)
 
 
-def test_an_interrupt_leaves_no_process(ranks):
+@pytest.fixture
+def interrupts():
+    """Ctrl-C raises, as in a main process: workers of pytest-xdist ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_leaves_no_process(ranks, interrupts):
     threading.Timer(3, _thread.interrupt_main).start()
     with pytest.raises(KeyboardInterrupt):
         run_ranks(time.sleep, 1, 600)
