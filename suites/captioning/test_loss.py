@@ -52,7 +52,9 @@ def test_captioner_trains_in_one_graph(compile_check, compile_device):
     autocast = partial(torch.autocast, compile_device.type, torch.bfloat16)
     calls = [call(**captions([8, 6], seed=seed)).under(autocast) for seed in range(2)]
 
-    report = compile_check(tiny(), calls=calls, train=loss_of, optimizer=partial(torch.optim.Adam, lr=1e-3))
+    # With Adam's usual eps the first update is the sign of each gradient, which rounding decides where it is near zero.
+    adam = partial(torch.optim.Adam, lr=1e-3, eps=1e-2)
+    report = compile_check(tiny(), calls=calls, train=loss_of, optimizer=adam)
 
     assert len(report.graphs) == 1
 

@@ -315,7 +315,6 @@ MODELS = [
         waveform,
         {"batch": [2, 3, 5], "length": [800, 1200, 1000]},
         {"input_values": (0, 1)},
-        inductor=["inference-fp32"],
         only=["inference-fp32", "inference-bf16"],
     ),
     Model(
@@ -349,6 +348,5 @@ MODELS = [
         caption,
         TEXTS,
         TEXT | IMAGE,
-        inductor=["inference-fp32"],
     ),
 ]

@@ -197,9 +197,16 @@ MODELS = [
     ),
     Model("swin", make_swin, small_images, BATCHES, BATCH),
     # video
-    Model("video_resnet", make_video_resnet, clips, BATCHES, BATCH),
+    Model(
+        "video_resnet",
+        make_video_resnet,
+        clips,
+        BATCHES,
+        BATCH,
+        only=["inference-fp32", "inference-bf16", "training-fp32"],  # as with Inception
+    ),
     # segmentation
-    Model("deeplab_v3", make_deeplab, images, BATCHES, BATCH, inductor=["inference-fp32"]),
+    Model("deeplab_v3", make_deeplab, images, BATCHES, BATCH),
     Model("lraspp", make_lraspp, segmented, BATCHES, {"input": 0}),
     # detection
     Model(
