@@ -53,7 +53,7 @@ UNRELATED_OTHER = 0.5
 
 # Of the largest error that eager reaches itself when its rounding is disturbed; errors that have a sign vary more.
 SHAKEN = 1.1
-SHAKEN_CHANNEL = 2.0
+SHAKEN_CHANNEL = 1.5
 SHAKEN_SCALE = 2.0
 # After this many such runs, a leaf that is so many times over its limit is given up: gates move gradients the most.
 PATIENCE = 4
