@@ -7,11 +7,14 @@ from diffusers import (
     DDPMPipeline,
     DDPMScheduler,
     DiTTransformer2DModel,
+    FlowMatchEulerDiscreteScheduler,
+    FluxPipeline,
     FluxTransformer2DModel,
     UNet2DConditionModel,
     UNet2DModel,
 )
 
+from examples.planted import KINDS, plant
 from pytest_torch_compile import CompileCheckFailed, call, compile_guard
 
 
@@ -146,6 +149,12 @@ def test_repeated_blocks_equal_eager(compile_check):
     assert len(report.graphs) == 3
 
 
+def test_repeated_blocks_take_a_third_size_without_compiling(compile_check):
+    calls = [flux_call(4), flux_call(6), flux_call(8)]
+    report = compile_check(make_flux(), calls=calls, compile=repeated, max_recompiles=6)
+    assert report.observation.during(3).graphs == []
+
+
 def test_gradients(compile_check):
     compile_check(make_flux().train(), calls=[call(**flux_inputs(4))] * 2, train=lambda out: out.sample.square().mean())
 
@@ -161,52 +170,56 @@ def test_gradient_checkpointing(compile_check):
     compile_check(model, calls=[call(**flux_inputs(4))], train=True)
 
 
-def make_pipeline():
-    return DDPMPipeline(make_unet(), DDPMScheduler(num_train_timesteps=10))
-
-
-def run(pipeline):
+def run_ddpm(unet):
+    pipeline = DDPMPipeline(unet, DDPMScheduler(num_train_timesteps=10))
     pipeline.set_progress_bar_config(disable=True)
     generator = torch.Generator().manual_seed(0)
     return torch.from_numpy(pipeline(generator=generator, num_inference_steps=3, output_type="np").images)
 
 
-def test_pipeline_compiles_its_network_once_and_draws_the_same_image():
-    expected, pipeline = run(make_pipeline()), make_pipeline()
-    pipeline.unet = torch.compile(pipeline.unet, backend="eager")
-    with compile_guard(max_graph_breaks=0, max_recompiles=0, name="DDPMPipeline") as seen:
-        actual = run(pipeline)
+def run_flux(transformer, side=16):
+    pipeline = FluxPipeline(
+        FlowMatchEulerDiscreteScheduler(), AutoencoderKL(latent_channels=1), None, None, None, None, transformer
+    )
+    pipeline.set_progress_bar_config(disable=True)
+    texts = {"prompt_embeds": torch.ones(1, 8, 32), "pooled_prompt_embeds": torch.ones(1, 32)}
+    more = {"height": side, "width": side, "num_inference_steps": 2, "output_type": "latent"}
+    return pipeline(**texts, **more, generator=torch.Generator().manual_seed(0)).images
+
+
+PIPELINES = {"DDPM": (run_ddpm, make_unet), "Flux": (run_flux, make_flux)}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_pipeline_compiles_its_network_once_and_draws_the_same_image(name):
+    run, make = PIPELINES[name]
+    expected = run(make())
+    with compile_guard(max_graph_breaks=0, max_recompiles=0, name=name) as seen:
+        actual = run(torch.compile(make(), backend="eager"))
     assert len(seen.graphs) == 1
     torch.testing.assert_close(actual, expected)
 
 
-def broken(module, args, output):
-    return (output[0] * (2 if output[0].sum() > 0 else 1),)
+SITES = {
+    "a block": "diffusers.models.transformers.transformer_flux:FluxTransformerBlock.forward",
+    "attention": "diffusers.models.transformers.transformer_flux:FluxAttnProcessor.__call__",
+    "rotary embeddings": "diffusers.models.embeddings:apply_rotary_emb",
+    "the model": "diffusers.models.transformers.transformer_flux:AdaLayerNormContinuous.forward",
+}
 
 
-def wrong(module, args, output):
-    return (output[0] * (1.001 if torch.compiler.is_compiling() else 1.0),)
+@pytest.mark.parametrize("defect", KINDS)
+@pytest.mark.parametrize("site", SITES)
+def test_what_is_planted_in_the_library_is_found(compile_check, site, defect):
+    with plant(SITES[site], defect), pytest.raises(CompileCheckFailed) as failed:
+        calls = [call(**flux_inputs(4))] * 2
+        compile_check(make_flux(), calls=calls, train=lambda out: out.sample.square().mean(), diagnose="off")
+    assert KINDS[defect] in {finding.kind for finding in failed.value.findings}
 
 
-def counted(module, args, output):
-    module.calls = getattr(module, "calls", 0) + 1
-    return (output[0] * module.calls,)
-
-
-@pytest.mark.parametrize(
-    ("planted", "kind"),
-    [(broken, "graph-break"), (wrong, "numerics"), (counted, "recompile")],
-    ids=["break", "wrong number", "recompile"],
-)
-def test_what_is_planted_is_found(compile_check, planted, kind):
-    class Planted(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.flux = make_flux()
-
-        def forward(self, **inputs):
-            return planted(self, (), self.flux(**inputs, return_dict=False))
-
-    with pytest.raises(CompileCheckFailed) as failed:
-        compile_check(Planted(), calls=[flux_call(4)] * 3, diagnose="off")
-    assert {finding.kind for finding in failed.value.findings} == {kind}
+@pytest.mark.parametrize("defect", ["break", "recompile"])
+def test_what_is_planted_in_a_pipeline_is_found(defect):
+    with plant(SITES["a block"], defect), pytest.raises(CompileCheckFailed) as failed:
+        with compile_guard(max_graph_breaks=0, max_recompiles=0, name="Flux"):
+            run_flux(torch.compile(make_flux(), backend="eager"))
+    assert KINDS[defect] in {finding.kind for finding in failed.value.findings}
