@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ._torch.guards import EXPLANATIONS
+from ._torch.hints import SURFACE_ERRORS
 from .findings import Budget, Finding
 from .observation import CompileError, EagerFallback, FailedGuard, GraphBreak, Observation, Recompile
 
@@ -125,7 +126,7 @@ def _swallowed(error: CompileError) -> Finding:
         f"compilation of {error.frame} failed and the error was swallowed: it ran in eager",
         error.location,
         f"{error.error}: {' '.join(summary[:3])}",
-        "mend the error, or set torch._dynamo.config.suppress_errors = False to let it surface",
+        SURFACE_ERRORS,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._torch.hints import SEE_CACHE_BYPASS
 from .findings import Finding
 from .observation import CacheCounts
 
@@ -28,8 +29,7 @@ def cache_misses(seen: CacheCounts) -> list[Finding]:
         return [Finding("cache-miss", message, None, counts, _HINT)]
     if seen.fx_bypasses:
         message = f"{seen.fx_bypasses} of the graphs cannot be cached, 0 allowed in a warm start"
-        hint = "TORCH_LOGS=+torch._inductor.codecache says why a graph is not cached: often an op or a custom pass"
-        return [Finding("cache-miss", message, None, counts, hint)]
+        return [Finding("cache-miss", message, None, counts, SEE_CACHE_BYPASS)]
     message = "nothing was asked of the compile cache, which a warm start needs"
     hint = "only Inductor has a cache: see that backend is 'inductor' and that force_disable_caches is not set"
     return [Finding("cache-miss", message, None, counts, hint)]

@@ -44,17 +44,7 @@ def trained(order: str, mode: str, backend: str | None = None, **budget: Any) ->
         torch._dynamo.config.optimize_ddp = mode
         return in_order(order, lambda m: torch.compile(m, backend=backend or noting))(module)
 
-    model, batch = net_and_batch()
-    report = check_compile(
-        model,
-        batch,
-        compile=on_parts(wrap),
-        train=True,
-        optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
-        steps=2,
-        **budget,
-    )
-    return {"graphs": len(report.graphs), "breaks": len(report.graph_breaks), "compiled": noting.graphs}
+    return _two_steps(wrap, noting, budget)
 
 
 def trained_by_python_reducer(mode: str) -> dict[str, Any]:
@@ -108,17 +98,7 @@ def sharded(order: str, backend: str | None = None, **budget: Any) -> dict[str, 
             return torch.compile(module, backend=backend or noting)
         return module
 
-    model, batch = net_and_batch()
-    report = check_compile(
-        model,
-        batch,
-        compile=on_parts(wrap),
-        train=True,
-        optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
-        steps=2,
-        **budget,
-    )
-    return {"graphs": len(report.graphs), "breaks": len(report.graph_breaks), "compiled": noting.graphs}
+    return _two_steps(wrap, noting, budget)
 
 
 def tensor_parallel(backend: str | None = None, **budget: Any) -> dict[str, Any]:
@@ -134,3 +114,17 @@ def tensor_parallel(backend: str | None = None, **budget: Any) -> dict[str, Any]
         model, batch, compile=wrap, train=True, optimizer=lambda p: torch.optim.SGD(p, lr=0.1), steps=2, **budget
     )
     return {"graphs": len(report.graphs), "forward": noting.forward, "backward": noting.backward}
+
+
+def _two_steps(wrap: Callable[[nn.Module], nn.Module], noting: NotingBackend, budget: dict[str, Any]) -> dict[str, Any]:
+    model, batch = net_and_batch()
+    report = check_compile(
+        model,
+        batch,
+        compile=on_parts(wrap),
+        train=True,
+        optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
+        steps=2,
+        **budget,
+    )
+    return {"graphs": len(report.graphs), "breaks": len(report.graph_breaks), "compiled": noting.graphs}

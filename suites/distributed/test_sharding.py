@@ -9,15 +9,15 @@ Published: compile after sharding, and each repeated layer on its own.
 
 import pytest
 
-from .._ranks import BREAKS_AT_SHARDS, require_sharding
+from .._ranks import BREAKS_AT_SHARDS, expect_sharding_to_fail_on_cpu
 from .on_ranks import sharded, tensor_parallel
 
 ORDERS = [("compile(fully_shard)", BREAKS_AT_SHARDS), ("fully_shard(compile each layer)", 0)]
 
 
 @pytest.mark.parametrize(("order", "breaks"), ORDERS)
-def test_fully_shard(ranks, order, breaks):
-    require_sharding(ranks)
+def test_fully_shard(request, ranks, order, breaks):
+    expect_sharding_to_fail_on_cpu(request, ranks)
     # The first layer's input needs no gradient, that of the others does: one recompile.
     for seen in ranks.run(sharded, order, max_graph_breaks=breaks, max_recompiles=1):
         assert (seen["graphs"], seen["breaks"]) == (2, breaks)

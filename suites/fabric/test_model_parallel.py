@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("lightning", reason="the Fabric suite needs lightning")
 
-from .._ranks import BREAKS_AT_SHARDS, require_sharding
+from .._ranks import BREAKS_AT_SHARDS, expect_sharding_to_fail_on_cpu
 from .on_ranks import under_model_parallel
 
 
-def test_fully_shard(ranks):
-    require_sharding(ranks)
+def test_fully_shard(request, ranks):
+    expect_sharding_to_fail_on_cpu(request, ranks)
     # The first layer's input needs no gradient, that of the others does: one recompile.
     budget = {"max_graph_breaks": BREAKS_AT_SHARDS, "max_recompiles": 1}
     for seen in ranks.run(under_model_parallel, "fully_shard", **budget):

@@ -10,7 +10,7 @@ varying dimensions are marked dynamic, and no size costs anything.
 
 import pytest
 
-pytest.importorskip("torchvision", reason="the vision suite needs torchvision")
+pytest.importorskip("transformers", reason="the transformers suite needs transformers")
 
 from .._models import cases
 from .models import MODELS

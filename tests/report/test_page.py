@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +12,6 @@ from tests.report import documents
 
 pytest.importorskip("jinja2")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-# Where the pictures of the documentation are written again: SCREENSHOTS=docs/images pytest tests/report/test_page.py
-SCREENSHOTS = os.environ.get("SCREENSHOTS")
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +48,6 @@ def shown(page) -> list[str]:
     return [code.inner_text() for code in page.locator("details.test:visible summary code").all()]
 
 
-def picture(page, name: str) -> None:
-    if SCREENSHOTS:
-        page.screenshot(path=str(Path(SCREENSHOTS) / f"{name}.png"))
-
-
 def test_the_page_shows_failures_first_and_the_source_line(opened):
     page = opened(documents.typical())
     assert page.title() == "torch.compile: Some checks do not hold"
@@ -65,7 +56,6 @@ def test_the_page_shows_failures_first_and_the_source_line(opened):
     page.locator("details.test").first.click()
     assert "if y.sum() > 0:" in page.locator(".finding .here").first.inner_text()
     assert page.locator(".trends > .plot").count() >= 3
-    picture(page, "report-desktop")
 
 
 def test_the_timeline_shows_recompiles_with_their_guard(opened):
@@ -85,7 +75,6 @@ def test_speed_shows_both_legs_and_the_interval_of_the_baseline(opened):
         re.sub(r" eager.*", "", title.inner_text()) for title in speed.locator(".legs h3").all()
     }
     assert speed.locator(".interval.regressed .dot").is_visible()
-    picture(page, "report-speed")
 
 
 def test_sorting_by_a_column_goes_both_ways(opened):
@@ -118,7 +107,6 @@ def test_dark_follows_the_system_and_the_button(opened):
     background = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(background) == "rgb(20, 22, 27)"
     page.locator("details.test").first.click()
-    picture(page, "report-dark")
     page.click("#theme")
     assert page.evaluate(background) == "rgb(251, 251, 253)"
 
@@ -130,8 +118,6 @@ def test_a_phone_needs_no_sideways_scrolling(make, opened):
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     page.click("#unfold")
     page.locator("details.test").first.click()
-    if make is documents.typical:
-        picture(page, "report-phone")
 
 
 def test_nothing_hostile_runs_or_becomes_an_element(opened):

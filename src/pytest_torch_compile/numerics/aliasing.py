@@ -13,7 +13,7 @@ def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
         return None
     try:
         pointer = tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError):  # a wrapper subclass has no memory of its own
         return None
     return (str(tensor.device), pointer) if pointer else None
 
