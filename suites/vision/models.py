@@ -178,7 +178,7 @@ MODELS = [
     Model(
         "inception_v3",
         make_inception_v3,
-        partial(images, side=112),
+        partial(images, side=80),
         BATCHES,
         BATCH,
         only=["inference-fp32", "inference-bf16", "training-fp32"],

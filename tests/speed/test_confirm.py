@@ -61,3 +61,13 @@ def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.Monk
     monkeypatch.setattr(confirm, "fresh_sample", fresh)
     assert confirm.cold_and_warm_start("t", Path(), ["-q", "--compile-cache=session"]) == (3.0, 3.0)
     assert caches[0] == caches[1]
+
+
+def test_compiled_anew_finds_an_empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fresh(test: str, root: Path, arguments: list[str], environment: dict[str, str]) -> SpeedSample:
+        assert not list(Path(environment["TORCHINDUCTOR_CACHE_DIR"]).iterdir())
+        assert arguments == ["-q", f"--compile-cache={environment['TORCHINDUCTOR_CACHE_DIR']}"]
+        return SAMPLE
+
+    monkeypatch.setattr(confirm, "fresh_sample", fresh)
+    assert confirm.compiled_anew("t", Path(), ["-q", "--compile-cache=session"]) == SAMPLE

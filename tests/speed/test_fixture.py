@@ -22,12 +22,12 @@ CONFTEST = """
     from pytest_torch_compile.speed import confirm, measure
     from pytest_torch_compile.speed.sample import Paired, SpeedSample
 
-    def figures(variable):
+    def figures(variable, code="CODE"):
         device, wall, *problems = os.environ.get(variable, "0,0").split(",")
         pair = lambda slower, seconds: Paired(2 * seconds, seconds * math.exp(slower), slower - math.log(2))
         return SpeedSample(
             wall=pair(float(wall), 1e-3), host=pair(float(wall), 4e-4), device=pair(float(device), 9e-4),
-            kernels=(20, 7), rounds=12, problems=tuple(problems),
+            kernels=(20, 7), rounds=12, problems=tuple(problems), code=os.environ.get(code, ""),
             environment={"device": "NVIDIA H200", "torch": "2.11.0", "cuda": "13.0", "uuid": "GPU-1"},
         )
 
@@ -36,6 +36,7 @@ CONFTEST = """
         again = "SLOWER_AGAIN" if "SLOWER_AGAIN" in os.environ else "SLOWER"
         monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: {"compiled": figures("SLOWER")})
         monkeypatch.setattr(confirm, "fresh_sample", lambda *arguments, **options: figures(again))
+        monkeypatch.setattr(confirm, "compiled_anew", lambda *arguments, **options: figures("SLOWER_ANEW"))
 """
 TESTS = """
     import torch
@@ -128,6 +129,39 @@ def test_what_a_fresh_process_does_not_confirm_passes(
     record(project)
     monkeypatch.setenv("SLOWER", "0.02,0")
     monkeypatch.setenv("SLOWER_AGAIN", "-0.02,0")
+    run(project).assert_outcomes(passed=1)
+
+
+def test_other_compiled_code_is_not_held_to_the_noise_of_this(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project)
+    monkeypatch.setenv("CODE", "another")
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*inconclusive: device time is 5.1 % over the highest stored run, but of other *"])
+
+
+def test_other_compiled_code_that_is_much_slower_each_time_it_is_compiled_fails(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project)
+    monkeypatch.setenv("CODE", "another")
+    monkeypatch.setenv("SLOWER", "0.3,0.28")
+    monkeypatch.setenv("SLOWER_ANEW", "0.2,0.18")
+    result = run(project)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*where: kernels (of *"])
+
+
+def test_other_compiled_code_that_was_tuned_badly_once_passes(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project)
+    monkeypatch.setenv("CODE", "another")
+    monkeypatch.setenv("SLOWER", "0.3,0.28")
+    monkeypatch.setenv("SLOWER_ANEW", "0,0")
     run(project).assert_outcomes(passed=1)
 
 

@@ -55,6 +55,33 @@ def test_unchanged_test_gathers_runs_until_it_has_enough() -> None:
     assert record.merged(stored, new, "pass") == stored
 
 
+def test_runs_remember_which_code_they_are_of() -> None:
+    from dataclasses import replace
+
+    first, other = (result("a.py::t", sample=replace(SAMPLE, code=code))["entry"] for code in ("one", "two"))
+    stored = record.merged(record.merged(None, first, "no-baseline"), other, "pass")
+    assert record.codes_of(stored) == ["one", "two"]
+    assert [len(runs) for runs in record.runs_by_code(stored)] == [1, 1]
+
+
+def test_full_entry_makes_room_for_other_code() -> None:
+    from dataclasses import replace
+
+    first, other = (result("a.py::t", sample=replace(SAMPLE, code=code))["entry"] for code in ("one", "two"))
+    stored = first
+    for _ in range(record.ENOUGH_RUNS):
+        stored = record.merged(stored, first, "pass")
+    for _ in range(2 * record.FEWEST_RUNS):
+        stored = record.merged(stored, other, "pass")
+    assert record.codes_of(stored) == ["one"] * 15 + ["two"] * record.FEWEST_RUNS
+
+
+def test_entry_from_before_codes_were_kept_is_of_one_code() -> None:
+    entry = result("a.py::t")["entry"]
+    del entry["extra_info"]["torch_compile"]["codes"]
+    assert record.codes_of(entry) == [""]
+
+
 def on(device: str) -> dict[str, Any]:
     from dataclasses import replace
 

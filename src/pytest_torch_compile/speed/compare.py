@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import confirm, message
+from .held import Held
 from .sample import SpeedSample
-from .verdict import Verdict, judge
+from .verdict import Verdict
 
 ROUNDS = 5
 Samples = Mapping[str, Sequence[SpeedSample]]
@@ -39,9 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="the revision to compare with, such as main or HEAD~1")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="fresh processes on each side")
+    parser.add_argument("--anew", action="store_true", help="compile anew in every process: for a change of the graph")
     options, rest = parser.parse_known_args(arguments)
     try:
-        compared = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
+        compared = compare_with(options.base, rest or ["."], rounds=options.rounds, anew=options.anew, say=print)
     except CompareError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -50,11 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(found.verdict.outcome == "regressed" for found in compared))
 
 
-def compare_with(base: str, arguments: Sequence[str], *, rounds: int = ROUNDS, say: Say = print) -> list[Compared]:
+def compare_with(
+    base: str, arguments: Sequence[str], *, rounds: int = ROUNDS, anew: bool = False, say: Say = print
+) -> list[Compared]:
     """Run the speed tests of this checkout and of ``base`` in turn, and judge each test that both have.
 
     ``arguments`` go to pytest. Each side runs its own tests against its own sources: the checkout, and its ``src``
-    folder if it has one, come first on the path.
+    folder if it has one, come first on the path. ``anew`` compiles in every process: a change of the graph needs that
+    to be told from the compiler's tuning.
 
     Raises:
         CompareError: this is no git checkout, ``base`` is unknown, or no speed test ran.
@@ -63,7 +68,7 @@ def compare_with(base: str, arguments: Sequence[str], *, rounds: int = ROUNDS, s
     revision = _git("rev-parse", "--verify", f"{base}^{{commit}}")
     with checkout(root, revision) as other, tempfile.TemporaryDirectory() as cache:
         sides = {"base": other, "here": root}
-        taken = alternate(sides, arguments, rounds, Path(cache), say)
+        taken = alternate(sides, arguments, rounds, Path(cache), say, anew)
     if not taken["here"]:
         raise CompareError("no test that uses compile_benchmark left any figures; see the output above")
     return judged(taken["base"], taken["here"])
@@ -77,7 +82,9 @@ def judged(base: Samples, here: Samples) -> list[Compared]:
 def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int) -> Compared:
     stored, new = ([sample.figures() for sample in side] for side in (base, here))
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
-    verdict = judge(stored, new, tests=tests, problems=problems)
+    codes = [sample.code for sample in base]
+    held = Held.of(stored, codes, here[0].code, tests=tests, priors={})
+    verdict = held.judge(new, problems, compilations=len({sample.code for sample in here}))
     if verdict.outcome == "no-baseline":
         verdict = Verdict("no-baseline", reason="the base revision has no such test")
     lines = [f"{verdict.outcome:12} {test}  {message.summary(verdict)}".rstrip()]
@@ -88,19 +95,24 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def alternate(
-    sides: Mapping[str, Path], arguments: Sequence[str], rounds: int, cache: Path, say: Say
+    sides: Mapping[str, Path], arguments: Sequence[str], rounds: int, cache: Path, say: Say, anew: bool = False
 ) -> dict[str, dict[str, list[SpeedSample]]]:
     """Run both sides ``rounds`` times in fresh processes, the first to go changing each time.
 
-    Each side has one compile cache for all its rounds; a first run of each, not counted, fills it.
+    One compile cache serves both sides, so that what they have in common runs the same kernels, and a first run of
+    each, not counted, fills it; with ``anew`` every run has an empty one.
     """
     taken: dict[str, dict[str, list[SpeedSample]]] = {side: {} for side in sides}
-    for number in range(rounds + 1):
+    for number in range(1 if anew else 0, rounds + 1):
         order = list(sides) if number % 2 else list(sides)[::-1]
         for side in order:
             with tempfile.TemporaryDirectory() as folder:
                 last = confirm.run_tests(
-                    _command(arguments, cache / side), sides[side], Path(folder), 3600.0, _environment(sides[side])
+                    _command(arguments, cache / f"{number}{side}" if anew else cache),
+                    sides[side],
+                    Path(folder),
+                    3600.0,
+                    _environment(sides[side]),
                 )
                 samples = confirm.read_samples(Path(folder))
             say(f"{'warm-up' if not number else f'round {number}'} {side}: {len(samples)} speed tests; {last}")

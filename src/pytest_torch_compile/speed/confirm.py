@@ -78,18 +78,28 @@ def run_tests(command: Sequence[str], cwd: Path, folder: Path, seconds: float, e
     return lines[-1] if lines else f"exit status {done.returncode}, no output"
 
 
+def compiled_anew(test: str, root: Path, arguments: Sequence[str] = ()) -> SpeedSample:
+    """Run one test in a fresh process that finds an empty compile cache, and return what it measured.
+
+    Raises:
+        NotConfirmed: the process gave no figures.
+    """
+    with tempfile.TemporaryDirectory() as cache:
+        return _with_cache(test, root, arguments, cache)
+
+
 def cold_and_warm_start(test: str, root: Path, arguments: Sequence[str] = ()) -> tuple[float, float]:
     """The compiled cold start in seconds with an empty compile cache, and again with the cache that left.
 
     Raises:
         NotConfirmed: a process gave no figures.
     """
-    kept = [argument for argument in arguments if not argument.startswith("--compile-cache")]
     with tempfile.TemporaryDirectory() as cache:
-        cold, warm = (
-            fresh_sample(
-                test, root, [*kept, f"--compile-cache={cache}"], environment={"TORCHINDUCTOR_CACHE_DIR": cache}
-            )
-            for _ in range(2)
-        )
+        cold, warm = (_with_cache(test, root, arguments, cache) for _ in range(2))
     return cold.cold_start[1], warm.cold_start[1]
+
+
+def _with_cache(test: str, root: Path, arguments: Sequence[str], cache: str) -> SpeedSample:
+    kept = [argument for argument in arguments if not argument.startswith("--compile-cache")]
+    environment = {"TORCHINDUCTOR_CACHE_DIR": cache}
+    return fresh_sample(test, root, [*kept, f"--compile-cache={cache}"], environment=environment)

@@ -15,17 +15,17 @@ from .. import baselines
 from ..findings import CompileCheckFailed, Finding
 from . import confirm, message, record
 from .device import DeviceBusy, device_lock
+from .held import FEWEST_RUNS, Held
 from .reference import METRICS, priors_of
 from .room import with_room
 from .sample import SpeedSample
-from .verdict import Verdict, judge, needs_another_process
+from .verdict import Verdict
 
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 FIXTURE = "compile_benchmark"
 MODES = ("off", "track", "gate")
 BENCH_OPTIONS = {"kwargs", "train", "optimizer", "mode", "backend", "options", "dynamic", "fullgraph", "compile"}
 BENCHMARK_ROUNDS = 50
-FEWEST_RUNS = 5
 
 
 class CompileSpeedWarning(UserWarning):
@@ -100,31 +100,36 @@ class CompileBenchmark:
         if cold_start and not os.environ.get(confirm.CONFIRMS):
             sample = self._with_start(sample)
         confirm.leave_sample(test, sample)
-        stored, priors, missing, strange = self._stored(sample.environment)
+        held, missing, strange = self._held_against(sample)
         new, problems = [sample.figures()], [*sample.problems, *([strange] if strange else [])]
-        suite = self._suite_size()
-        final = os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(stored) < FEWEST_RUNS)
-        while not (problems or final) and needs_another_process(stored, new, tests=suite, priors=priors):
-            new, problems = self._confirmed(new)
-        verdict = judge(stored, new, tests=suite, problems=problems, priors=priors)
+        final = os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(held.runs) < FEWEST_RUNS)
+        while not (problems or final) and held.needs_another(new):
+            new, problems = self._confirmed(new, anew=held.codes > 0)
+        verdict = held.judge(new, problems)
         if verdict.outcome == "no-baseline":
             verdict = Verdict("no-baseline", reason=missing)
-        self._report(verdict, sample, sample.environment, stored, new)
-        self._fail(verdict, stored, new)
+        self._report(verdict, sample, sample.environment, held.runs, new)
+        self._fail(verdict, held.runs, new)
         return sample
 
-    def _stored(self, environment: Mapping[str, Any]) -> tuple[list[Any], dict[str, float], str, str]:
+    def _held_against(self, sample: SpeedSample) -> tuple[Held, str, str]:
+        environment = sample.environment
         found = baselines.load(self._settings.baselines, name_of(environment))
         entry = found.entries.get(self._item.nodeid)
         missing = found.missing if not found.entries else f"{found.path} has no entry for this test"
         strange = record.strange_device(entry, environment.get("uuid", ""))
-        return record.runs_of(entry), priors_of([record.runs_of(e) for e in found.entries.values()]), missing, strange
+        priors = priors_of([alike for e in found.entries.values() for alike in record.runs_by_code(e)])
+        held = Held.of(
+            record.runs_of(entry), record.codes_of(entry), sample.code, tests=self._suite_size(), priors=priors
+        )
+        return held, missing, strange
 
-    def _confirmed(self, new: list[Any]) -> tuple[list[Any], list[str]]:
+    def _confirmed(self, new: list[Any], anew: bool) -> tuple[list[Any], list[str]]:
         """One more sample, from a fresh process; without it the verdict stays open."""
         _release_memory()
+        run = confirm.compiled_anew if anew else confirm.fresh_sample
         try:
-            again = confirm.fresh_sample(self._test(), self._root(), self._arguments())
+            again = run(self._test(), self._root(), self._arguments())
         except confirm.NotConfirmed as error:
             return new, [f"a change was seen, but {error}"]
         return [*new, again.figures()], list(again.problems)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .._torch import code
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders
 from .room import with_room
@@ -53,6 +54,7 @@ class Bench:
         if self._cuda:
             kernels.start_profiler()
         self._before = self._state()
+        self._loaded = code.loaded()
         self.legs = {name: self._warm(build) for name, build in builders.items()}
 
     @classmethod
@@ -162,6 +164,7 @@ class Bench:
             "rounds": min(len(times) for times in rounds.values()),
             "what": self.what,
             "mode": self.mode,
+            "code": code.identity(self._loaded),
         }
 
     def _state(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .held import FEWEST_RUNS
 from .sample import SCHEMA_VERSION, Figures, SpeedSample
 
 KEY = "torch_compile"
@@ -22,6 +23,21 @@ def runs_of(entry: Mapping[str, Any] | None) -> list[Figures]:
 def devices_of(entry: Mapping[str, Any] | None) -> list[str]:
     """The device of each stored run, where it is known."""
     return list((entry or {}).get("extra_info", {}).get(KEY, {}).get("devices", []))
+
+
+def codes_of(entry: Mapping[str, Any] | None) -> list[str]:
+    """Which compiled code each stored run is of; all the same where nothing is known."""
+    codes = (entry or {}).get("extra_info", {}).get(KEY, {}).get("codes", [])
+    runs = len(runs_of(entry))
+    return list(codes) if len(codes) == runs else [""] * runs
+
+
+def runs_by_code(entry: Mapping[str, Any] | None) -> list[list[Figures]]:
+    """The stored runs, those of the same compiled code together."""
+    groups: dict[str, list[Figures]] = {}
+    for run, code in zip(runs_of(entry), codes_of(entry), strict=True):
+        groups.setdefault(code, []).append(run)
+    return list(groups.values())
 
 
 def strange_device(entry: Mapping[str, Any] | None, device: str) -> str:
@@ -50,6 +66,7 @@ def new_entry(test: str, benchmark: Mapping[str, Any], sample: SpeedSample, runs
             "kernels": list(sample.kernels) if sample.kernels else None,
             "runs": [rounded(run) for run in runs],
             "devices": [sample.environment.get("uuid", "")] * len(runs),
+            "codes": [sample.code] * len(runs),
         }
     }
     return entry
@@ -60,12 +77,13 @@ def merged(old: Entry | None, new: Entry, outcome: str) -> Entry:
     stored = runs_of(old)
     if old is None or outcome in ("regressed", "improved"):
         return new
-    if len(stored) >= ENOUGH_RUNS and not strange_device(old, devices_of(new)[0]):
+    known_code = codes_of(old).count(codes_of(new)[0]) >= FEWEST_RUNS
+    if len(stored) >= ENOUGH_RUNS and known_code and not strange_device(old, devices_of(new)[0]):
         return old
     found = new["extra_info"][KEY]
     runs = [rounded(run) for run in (*stored, *runs_of(new))][-ENOUGH_RUNS:]
-    devices = (devices_of(old) + devices_of(new))[-ENOUGH_RUNS:]
-    return {**new, "extra_info": {KEY: {**found, "runs": runs, "devices": devices}}}
+    devices, codes = ((of(old) + of(new))[-ENOUGH_RUNS:] for of in (devices_of, codes_of))
+    return {**new, "extra_info": {KEY: {**found, "runs": runs, "devices": devices, "codes": codes}}}
 
 
 def rounded(run: Figures) -> dict[str, list[float]]:

@@ -32,7 +32,7 @@ class SpeedSample:
     ``wall`` is time per call, ``host`` the time until the call has been handed to the device, ``device`` the sum of
     the kernel durations, ``memory`` the peak in bytes. ``kernels`` and ``cold_start`` are eager then compiled.
     ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache, each in a fresh
-    process. ``problems`` says why the figures must not be gated.
+    process. ``code`` is the same text where the same compiled code ran. ``problems`` says why the figures must not be gated.
     """
 
     wall: Paired
@@ -44,6 +44,7 @@ class SpeedSample:
     start: tuple[float, float] | None = None
     what: str = "forward"
     mode: str = "default"
+    code: str = ""
     rounds: int = 0
     calls_per_round: tuple[int, int] = (1, 1)
     environment: Mapping[str, Any] = field(default_factory=dict)

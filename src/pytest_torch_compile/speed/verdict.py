@@ -123,7 +123,7 @@ def judge(
     settled = tuple(_not_eager(decided(c, share), stored, new) for c in found)
     if len(new) < MIN_PROCESSES:
         settled = tuple(_unconfirmed(c) for c in settled)
-    return Verdict(_worst(settled), settled, _reason(settled, len(new)))
+    return Verdict(worst(settled), settled, _reason(settled, len(new)))
 
 
 def _unconfirmed(found: Change) -> Change:
@@ -151,7 +151,8 @@ def _shift(metric: str, leg: int, stored: Sequence[Figures], new: Sequence[Figur
     return after - before
 
 
-def _worst(changes: Sequence[Change]) -> Outcome:
+def worst(changes: Sequence[Change]) -> Outcome:
+    """The outcome of a test, from those of its metrics."""
     order: tuple[Outcome, ...] = ("regressed", "inconclusive", "improved", "pass")
     return next((o for o in order if any(c.outcome == o for c in changes)), "pass")
 

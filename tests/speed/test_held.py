@@ -1,0 +1,92 @@
+"""What new runs are held against: runs of the same compiled code, or other compilations. Made-up figures."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+from pytest_torch_compile.speed.held import Held
+from pytest_torch_compile.speed.sample import Figures
+
+NOISE = (0.0, 0.002, -0.001, 0.001, -0.002)
+
+
+def run(device: float) -> Figures:
+    """A process whose compiled leg waits for its kernels, which are slower by this log ratio."""
+    pair = 1e-3, 5e-4 * math.exp(device), math.log(0.5) + device
+    host = 1e-4, 1e-4, 0.0
+    return {"device": pair, "wall": pair, "host": host}
+
+
+def stored(*compilations: float) -> tuple[list[Figures], list[str]]:
+    """Five processes of each compilation, whose kernels are slower by these log ratios."""
+    runs = [run(slower + noise) for slower in compilations for noise in NOISE]
+    return runs, [f"code {number}" for number in range(len(compilations)) for _ in NOISE]
+
+
+def held(code: str, *compilations: float) -> Held:
+    runs, codes = stored(*compilations)
+    return Held.of(runs, codes, code, tests=12, priors={})
+
+
+def test_same_code_is_held_against_its_own_runs_only() -> None:
+    found = held("code 1", 0.0, 0.15)
+    assert (len(found.runs), found.codes) == (5, 0)
+    assert found.judge([run(0.15)] * 3).outcome == "pass"
+    assert found.judge([run(0.19)] * 3).outcome == "regressed"
+
+
+def test_code_with_too_few_runs_is_held_against_all() -> None:
+    runs, codes = stored(0.0)
+    found = Held.of([*runs, run(0.0)], [*codes, "new"], "new", tests=12, priors={})
+    assert (len(found.runs), found.codes) == (6, 2)
+
+
+def test_where_nothing_is_known_of_codes_all_runs_count() -> None:
+    runs, _ = stored(0.0, 0.01)
+    assert Held.of(runs, [""] * len(runs), "", tests=12, priors={}).codes == 0
+
+
+def test_nothing_stored_is_no_baseline() -> None:
+    assert Held.of([], [], "new", tests=12, priors={}).judge([run(0.0)]).outcome == "no-baseline"
+
+
+def test_other_code_within_the_stored_compilations_passes() -> None:
+    assert held("new", 0.0, 0.15).judge([run(0.14)]).outcome == "pass"
+    assert not held("new", 0.0, 0.15).needs_another([run(0.14)])
+
+
+def test_other_code_somewhat_slower_is_inconclusive_and_asks_for_nothing() -> None:
+    found = held("new", 0.0).judge([run(0.05)])
+    assert found.outcome == "inconclusive"
+    assert "keep the compile cache" in found.reason
+    assert not held("new", 0.0).needs_another([run(0.05)])
+
+
+def test_other_code_much_slower_is_compiled_twice_more_and_then_called() -> None:
+    against = held("new", 0.0)
+    assert against.needs_another([run(0.2)])
+    assert against.needs_another([run(0.2)] * 2)
+    assert not against.needs_another([run(0.2)] * 3)
+    assert against.judge([run(0.2)] * 2).outcome == "inconclusive"
+    assert [c.metric for c in against.judge([run(0.2)] * 3).changed("regressed")] == ["device", "wall"]
+
+
+def test_one_bad_compilation_is_no_regression() -> None:
+    against, new = held("new", 0.0), [run(0.2), run(0.0)]
+    assert not against.needs_another(new)
+    assert against.judge(new).outcome == "pass"
+
+
+def test_many_processes_of_one_compilation_are_one_compilation() -> None:
+    assert held("new", 0.0).judge([run(0.2)] * 5, compilations=1).outcome == "inconclusive"
+
+
+def test_problem_of_the_device_comes_first() -> None:
+    assert held("new", 0.0).judge([run(0.5)] * 3, ["throttled"]).reason == "throttled"
+
+
+def test_imports_neither_torch_nor_pytest() -> None:
+    code = "import sys, pytest_torch_compile.speed.held; print([m for m in ('torch', 'pytest') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
