@@ -18,7 +18,11 @@ def accelerator(regional: bool, backend: str, **options: Any) -> Accelerator:
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
     plugin = TorchDynamoPlugin(backend=backend, use_regional_compilation=regional)
-    return Accelerator(cpu=device().type == "cpu", dynamo_plugin=plugin, **options)
+    tf32 = torch.backends.cuda.matmul.allow_tf32
+    found = Accelerator(cpu=device().type == "cpu", dynamo_plugin=plugin, **options)
+    # With a compile plugin, Accelerate allows TF32 for the whole process, which the steps in one process do without.
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    return found
 
 
 def under_ddp(regional: bool, backend: str = "aot_eager", **budget: Any) -> dict[str, Any]:

@@ -27,4 +27,4 @@ def test_tensor_parallel_captures_its_collectives(ranks):
     for seen in ranks.run(under_model_parallel, "tensor_parallel"):
         assert seen["error"] < 1e-4
         assert (seen["graphs"], seen["breaks"]) == (1, 0)
-        assert "all_reduce" in seen["forward"]
+        assert ("all_reduce" in seen["forward"]) == (ranks.world_size > 1)  # one rank has nothing to reduce

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
+from pytest_torch_compile.numerics.metadata import metadata_differences, rows_are_padded
 
 Point = namedtuple("Point", "x y")
 
@@ -197,6 +199,28 @@ class TestMetadata:
     )
     def test_strides_that_mean_nothing(self, eager, compiled):
         assert [kind for kind, _ in outputs(eager, compiled)] == []
+
+    @pytest.mark.parametrize(
+        ("shape", "strides", "padded"),
+        [
+            ((8, 20, 61), (1280, 64, 1), True),
+            ((4, 30522), (30528, 1), True),
+            ((4, 61), (61, 1), True),
+            ((8, 20, 61), (1280, 1, 20), False),
+            ((4, 61), (122, 2), False),
+            ((4, 61), (256, 1), False),
+            ((4, 61), (1, 4), False),
+        ],
+    )
+    def test_padded_rows(self, shape, strides, padded):
+        assert rows_are_padded(torch.empty(shape), torch.empty_strided(shape, strides)) == padded
+
+    def test_rows_that_inductor_pads_are_no_finding_on_a_cuda_device_only(self):
+        with FakeTensorMode():
+            for device, lines in (("cuda", 0), ("cpu", 1)):
+                eager = torch.empty((8, 20, 61), device=device)
+                compiled = torch.empty_strided((8, 20, 61), (1280, 64, 1), device=device)
+                assert len(metadata_differences(eager, compiled)) == lines
 
     def test_strides_can_be_switched_off(self):
         eager, compiled = CallRecord(output=x()), CallRecord(output=x(1.0, 3, 2).t())

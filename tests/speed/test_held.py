@@ -60,7 +60,7 @@ def test_other_code_within_the_stored_compilations_passes() -> None:
 def test_other_code_somewhat_slower_is_inconclusive_and_asks_for_nothing() -> None:
     found = held("new", 0.0).judge([run(0.05)])
     assert found.outcome == "inconclusive"
-    assert "keep the compile cache" in found.reason
+    assert "keep the cache" in found.reason
     assert not held("new", 0.0).needs_another([run(0.05)])
 
 

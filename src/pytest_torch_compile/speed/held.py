@@ -90,6 +90,6 @@ class Held:
 def _note(metric: str, excess: float, compilations: int) -> str:
     count = f"{compilations} compilation{'s' if compilations > 1 else ''}"
     return (
-        f"{METRICS[metric].title} is {100 * math.expm1(excess):.1f} % over the highest stored run, but of other compiled "
-        f"code: {count} cannot tell this from the compiler's tuning; keep the compile cache, or record this code"
+        f"{METRICS[metric].title} is {100 * math.expm1(excess):.1f} % over the highest stored run, but of other "
+        f"compiled code: {count} cannot tell this from the compiler's tuning; keep the cache, or record this code"
     )

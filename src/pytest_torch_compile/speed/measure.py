@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -108,6 +109,8 @@ class Bench:
         self._timer.synchronize()
 
     def _warm(self, build: Callable[[], timing.Run]) -> Leg:
+        if self._cuda:
+            _forget_what_is_gone()
         held = _held() if self._cuda else 0
         leg = Leg(build())
         leg.cold_start, steady = timing.warm_up(leg.run, self._timer)
@@ -169,6 +172,12 @@ class Bench:
 
     def _state(self) -> dict[str, Any]:
         return device_state(environment_of(self.device)["uuid"]) if self._cuda else {}
+
+
+def _forget_what_is_gone() -> None:
+    """Let go of earlier tests' tensors and pools, which would otherwise be counted as given back by this one."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def _transient_memory(run: timing.Run) -> int:

@@ -32,7 +32,8 @@ class SpeedSample:
     ``wall`` is time per call, ``host`` the time until the call has been handed to the device, ``device`` the sum of
     the kernel durations, ``memory`` the peak in bytes. ``kernels`` and ``cold_start`` are eager then compiled.
     ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache, each in a fresh
-    process. ``code`` is the same text where the same compiled code ran. ``problems`` says why the figures must not be gated.
+    process. ``code`` is the same text where the same compiled code ran. ``problems`` says why the figures must not be
+    gated.
     """
 
     wall: Paired
