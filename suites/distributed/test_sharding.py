@@ -26,7 +26,7 @@ def test_fully_shard(request, ranks, order, breaks):
 def test_tensor_parallel_captures_its_collectives(ranks):
     for seen in ranks.run(tensor_parallel):
         assert seen["graphs"] == 1
-        assert "all_reduce" in seen["forward"]
+        assert ("all_reduce" in seen["forward"]) == (ranks.world_size > 1)  # one rank has nothing to reduce
 
 
 def test_tensor_parallel_in_inductor(ranks):

@@ -32,6 +32,7 @@ class Honest(fx.Interpreter):
         self._widens = seed // 2 % 2 == 1
         self._chosen = {node: random.Random(f"{seed} {node.name}").random() < 0.7 for node in graph.nodes}
         self._split = random.Random(seed).uniform(0.3, 0.7)
+        self._returned = _returned(graph)
 
     def run_node(self, n: fx.Node) -> Any:
         if n.op == "output" or n.op != "call_function":
@@ -39,6 +40,7 @@ class Honest(fx.Interpreter):
             return super().run_node(n)
         if (
             self._widens
+            and n not in self._returned
             and not n.meta.get("mutation")
             and n.target in POINTWISE | VIEWS | {prims.convert_element_type.default}
         ):
@@ -95,6 +97,15 @@ class Honest(fx.Interpreter):
         middle = max(1, int(value.shape[dims[-1]] * self._split))
         first, second = wide.split([middle, value.shape[dims[-1]] - middle], dims[-1])
         return (first.sum(dims, keepdim) + second.sum(dims, keepdim)).to(dtype)
+
+
+def _returned(graph: fx.Graph) -> set[fx.Node]:
+    """What the graph returns, and what that is a view of: such memory is the caller's, in the dtype it has."""
+    found = set(graph.output_node().all_input_nodes)
+    for node in reversed(graph.nodes):
+        if node in found and node.target in VIEWS:
+            found.add(node.args[0])
+    return found
 
 
 def _is_half(value: Any) -> bool:

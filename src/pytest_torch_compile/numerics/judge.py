@@ -226,12 +226,18 @@ def _judge_by_other_roundings(
 
 
 def _hopeless(pair: Pair, verdict: LeafVerdict) -> bool:
-    gradient = pair.section in ("grad", "input grad")
-    return verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
+    return verdict.ratio > (rule.HOPELESS_GRADIENT if _is_gradient(pair) else rule.HOPELESS)
+
+
+def _is_gradient(pair: Pair) -> bool:
+    return pair.section in ("grad", "input grad")
 
 
 def _widened(pair: Pair, first: LeafVerdict, runs: Sequence[Errors]) -> LeafVerdict:
-    measures = rule.widened(first.measures, runs) if first.rule == "fp64" else rule.widened_alone(runs)
+    if first.rule == "fp64":
+        measures = rule.widened(first.measures, runs, gradient=_is_gradient(pair))
+    else:
+        measures = rule.widened_alone(runs)
     worst = max(measures, key=lambda measure: measure.ratio)
     return replace(
         first, ok=worst.ratio <= 1, measure=worst.name, error=worst.error, limit=worst.limit, ratio=worst.ratio,
