@@ -6,6 +6,7 @@ from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, Unbatch
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 
+from examples.planted import KINDS, plant
 from pytest_torch_compile import CompileCheckFailed
 
 
@@ -179,3 +180,21 @@ def test_what_is_planted_is_found(compile_check, planted, kind):
     with pytest.raises(CompileCheckFailed) as failed:
         compile_check(planted, calls=calls, diagnose="off")
     assert {finding.kind for finding in failed.value.findings} == {kind}
+
+
+# Where a defect is planted in tensordict itself, and what uses it.
+SITES = {
+    "permute": ("tensordict._td:TensorDict._permute", lambda td: td.unsqueeze(0).permute(1, 0)["a"] * 2),
+    "clone": ("tensordict._td:TensorDict._clone", lambda td: td.clone()["a"] * 2),
+    "select": ("tensordict._td:TensorDict._select", lambda td: td.select("a")["a"] * 2),
+    "unsqueeze": ("tensordict._td:TensorDict._unsqueeze", lambda td: td.unsqueeze(-1)["a"] * 2),
+}
+
+
+@pytest.mark.parametrize("defect", KINDS)
+@pytest.mark.parametrize("site", SITES)
+def test_what_is_planted_in_the_library_is_found(compile_check, site, defect):
+    where, work = SITES[site]
+    with plant(where, defect), pytest.raises(CompileCheckFailed) as failed:
+        compile_check(work, calls=[(tensordict(),), (tensordict(),)], train=True, diagnose="off")
+    assert KINDS[defect] in {finding.kind for finding in failed.value.findings}

@@ -46,6 +46,8 @@ def copy_leg(
             f"{_name(target)} or its inputs cannot be deep-copied, and each leg of the check needs its own copy: "
             f"{type(error).__name__}: {error}. Give the class that cannot be copied a __deepcopy__ method."
         ) from error
+    for tensor in _tensors(new_calls):
+        _settle(tensor, cast)
     modules = modules_of(new_target)
     for module in modules.values():
         rebind(module)
@@ -188,6 +190,14 @@ def _special_copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | 
         twin.__dict__.update(tensor.__dict__)
         return twin
     return None
+
+
+def _settle(tensor: torch.Tensor, cast: torch.dtype | None) -> None:
+    """Make right, in place, what a container that copies itself made of its tensors, as a TensorDict does."""
+    if cast is not None and tensor.is_floating_point() and tensor.dtype != cast:
+        tensor.data = tensor.data.to(cast)
+    if tensor.requires_grad and not tensor.is_leaf and not tensor._is_view():
+        tensor.detach_().requires_grad_()
 
 
 def _name(target: Any) -> str:
