@@ -20,7 +20,7 @@ CALLS: list[None] = []
 
 def split(x: torch.Tensor) -> torch.Tensor:
     """The same numbers, and a branch on a tensor's value."""
-    return x * (1.0 if x.sum() < 1e9 else 2.0)
+    return x * (1 if x.sum() < 1e9 else 2)
 
 
 def compile_again(x: torch.Tensor) -> torch.Tensor:
@@ -47,7 +47,8 @@ KINDS = {"break": "graph-break", "recompile": "recompile", "number": "numerics",
 def changed(out: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """A result with the defect in it: in the last of a tuple, in every entry of a TensorDict."""
     if isinstance(out, torch.Tensor):
-        return change(out) if out.is_floating_point() else out
+        whole = out.dtype != torch.bool and change in (split, compile_again)
+        return change(out) if out.is_floating_point() or whole else out
     if isinstance(out, tuple):
         return (*out[:-1], changed(out[-1], change))
     return out.apply(lambda entry: changed(entry, change)) if hasattr(out, "apply") else out

@@ -33,9 +33,10 @@ CONFTEST = """
 
     @pytest.fixture(autouse=True)
     def made_up_figures(monkeypatch):
+        code_again = "CODE_AGAIN" if "CODE_AGAIN" in os.environ else "CODE"
         again = "SLOWER_AGAIN" if "SLOWER_AGAIN" in os.environ else "SLOWER"
         monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: {"compiled": figures("SLOWER")})
-        monkeypatch.setattr(confirm, "fresh_sample", lambda *arguments, **options: figures(again))
+        monkeypatch.setattr(confirm, "fresh_sample", lambda *arguments, **options: figures(again, code_again))
         monkeypatch.setattr(confirm, "compiled_anew", lambda *arguments, **options: figures("SLOWER_ANEW"))
 """
 TESTS = """
@@ -163,6 +164,17 @@ def test_other_compiled_code_that_was_tuned_badly_once_passes(
     monkeypatch.setenv("SLOWER", "0.3,0.28")
     monkeypatch.setenv("SLOWER_ANEW", "0,0")
     run(project).assert_outcomes(passed=1)
+
+
+def test_fresh_process_that_ran_other_code_confirms_nothing(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    monkeypatch.setenv("CODE_AGAIN", "another")
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*inconclusive: a change was seen, but the fresh process ran other compiled code*"])
 
 
 def test_tracking_says_and_does_not_fail(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ class CompileBenchmark:
         new, problems = [sample.figures()], [*sample.problems, *([strange] if strange else [])]
         final = os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(held.runs) < FEWEST_RUNS)
         while not (problems or final) and held.needs_another(new):
-            new, problems = self._confirmed(new, anew=held.codes > 0)
+            new, problems = self._confirmed(new, sample.code, anew=held.codes > 0)
         verdict = held.judge(new, problems)
         if verdict.outcome == "no-baseline":
             verdict = Verdict("no-baseline", reason=missing)
@@ -124,7 +124,7 @@ class CompileBenchmark:
         )
         return held, missing, strange
 
-    def _confirmed(self, new: list[Any], anew: bool) -> tuple[list[Any], list[str]]:
+    def _confirmed(self, new: list[Any], code: str, anew: bool) -> tuple[list[Any], list[str]]:
         """One more sample, from a fresh process; without it the verdict stays open."""
         _release_memory()
         run = confirm.compiled_anew if anew else confirm.fresh_sample
@@ -132,6 +132,8 @@ class CompileBenchmark:
             again = run(self._test(), self._root(), self._arguments())
         except confirm.NotConfirmed as error:
             return new, [f"a change was seen, but {error}"]
+        if not anew and again.code != code:
+            return new, ["a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"]
         return [*new, again.figures()], list(again.problems)
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:

@@ -1,7 +1,7 @@
 """What new runs of a test are held against: stored runs of the same code, or of other compilations. Plain data.
 
 Inductor chooses kernels by timing them, so that one graph compiled twice is seldom the same code. In 24 tests compiled
-five times on the same kind of device, device time moved by up to 17 % between compilations, and by a few tenths of a
+seven times on the same kind of device, device time moved by up to 17 % between compilations, and by a few tenths of a
 percent between processes that ran the same code. So what another compilation is worth is judged by a rule of its own.
 """
 
@@ -50,7 +50,9 @@ class Held:
         """Whether the runs so far are odd, but too few to call a change."""
         if not self.codes:
             return verdict.needs_another_process(self.runs, new, tests=self.tests, priors=self.priors)
-        return len(new) < MIN_PROCESSES and any(self._excess(metric, new) > ACROSS for metric in self._metrics(new))
+        return len(new) < MIN_PROCESSES and any(
+            self._excess(metric, new) > _margin(metric) for metric in self._metrics(new)
+        )
 
     def judge(self, new: Sequence[Figures], problems: Sequence[str] = (), compilations: int | None = None) -> Verdict:
         """The verdict; the new runs are one compilation each, unless ``compilations`` says that they are fewer."""
@@ -76,15 +78,19 @@ class Held:
 
     def _change(self, metric: str, new: Sequence[Figures], compilations: int) -> Change:
         stored, now, control = self._ratios(metric, new)
-        excess, allowed = self._excess(metric, new), max(stored) - fmean(stored) + ACROSS
+        excess, allowed = self._excess(metric, new), max(stored) - fmean(stored) + _margin(metric)
         # The chance that so many unchanged compilations are all slower than all that are stored.
         chance = 1 / math.comb(self.codes + compilations, compilations)
         found = Change(metric, fmean(now) - fmean(stored), allowed, chance, control)
         if excess <= METRICS[metric].floor:
             return found
-        if excess > ACROSS and compilations >= MIN_PROCESSES:
+        if excess > _margin(metric) and compilations >= MIN_PROCESSES:
             return replace(found, outcome="regressed")
         return replace(found, outcome="inconclusive", note=_note(metric, excess, compilations))
+
+
+def _margin(metric: str) -> float:
+    return max(ACROSS, METRICS[metric].floor)
 
 
 def _note(metric: str, excess: float, compilations: int) -> str:
