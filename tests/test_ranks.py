@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.distributed,
     pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed"),
 ]
+WORKER = "RANKS_OF_TEST_WORKER"
 
 
 def rank():
@@ -102,13 +103,24 @@ def ranks():
         yield group
 
 
+@pytest.fixture(autouse=True)
+def marked(monkeypatch):
+    """Tells the ranks of this worker of pytest-xdist from those of others, which run at the same time."""
+    monkeypatch.setenv(WORKER, str(os.getpid()))
+
+
 def others_left(group: RankGroup) -> list[int]:
-    """Processes that any group has left behind, a moment after it ended, without those of ``group``."""
+    """Ranks that any group of this worker has left behind, a moment after it ended, without those of ``group``."""
     deadline = time.monotonic() + 5
     mine = {process.pid for process in group._ranks}
-    while (found := [pid for pid in alive_of(f"{TOKEN}=") if pid not in mine]) and time.monotonic() < deadline:
+
+    def found() -> list[int]:
+        ranks = set(alive_of(f"{TOKEN}=")) & set(alive_of(f"{WORKER}={os.getpid()}\0"))
+        return sorted(ranks - mine)
+
+    while (left := found()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return found
+    return left
 
 
 def failure_of(group, function, *args, **options) -> CompileCheckFailed:
