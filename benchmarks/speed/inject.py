@@ -4,7 +4,7 @@ Kernel side: an elementwise kernel over a buffer, sized to the wanted share of t
 call. Host side: Python code busy for the wanted share of the time per call runs before it; for forward passes whose
 host takes longer than their kernels, as elsewhere it would be hidden behind the device.
 
-    PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 7 [--levels 2 5 10]
+    PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 7
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import runs
 
+LEVELS = (1, 2, 3, 5, 10, 20)
 LAUNCH_BOUND = 0.9
 KERNEL_WALL_ROUNDS = 12
 _sizes: list[tuple[float, int]] = []
@@ -38,19 +39,19 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"plain": runs.compact(plain)}
     found["launch_bound"] = plain.host is None or plain.host.compiled > LAUNCH_BOUND * plain.wall.compiled
     if plain.device:
-        found["kernel"] = kernel_legs(bench, plain.device.compiled, options.levels)
+        found["kernel"] = kernel_legs(bench, plain.device.compiled)
     if found["launch_bound"] and CASES[name].work == "forward":
         found["host"] = host_legs(bench, plain.wall.compiled, options)
     return found
 
 
-def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
+def kernel_legs(bench: Any, used: float) -> dict[str, Any]:
     """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
     from pytest_torch_compile.speed import kernels, measure, timing
     from pytest_torch_compile.speed.room import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
-    legs = {f"{p}": with_kernel(compiled.run, used, used * p / 100, bench.device) for p in levels}
+    legs = {f"{p}": with_kernel(compiled.run, used, used * p / 100, bench.device) for p in LEVELS}
     share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
     calls = dict.fromkeys(legs, compiled.calls)
     profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
@@ -79,7 +80,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     timer = timing.timer_for(bench.device)
     calls = {"eager": eager.calls, "compiled": compiled.calls}
     found = {}
-    for percent in options.levels:
+    for percent in LEVELS:
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
             rounds = with_room(timing.interleave, legs, calls, timer, seconds=0.7 * options.seconds, precision=0.0)

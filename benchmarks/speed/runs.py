@@ -43,7 +43,6 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--seconds", type=float, default=1.0, help="measuring time of one case")
     options.add_argument("--precision", type=float, default=0.002)
     options.add_argument("--budget-seconds", type=float, default=520.0)
-    options.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3, 5, 10, 20], help="slowdowns in percent")
     options.add_argument("--device", default="cuda")
     options.add_argument("--tiny", action="store_true", help="one small case, eager backend: tries the script out")
     options.add_argument("--backend", default="inductor")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import types
@@ -196,8 +197,9 @@ def _settle(tensor: torch.Tensor, cast: torch.dtype | None) -> None:
     """Make right, in place, what a container that copies itself made of its tensors, as a TensorDict does."""
     if cast is not None and tensor.is_floating_point() and tensor.dtype != cast:
         tensor.data = tensor.data.to(cast)
-    if tensor.requires_grad and not tensor.is_leaf and not tensor._is_view():
-        tensor.detach_().requires_grad_()
+    if tensor.requires_grad and not tensor.is_leaf:
+        with contextlib.suppress(RuntimeError):  # a view cannot be detached in place
+            tensor.detach_().requires_grad_()
 
 
 def _name(target: Any) -> str:

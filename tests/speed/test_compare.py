@@ -72,6 +72,27 @@ def test_sides_alternate_and_the_first_round_only_fills_the_cache(repository: Pa
     assert {each.test: each.verdict.outcome for each in found}["test_a.py::test_a"] == "regressed"
 
 
+@pytest.mark.parametrize(("anew", "processes", "caches"), [(False, 6, 1), (True, 4, 4)])
+def test_both_sides_share_a_compile_cache_unless_each_process_compiles_anew(
+    repository: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch, anew: bool, processes: int, caches: int
+) -> None:
+    commands: list[Sequence[str]] = []
+    run = confirm.run_tests
+    monkeypatch.setattr(confirm, "run_tests", lambda command, *rest: (commands.append(command), run(command, *rest))[1])
+    compare.compare_with("HEAD~1", ["."], rounds=2, anew=anew, say=lambda line: None)
+    used = [argument for command in commands for argument in command if argument.startswith("--compile-cache=")]
+    assert (len(used), len(set(used))) == (processes, caches)
+
+
+def test_other_code_of_one_compilation_cannot_regress() -> None:
+    from dataclasses import replace
+
+    base, here = ([replace(sample(s), code=c) for _ in range(5)] for s, c in ((0.0, "one"), (0.5, "two")))
+    assert [each.verdict.outcome for each in compare.judged({"t": base}, {"t": here})] == ["inconclusive"]
+    anew = [replace(each, code=str(number)) for number, each in enumerate(here)]
+    assert [each.verdict.outcome for each in compare.judged({"t": base}, {"t": anew})] == ["regressed"]
+
+
 def test_checkout_is_removed(repository: Path, runs: list[str]) -> None:
     compare.compare_with("HEAD~1", ["."], rounds=1, say=lambda line: None)
     listed = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True, check=True).stdout

@@ -133,37 +133,24 @@ def test_what_a_fresh_process_does_not_confirm_passes(
     run(project).assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize(
+    ("slower", "anew", "failed", "line"),
+    [
+        ("0.05,0.045", "0,0", 0, "*inconclusive: device time is 5.1 % over the highest stored run, but of other *"),
+        ("0.3,0.28", "0.2,0.18", 1, "*where: kernels (of *"),
+        ("0.3,0.28", "0,0", 0, "test_speed.py::test_double  pass *"),
+    ],
+    ids=["somewhat slower", "much slower each time it is compiled", "tuned badly once"],
+)
 def test_other_compiled_code_is_not_held_to_the_noise_of_this(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, slower: str, anew: str, failed: int, line: str
 ) -> None:
     record(project)
-    monkeypatch.setenv("CODE", "another")
-    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    for variable, value in (("CODE", "another"), ("SLOWER", slower), ("SLOWER_ANEW", anew)):
+        monkeypatch.setenv(variable, value)
     result = run(project)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*inconclusive: device time is 5.1 % over the highest stored run, but of other *"])
-
-
-def test_other_compiled_code_that_is_much_slower_each_time_it_is_compiled_fails(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record(project)
-    monkeypatch.setenv("CODE", "another")
-    monkeypatch.setenv("SLOWER", "0.3,0.28")
-    monkeypatch.setenv("SLOWER_ANEW", "0.2,0.18")
-    result = run(project)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*where: kernels (of *"])
-
-
-def test_other_compiled_code_that_was_tuned_badly_once_passes(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record(project)
-    monkeypatch.setenv("CODE", "another")
-    monkeypatch.setenv("SLOWER", "0.3,0.28")
-    monkeypatch.setenv("SLOWER_ANEW", "0,0")
-    run(project).assert_outcomes(passed=1)
+    result.assert_outcomes(failed=failed, passed=1 - failed)
+    result.stdout.fnmatch_lines([line])
 
 
 def test_fresh_process_that_ran_other_code_confirms_nothing(
