@@ -1,4 +1,4 @@
-"""Where Inductor keeps compiled code: a folder for a test, a run, a worker; and the environment as before."""
+"""Where Inductor keeps compiled code: a folder for a test, a run, or for good; and the environment as before."""
 
 from __future__ import annotations
 
@@ -51,11 +51,6 @@ def test_home_is_understood(monkeypatch, tmp_path):
     cache = CacheFolder("~/cache")
     assert folder_of(cache) == tmp_path / "cache"
     cache.close()
-
-
-def test_each_worker_has_its_own_folder(tmp_path):
-    caches = [CacheFolder(str(tmp_path), worker) for worker in ("gw0", "gw1")]
-    assert [folder_of(cache).name for cache in caches] == ["gw0", "gw1"]
 
 
 def test_environment_is_put_back(monkeypatch):

@@ -23,7 +23,6 @@ TORCHINDUCTOR_COMPILE_THREADS=4 timeout "${WARM_BY:-160}" python3 -m pytest $fol
     --compile-device=cuda --compile-backend=inductor --durations=12 >"$OUT/correct.log" 2>&1 &
 correct=$!
 wait $warming
-cp -rn "$work"/cache/gw*/. "$work/cache/" # each worker has had a folder of its own
 echo "prewarmed, $(left) s left: $(tail -1 "$OUT/prewarm.log")"
 wait $correct
 echo "correctness done, $(left) s left: $(tail -1 "$OUT/correct.log")"

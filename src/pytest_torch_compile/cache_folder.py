@@ -15,16 +15,16 @@ VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 class CacheFolder:
     """``fresh``: a new folder for each test; ``session``: one for the run; else a folder that is kept, or a URL.
 
-    At a URL, artifacts are kept in place of a folder: the run starts from those, in a folder of its own. Under
-    pytest-xdist each worker has its own folder, so that workers never wait for each other's locks.
+    A folder that is kept is shared by the workers of pytest-xdist, as the next run hands out the tests otherwise, and
+    Inductor writes whole files only. At a URL, artifacts are kept in place of a folder: the run starts from those, in
+    a folder of its own.
 
     Raises:
         ArtifactsRefused: the URL cannot be used on this machine.
     """
 
-    def __init__(self, choice: str, worker: str = "", *, leads: bool = True) -> None:
+    def __init__(self, choice: str, *, leads: bool = True) -> None:
         self.choice = choice
-        self._worker = worker
         self._before = os.environ.get(VARIABLE)
         self._temporary: Path | None = None
         self._used = False
@@ -35,7 +35,7 @@ class CacheFolder:
         if self.choice == "fresh":
             self._drop()
         if self.choice not in ("fresh", "session") and self._artifacts is None:
-            folder = Path(self.choice).expanduser().resolve() / self._worker
+            folder = Path(self.choice).expanduser().resolve()
             folder.mkdir(parents=True, exist_ok=True)
         elif self._temporary is None:
             folder = self._temporary = Path(tempfile.mkdtemp(prefix="torch-compile-"))

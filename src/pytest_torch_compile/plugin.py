@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from importlib.util import find_spec
@@ -50,8 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_ROWS] = []
     leads = not hasattr(config, "workerinput") and not isolate.is_child()
     try:
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-        config.stash[_FOLDER] = CacheFolder(settings.current.cache, worker, leads=leads)
+        config.stash[_FOLDER] = CacheFolder(settings.current.cache, leads=leads)
     except ArtifactsRefused as error:
         raise pytest.UsageError(f"--compile-cache={settings.current.cache}: {error}") from None
     if settings.current.report and leads:

@@ -1,4 +1,4 @@
-"""Whole runs with ``--compile-cache=URL``: the second starts warm, with what the workers of the first compiled."""
+"""Whole runs that keep a compile cache: the second starts warm, with what the workers of the first compiled."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def test_artifacts_of_two_workers_make_the_next_run_warm(pytester):
     warm = other_process(pytester.path, f"--compile-cache={url}", "-q").stdout
     assert "2 passed" in warm
     assert "artifacts loaded" in warm
+
+
+def test_folder_of_two_workers_makes_the_next_run_warm(pytester):
+    pytester.makepyfile(test_it=SUITE.format(warm=False))
+    assert "2 passed" in other_process(pytester.path, "--compile-cache=kept", "-n", "2", "-q").stdout
+    pytester.makepyfile(test_it=SUITE.format(warm=True))
+    assert "2 passed" in other_process(pytester.path, "--compile-cache=kept", "-q").stdout
 
 
 def test_url_without_a_file_system_is_a_usage_error(pytester):

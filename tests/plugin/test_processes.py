@@ -81,8 +81,7 @@ import os
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_good(compile_check, n):
-    folder = os.environ["TORCHINDUCTOR_CACHE_DIR"]
-    assert folder.endswith(os.path.join("cache", os.environ["PYTEST_XDIST_WORKER"]))
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"].endswith("cache")
     compile_check(changing, torch.ones(2), n)
 
 def test_bad(compile_check):
@@ -92,7 +91,7 @@ def test_bad(compile_check):
     result = other_process(tmp_path, "-n", "2", "--compile-cache=cache", "--junitxml=junit.xml")
     assert "1 failed, 4 passed" in result.stdout, result.stdout + result.stderr
     assert sum("[changing]" in line for line in result.stdout.splitlines()) == 4
-    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["gw0", "gw1"]
+    assert (tmp_path / "cache").is_dir()
     (suite,) = ElementTree.parse(tmp_path / "junit.xml").iter("testsuite")
     assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
 
