@@ -5,6 +5,8 @@ call. Host side: Python code busy for the wanted share of the time per call runs
 host takes longer than their kernels, as elsewhere it would be hidden behind the device.
 
     PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 7
+
+``--brief`` keeps what the gate reads of each leg instead of every round: eager, compiled, and the log of their ratio.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from typing import Any
 
 import runs
 
-LEVELS = (1, 2, 3, 5, 10, 20)
 LAUNCH_BOUND = 0.9
 KERNEL_WALL_ROUNDS = 12
 _sizes: list[tuple[float, int]] = []
@@ -36,22 +37,40 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     if options.only_compile:
         return {}
     plain = bench.measure(seconds=options.seconds / 2, precision=options.precision, raw=True)["compiled"]
-    found: dict[str, Any] = {"plain": runs.compact(plain)}
+    found: dict[str, Any] = {"plain": runs.compact(plain), "code": plain.code}
     found["launch_bound"] = plain.host is None or plain.host.compiled > LAUNCH_BOUND * plain.wall.compiled
     if plain.device:
-        found["kernel"] = kernel_legs(bench, plain.device.compiled)
+        found["kernel"] = kernel_legs(bench, plain.device.compiled, levels(options))
     if found["launch_bound"] and CASES[name].work == "forward":
         found["host"] = host_legs(bench, plain.wall.compiled, options)
-    return found
+    return brief(found) if options.brief else found
 
 
-def kernel_legs(bench: Any, used: float) -> dict[str, Any]:
+def levels(options: argparse.Namespace) -> list[int]:
+    """The sizes of slowdown, in percent."""
+    return [int(level) for level in options.levels.split(",")]
+
+
+def brief(found: dict[str, Any]) -> dict[str, Any]:
+    """The case with the gate's figures for every leg in place of its rounds."""
+    from replay import figures, slowed_case
+
+    slowed = {
+        side: {level: figures(slowed_case(found, side, level)) for level in found[side]}
+        for side in ("kernel", "host")
+        if side in found
+    }
+    kept = {name: found[name] for name in ("code", "launch_bound")}
+    return {**kept, "plain": figures(found["plain"]), "problems": found["plain"]["problems"], **slowed}
+
+
+def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
     """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
     from pytest_torch_compile.speed import kernels, measure, timing
     from pytest_torch_compile.speed.room import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
-    legs = {f"{p}": with_kernel(compiled.run, used, used * p / 100, bench.device) for p in LEVELS}
+    legs = {f"{p}": with_kernel(compiled.run, used, used * p / 100, bench.device) for p in levels}
     share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
     calls = dict.fromkeys(legs, compiled.calls)
     profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
@@ -80,7 +99,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     timer = timing.timer_for(bench.device)
     calls = {"eager": eager.calls, "compiled": compiled.calls}
     found = {}
-    for percent in LEVELS:
+    for percent in levels(options):
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
             rounds = with_room(timing.interleave, legs, calls, timer, seconds=0.7 * options.seconds, precision=0.0)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from pytest_torch_compile import CompileCheckFailed, check_compile
+from pytest_torch_compile._torch import shaking
 from pytest_torch_compile._torch.shaking import Shaking
 from pytest_torch_compile.legs import Leg, Work
 from pytest_torch_compile.report.text import failure_text
@@ -29,6 +30,18 @@ def test_fp32_moves_by_about_an_eps():
     with Shaking(1):
         off = ((x * 1).double() - 1) / torch.finfo(torch.float32).eps
     assert 0.5 < float(off.square().mean().sqrt()) < 1.5
+
+
+def test_tf32_moves_a_weight_alike_in_every_row(monkeypatch):
+    """As on a CUDA device: means over rows keep what rounding made of the weight, which noise in results would lose."""
+    rows, weight = torch.ones(4096, 8), torch.ones(8, 3)
+    for allowed in (True, False):
+        monkeypatch.setattr(shaking, "_may_be_tf32", lambda operand, allowed=allowed: allowed)
+        monkeypatch.setattr(shaking, "_takes_tf32", lambda func: "mm" in func.overloadpacket.__name__)
+        with Shaking(1):
+            means = (rows @ weight).double().mean(0) / 8 - 1
+        assert (means.abs().max() > 1e-5) == allowed
+        assert means.abs().max() < shaking.TF32_EPS
 
 
 def test_results_that_are_not_rounded_stay():

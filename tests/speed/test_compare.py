@@ -89,8 +89,8 @@ def test_other_code_of_one_compilation_cannot_regress() -> None:
 
     base, here = ([replace(sample(s), code=c) for _ in range(5)] for s, c in ((0.0, "one"), (0.5, "two")))
     assert [each.verdict.outcome for each in compare.judged({"t": base}, {"t": here})] == ["inconclusive"]
-    anew = [replace(each, code=str(number)) for number, each in enumerate(here)]
-    assert [each.verdict.outcome for each in compare.judged({"t": base}, {"t": anew})] == ["regressed"]
+    before, after = ([replace(s, code=f"{n} {s.code}") for n, s in enumerate(side)] for side in (base, here))
+    assert [each.verdict.outcome for each in compare.judged({"t": before}, {"t": after})] == ["regressed"]
 
 
 def test_checkout_is_removed(repository: Path, runs: list[str]) -> None:

@@ -32,7 +32,7 @@ def held(code: str, *compilations: float) -> Held:
 
 def test_same_code_is_held_against_its_own_runs_only() -> None:
     found = held("code 1", 0.0, 0.15)
-    assert (len(found.runs), found.codes) == (5, 0)
+    assert (len(found.runs), found.other) == (5, False)
     assert found.judge([run(0.15)] * 3).outcome == "pass"
     assert found.judge([run(0.19)] * 3).outcome == "regressed"
 
@@ -40,12 +40,12 @@ def test_same_code_is_held_against_its_own_runs_only() -> None:
 def test_code_with_too_few_runs_is_held_against_all() -> None:
     runs, codes = stored(0.0)
     found = Held.of([*runs, run(0.0)], [*codes, "new"], "new", tests=12, priors={})
-    assert (len(found.runs), found.codes) == (6, 2)
+    assert (len(found.runs), found.other) == (6, True)
 
 
 def test_where_nothing_is_known_of_codes_all_runs_count() -> None:
     runs, _ = stored(0.0, 0.01)
-    assert Held.of(runs, [""] * len(runs), "", tests=12, priors={}).codes == 0
+    assert not Held.of(runs, [""] * len(runs), "", tests=12, priors={}).other
 
 
 def test_nothing_stored_is_no_baseline() -> None:
@@ -65,7 +65,7 @@ def test_other_code_somewhat_slower_is_inconclusive_and_asks_for_nothing() -> No
 
 
 def test_other_code_much_slower_is_compiled_twice_more_and_then_called() -> None:
-    against = held("new", 0.0)
+    against = held("new", 0.0, 0.01, 0.02)
     assert against.needs_another([run(0.2)])
     assert against.needs_another([run(0.2)] * 2)
     assert not against.needs_another([run(0.2)] * 3)
@@ -74,13 +74,52 @@ def test_other_code_much_slower_is_compiled_twice_more_and_then_called() -> None
 
 
 def test_one_bad_compilation_is_no_regression() -> None:
-    against, new = held("new", 0.0), [run(0.2), run(0.0)]
+    against, new = held("new", 0.0, 0.01, 0.02), [run(0.2), run(0.0)]
     assert not against.needs_another(new)
     assert against.judge(new).outcome == "pass"
 
 
+def test_two_stored_compilations_do_not_say_how_compilations_scatter() -> None:
+    against = held("new", 0.0, 0.01)
+    assert not against.needs_another([run(0.2)])
+    assert against.judge([run(0.2)] * 3).outcome == "inconclusive"
+
+
+def test_memory_stored_of_one_compilation_only_is_no_verdict() -> None:
+    """Seen on an H200: autotuning chose kernels with another workspace, 58 % over the only compilation that had any."""
+    runs, codes = stored(0.0, 0.01, 0.02)
+    bytes_used = {"memory": (7.2e7, 8.1e7, 0.12)}
+    against = Held.of([{**r, **bytes_used} if c == "code 2" else r for r, c in zip(runs, codes, strict=True)],
+                      codes, "new", tests=12, priors={})  # fmt: skip
+    assert against.judge([{**run(0.0), "memory": (7.2e7, 1.1e8, 0.43)}] * 3).outcome == "inconclusive"
+
+
+def tuned(*tunings: str) -> Held:
+    """Runs of one source, tuned as named."""
+    codes = [f"source/{tuning}" for tuning in tunings]
+    return Held.of([run(NOISE[i % 5]) for i in range(len(codes))], codes, "source/new", tests=12, priors={})
+
+
+def test_source_that_every_process_tunes_anew_is_the_same_code() -> None:
+    against = tuned("a", "b", "c", "d", "e", "f")
+    assert not against.other
+    assert against.admits("source/yet another") and not against.admits("another/a")
+    assert against.judge([run(0.03)] * 3).outcome == "regressed"
+
+
+def test_source_whose_tuning_stays_is_another_compilation_once_it_changes() -> None:
+    assert tuned("a", "a", "a", "a", "a", "b").other
+
+
+def test_tuning_that_is_stored_is_held_against_all_runs_of_its_source() -> None:
+    codes = ["source/a"] * 4 + ["source/b"] * 2 + ["other/a"] * 5
+    against = Held.of([run(NOISE[i % 5]) for i in range(11)], codes, "source/b", tests=12, priors={})
+    assert (len(against.runs), against.other) == (6, False)
+    assert against.admits("source/a") and not against.admits("source/c")
+
+
 def test_many_processes_of_one_compilation_are_one_compilation() -> None:
-    assert held("new", 0.0).judge([run(0.2)] * 5, compilations=1).outcome == "inconclusive"
+    assert held("new", 0.0, 0.01, 0.02).judge([run(0.2)] * 5, compilations=1).outcome == "inconclusive"
 
 
 def test_problem_of_the_device_comes_first() -> None:

@@ -61,7 +61,7 @@ def test_runs_remember_which_code_they_are_of() -> None:
     first, other = (result("a.py::t", sample=replace(SAMPLE, code=code))["entry"] for code in ("one", "two"))
     stored = record.merged(record.merged(None, first, "no-baseline"), other, "pass")
     assert record.codes_of(stored) == ["one", "two"]
-    assert [len(runs) for runs in record.runs_by_code(stored)] == [1, 1]
+    assert [len(runs) for runs in record.runs_by_source(stored)] == [1, 1]
 
 
 def test_full_entry_makes_room_for_other_code() -> None:

@@ -22,13 +22,15 @@ def loaded() -> int:
 
 
 def identity(since: int) -> str:
-    """The same text for the same graphs, kernels and tuning; empty where Inductor made no code.
+    """``source/tuning``: the first the same for the same code, the second for the same choices of how to run it.
 
-    ``since`` is what ``loaded`` said before compiling. Ask after the code has run, as kernels are tuned in their first
-    call.
+    Empty where Inductor made no code. ``since`` is what ``loaded`` said before compiling. Ask after the code has run:
+    kernels are tuned in their first call.
     """
-    graphs = {_identity(module) for module in _modules()[since:] if hasattr(module, "call")}
-    return hashlib.sha256("\n".join(sorted(graphs)).encode()).hexdigest()[:16] if graphs else ""
+    graphs = [module for module in _modules()[since:] if hasattr(module, "call")]
+    if not graphs:
+        return ""
+    return f"{_hash(map(_source, graphs))}/{_hash(line for graph in graphs for line in _tuned(vars(graph).items()))}"
 
 
 def _modules() -> list[Any]:
@@ -36,11 +38,14 @@ def _modules() -> list[Any]:
     return codecache.PyCodeCache.modules if codecache else []
 
 
-def _identity(module: Any) -> str:
+def _hash(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(set(texts))).encode()).hexdigest()[:16]
+
+
+def _source(module: Any) -> str:
     # Comments hold paths of the compile cache; the code itself holds none.
     lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
-    code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    return hashlib.sha256("\n".join([code, *sorted(_tuned(vars(module).items()))]).encode()).hexdigest()
+    return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
 
 
 def _tuned(names: Iterable[tuple[str, Any]]) -> Iterator[str]:

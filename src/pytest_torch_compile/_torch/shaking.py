@@ -1,8 +1,8 @@
 """Eager with other rounding: every op that rounds gives a result that is off by a step here and there, at random.
 
 What comes out shows how far a model carries differences in rounding that are nobody's fault. Uses
-``torch.utils._python_dispatch.TorchDispatchMode``, ``torch.utils._pytree.tree_leaves`` and ``OpOverload.is_view``,
-which are the same on torch 2.6 to 2.15.
+``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
+``OpOverload.is_view``, which are the same on torch 2.6 to 2.15.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 _TABLE = "_pytest_torch_compile_table"
 # One element in so many moves by one step: about the error that rounding to nearest makes anyway.
 HALF_TYPE_SHARE = 12
 # Added in another order, a sum of fp32 numbers moves by about this many eps.
 WIDE_EPS = 1.0
+# Ten bits of a number are left in TF32: it is off by half a step of them at most.
 TF32_EPS = 2.0**-11
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 _STATISTICS = ("running_mean", "running_var")
@@ -56,27 +57,37 @@ class Shaking(TorchDispatchMode):
             self._paused = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not self._paused and _takes_tf32(func):
+            args = tree_map_only(torch.Tensor, self._as_tf32, args)
         result = func(*args, **(kwargs or {}))
         results = [r for r in (result if isinstance(result, (tuple, list)) else (result,)) if type(r) is torch.Tensor]
         if _is_table(func, args):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self._paused and rounds(func):
-            share = _tf32_eps(func)
             for tensor in [*results, *_statistics(func, args)]:
                 if _can_be_shaken(tensor):
-                    self._shake(tensor, share if tensor.is_cuda and tensor.dtype is torch.float32 else 0.0)
+                    self._shake(tensor)
         return result
 
-    def _shake(self, tensor: torch.Tensor, eps: float) -> None:
-        generator = self._generators.get(tensor.device)
-        if generator is None:
-            generator = torch.Generator(tensor.device).manual_seed(self._seed)
-            self._generators[tensor.device] = generator
+    def _shake(self, tensor: torch.Tensor) -> None:
         wide = torch.float64 if tensor.dtype in (torch.float32, torch.float64) else torch.float32
-        noise = torch.rand(tensor.shape, generator=generator, device=tensor.device, dtype=torch.float32)
-        moved = (tensor.to(wide) * (1 + _steps(noise, tensor.dtype, eps).to(wide))).to(tensor.dtype)
+        moved = (tensor.to(wide) * (1 + _steps(self._noise(tensor), tensor.dtype).to(wide))).to(tensor.dtype)
         tensor.copy_(torch.where(moved.isfinite(), moved, tensor))
+
+    def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
+        """An operand as far off as rounding it to TF32 may make it."""
+        if not _may_be_tf32(operand):
+            return operand
+        return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
+
+    def _noise(self, like: torch.Tensor) -> torch.Tensor:
+        """Even numbers from 0 to 1, of a stream that the model does not see."""
+        generator = self._generators.get(like.device)
+        if generator is None:
+            generator = torch.Generator(like.device).manual_seed(self._seed)
+            self._generators[like.device] = generator
+        return torch.rand(like.shape, generator=generator, device=like.device, dtype=torch.float32)
 
 
 def _is_table(func: Any, args: Any) -> bool:
@@ -107,17 +118,24 @@ def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
     return [value for argument, value in named if argument.name in _STATISTICS and isinstance(value, torch.Tensor)]
 
 
-def _tf32_eps(func: Any) -> float:
-    """What products are rounded to where TF32 is allowed: some kernels use it and others do not."""
+def _takes_tf32(func: Any) -> bool:
+    """Whether TF32 is allowed for a product: some kernels use it and others do not.
+
+    It rounds the operands. A weight is then off by the same in every row of the result: the means of channels keep it.
+    """
     name = func.overloadpacket.__name__
-    if "convolution" in name and torch.backends.cudnn.allow_tf32:
-        return TF32_EPS
-    return TF32_EPS if name in _PRODUCTS and torch.backends.cuda.matmul.allow_tf32 else 0.0
+    if "convolution" in name:
+        return bool(torch.backends.cudnn.allow_tf32)
+    return name in _PRODUCTS and bool(torch.backends.cuda.matmul.allow_tf32)
 
 
-def _steps(noise: torch.Tensor, dtype: torch.dtype, least: float = 0.0) -> torch.Tensor:
+def _may_be_tf32(operand: torch.Tensor) -> bool:
+    return operand.is_cuda and operand.dtype is torch.float32 and _can_be_shaken(operand)
+
+
+def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Relative moves: single steps of a half type for a few elements, a little for all elements of a wide one."""
-    eps = max(torch.finfo(dtype).eps, least)
+    eps = torch.finfo(dtype).eps
     if dtype in (torch.float32, torch.float64):
         return (noise - 0.5) * (2 * 3**0.5 * WIDE_EPS * eps)
     # 0.75 eps of a value is 0.75 to 1.5 steps, which is one step when it is rounded again.

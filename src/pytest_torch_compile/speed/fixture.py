@@ -104,7 +104,7 @@ class CompileBenchmark:
         new, problems = [sample.figures()], [*sample.problems, *([strange] if strange else [])]
         final = os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(held.runs) < FEWEST_RUNS)
         while not (problems or final) and held.needs_another(new):
-            new, problems = self._confirmed(new, sample.code, anew=held.codes > 0)
+            new, problems = self._confirmed(new, held)
         verdict = held.judge(new, problems)
         if verdict.outcome == "no-baseline":
             verdict = Verdict("no-baseline", reason=missing)
@@ -118,21 +118,21 @@ class CompileBenchmark:
         entry = found.entries.get(self._item.nodeid)
         missing = found.missing if not found.entries else f"{found.path} has no entry for this test"
         strange = record.strange_device(entry, environment.get("uuid", ""))
-        priors = priors_of([alike for e in found.entries.values() for alike in record.runs_by_code(e)])
+        priors = priors_of([alike for e in found.entries.values() for alike in record.runs_by_source(e)])
         held = Held.of(
             record.runs_of(entry), record.codes_of(entry), sample.code, tests=self._suite_size(), priors=priors
         )
         return held, missing, strange
 
-    def _confirmed(self, new: list[Any], code: str, anew: bool) -> tuple[list[Any], list[str]]:
+    def _confirmed(self, new: list[Any], held: Held) -> tuple[list[Any], list[str]]:
         """One more sample, from a fresh process; without it the verdict stays open."""
         _release_memory()
-        run = confirm.compiled_anew if anew else confirm.fresh_sample
+        run = confirm.compiled_anew if held.other else confirm.fresh_sample
         try:
             again = run(self._test(), self._root(), self._arguments())
         except confirm.NotConfirmed as error:
             return new, [f"a change was seen, but {error}"]
-        if not anew and again.code != code:
+        if not held.admits(again.code):
             return new, ["a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"]
         return [*new, again.figures()], list(again.problems)
 

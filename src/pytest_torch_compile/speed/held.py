@@ -3,6 +3,9 @@
 Inductor chooses kernels by timing them, so that one graph compiled twice is seldom the same code. In 24 tests compiled
 seven times on the same kind of device, device time moved by up to 17 % between compilations, and by a few tenths of a
 percent between processes that ran the same code. So what another compilation is worth is judged by a rule of its own.
+
+An identity is ``source/tuning``. Some tests are tuned again in every process that shares a compile cache. There, tuning
+is part of how processes scatter, and no sign of another compilation.
 """
 
 from __future__ import annotations
@@ -18,23 +21,40 @@ from .statistics import fmean
 from .verdict import MIN_PROCESSES, Change, Verdict
 
 FEWEST_RUNS = 5
+# A memory or a time of fewer compilations than this says nothing of how compilations scatter.
+FEWEST_COMPILATIONS = 3
+# Tuned again in every process, if so many of the runs of one source have a tuning of their own.
+TUNED_ANEW = 0.5
 # Three compilations, each slower by this than every stored run, did not occur in 3,150 draws of an unchanged suite
 # (benchmarks/speed/compilations.py).
 ACROSS = math.log(1.10)
+
+
+def source_of(code: str) -> str:
+    """The part of a code's identity that leaves out tuning."""
+    return code.partition("/")[0]
+
+
+def same_code(codes: Sequence[str], code: str) -> set[str]:
+    """The stored codes that differ from ``code`` by no more than they do from process to process."""
+    kin = [its for its in codes if source_of(its) == source_of(code)]
+    tuned_anew = len(kin) >= FEWEST_RUNS and len(set(kin)) > TUNED_ANEW * len(kin)
+    return {*kin, code} if code in kin or tuned_anew else set()
 
 
 @dataclass(frozen=True)
 class Held:
     """The stored runs of a test, and how new ones are judged by them.
 
-    ``codes`` is how many different codes the runs are of, nought if they are of the very code that is measured.
-    Otherwise every further process compiles anew, and a test regressed where each of three compilations is over 10 %
-    slower than every stored run.
+    ``codes`` has the code of each run. Where they are of ``other`` compilations than the one that is measured, every
+    further process compiles anew, and a test regressed where each of three compilations is over 10 % slower than every
+    stored run, those being of three compilations at least.
     """
 
     runs: Sequence[Figures]
+    codes: Sequence[str]
     tests: int
-    codes: int = 0
+    other: bool = False
     priors: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -42,22 +62,28 @@ class Held:
         cls, runs: Sequence[Figures], codes: Sequence[str], code: str, *, tests: int, priors: Mapping[str, float]
     ) -> Held:
         """Held against the runs of the same code if five are stored, else against all."""
-        alike = [run for run, its in zip(runs, codes, strict=True) if its == code]
+        same = same_code(codes, code)
+        alike = [(run, its) for run, its in zip(runs, codes, strict=True) if its in same]
         if len(alike) == len(runs) or len(alike) >= FEWEST_RUNS:
-            return cls(alike, tests, 0, priors)
-        return cls(runs, tests, len(set(codes)), priors)
+            return cls([run for run, _ in alike], [its for _, its in alike], tests, False, priors)
+        return cls(runs, codes, tests, True, priors)
+
+    def admits(self, code: str) -> bool:
+        """Whether a process that ran this code may confirm what another one showed."""
+        return self.other or bool(same_code(self.codes, code))
 
     def needs_another(self, new: Sequence[Figures]) -> bool:
         """Whether the runs so far are odd, but too few to call a change."""
-        if not self.codes:
+        if not self.other:
             return verdict.needs_another_process(self.runs, new, tests=self.tests, priors=self.priors)
         return len(new) < MIN_PROCESSES and any(
-            self._excess(metric, new) > _margin(metric) for metric in self._metrics(new)
+            self._excess(metric, new) > _margin(metric) and self._compilations(metric) >= FEWEST_COMPILATIONS
+            for metric in self._metrics(new)
         )
 
     def judge(self, new: Sequence[Figures], problems: Sequence[str] = (), compilations: int | None = None) -> Verdict:
         """The verdict; the new runs are one compilation each, unless ``compilations`` says that they are fewer."""
-        if not self.codes or problems:
+        if not self.other or problems:
             return verdict.judge(self.runs, new, tests=self.tests, problems=problems, priors=self.priors)
         counted = len(new) if compilations is None else compilations
         changes = tuple(self._change(metric, new, counted) for metric in self._metrics(new))
@@ -65,6 +91,10 @@ class Held:
 
     def _metrics(self, new: Sequence[Figures]) -> list[str]:
         return [m for m in METRICS if all(m in run for run in new) and any(m in run for run in self.runs)]
+
+    def _compilations(self, metric: str) -> int:
+        """How many compilations the stored runs are of that have this metric."""
+        return len({code for run, code in zip(self.runs, self.codes, strict=True) if metric in run})
 
     def _ratios(self, metric: str, new: Sequence[Figures]) -> tuple[list[float], list[float], str]:
         known = [run for run in self.runs if metric in run]
@@ -81,11 +111,12 @@ class Held:
         stored, now, control = self._ratios(metric, new)
         excess, allowed = self._excess(metric, new), max(stored) - fmean(stored) + _margin(metric)
         # The chance that so many unchanged compilations are all slower than all that are stored.
-        chance = 1 / math.comb(self.codes + compilations, compilations)
+        known = self._compilations(metric)
+        chance = 1 / math.comb(known + compilations, compilations)
         found = Change(metric, fmean(now) - fmean(stored), allowed, chance, control)
         if excess <= METRICS[metric].floor:
             return found
-        if excess > _margin(metric) and compilations >= MIN_PROCESSES:
+        if excess > _margin(metric) and compilations >= MIN_PROCESSES and known >= FEWEST_COMPILATIONS:
             return replace(found, outcome="regressed")
         return replace(found, outcome="inconclusive", note=_note(metric, excess, compilations))
 

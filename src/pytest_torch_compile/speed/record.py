@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .held import FEWEST_RUNS
+from .held import FEWEST_RUNS, same_code, source_of
 from .sample import SCHEMA_VERSION, Figures, SpeedSample
 
 KEY = "torch_compile"
@@ -32,11 +32,11 @@ def codes_of(entry: Mapping[str, Any] | None) -> list[str]:
     return list(codes) if len(codes) == runs else [""] * runs
 
 
-def runs_by_code(entry: Mapping[str, Any] | None) -> list[list[Figures]]:
-    """The stored runs, those of the same compiled code together."""
+def runs_by_source(entry: Mapping[str, Any] | None) -> list[list[Figures]]:
+    """The stored runs, those of the same generated code together."""
     groups: dict[str, list[Figures]] = {}
     for run, code in zip(runs_of(entry), codes_of(entry), strict=True):
-        groups.setdefault(code, []).append(run)
+        groups.setdefault(source_of(code), []).append(run)
     return list(groups.values())
 
 
@@ -77,7 +77,8 @@ def merged(old: Entry | None, new: Entry, outcome: str) -> Entry:
     stored = runs_of(old)
     if old is None or outcome in ("regressed", "improved"):
         return new
-    known_code = codes_of(old).count(codes_of(new)[0]) >= FEWEST_RUNS
+    same = same_code(codes_of(old), codes_of(new)[0])
+    known_code = sum(code in same for code in codes_of(old)) >= FEWEST_RUNS
     if len(stored) >= ENOUGH_RUNS and known_code and not strange_device(old, devices_of(new)[0]):
         return old
     found = new["extra_info"][KEY]
