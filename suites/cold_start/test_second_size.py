@@ -16,6 +16,11 @@ from pytest_torch_compile import compile_guard
 from ..vision.models import images, make_resnet
 
 
+@pytest.fixture(autouse=True)
+def nothing_cached(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+
+
 def cold_seconds(model, batches, side):
     """Seconds of compilation that each batch size costs."""
     spent = []

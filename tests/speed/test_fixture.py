@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -74,13 +75,14 @@ def run(project: pytest.Pytester, *arguments: str, perf: str = "gate") -> pytest
     return project.runpytest_inprocess(f"--compile-perf={perf}", *arguments)
 
 
-def record(project: pytest.Pytester, times: int = 8) -> Path:
-    """A baseline with ``times`` runs; the first is written by the plugin, and repeated."""
+def record(project: pytest.Pytester, times: int = 8, codes: Sequence[str] = ("",)) -> Path:
+    """A baseline with ``times`` runs; the first is written by the plugin, and repeated, of these codes in turn."""
     run(project, "--compile-update-baselines", perf="track").assert_outcomes(passed=1)
     path = project.path / "baselines" / ENVIRONMENT / "speed.json"
     document = json.loads(path.read_text())
     found = document["benchmarks"][0]["extra_info"]["torch_compile"]
     found["runs"] = found["runs"] * times
+    found["codes"] = [codes[number % len(codes)] for number in range(times)]
     path.write_text(json.dumps(document))
     return path
 
@@ -145,7 +147,7 @@ def test_what_a_fresh_process_does_not_confirm_passes(
 def test_other_compiled_code_is_not_held_to_the_noise_of_this(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, slower: str, anew: str, failed: int, line: str
 ) -> None:
-    record(project)
+    record(project, codes=("first", "second", "third"))
     for variable, value in (("CODE", "another"), ("SLOWER", slower), ("SLOWER_ANEW", anew)):
         monkeypatch.setenv(variable, value)
     result = run(project)

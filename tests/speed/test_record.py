@@ -13,8 +13,15 @@ ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
 SAMPLE = SpeedSample(wall=Paired(2e-3, 1e-3, -0.69), device=Paired(1e-3, 5e-4, -0.69), kernels=(30, 10))
 
 
+def test_each_run_of_an_entry_has_the_code_of_its_own_process() -> None:
+    from dataclasses import replace
+
+    entry = record.new_entry("a.py::t", {}, [replace(SAMPLE, code=code) for code in ("one", "two")])
+    assert record.codes_of(entry) == ["one", "two"]
+
+
 def result(test: str, outcome: str = "pass", sample: SpeedSample = SAMPLE, **extra: Any) -> dict[str, Any]:
-    entry = record.new_entry(test, {"name": test, "stats": {"mean": 1e-3, "data": [1e-3]}}, sample, [sample.figures()])
+    entry = record.new_entry(test, {"name": test, "stats": {"mean": 1e-3, "data": [1e-3]}}, [sample])
     return {
         "test": test,
         "environment": ENVIRONMENT,

@@ -110,7 +110,7 @@ def test_floor_is_what_a_a_runs_established() -> None:
 
 def test_larger_suites_ask_for_stronger_evidence() -> None:
     noisy = [run(wall=n) for n in (-0.02, 0.02, 0.01, -0.01, 0.015)]
-    new = (run(wall=0.065), run(wall=0.065))
+    new = (run(wall=0.065, host=0.065), run(wall=0.065, host=0.065))
     assert outcome(*new, base=noisy, tests=1) == "regressed"
     assert outcome(*new, base=noisy, tests=1000) == "inconclusive"
 
@@ -187,6 +187,14 @@ def test_device_that_is_slower_for_both_legs_is_no_regression() -> None:
     assert other_board.outcome == "inconclusive"
     assert "eager got slower alike" in other_board.reason
     assert outcome(run(device=0.03), run(device=0.03), base=unsteady) == "regressed"
+
+
+def test_host_that_is_slower_for_both_legs_is_no_regression() -> None:
+    """Seen on an H200: a forward pass whose host is nearly as slow as its kernels, in a process where Python was slow."""
+    slow_process = judge(stored(), [run(wall=0.05)] * 3, tests=12)
+    assert slow_process.outcome == "inconclusive"
+    assert "the host was slower for eager alike" in slow_process.reason
+    assert outcome(run(wall=0.05, host=0.05), run(wall=0.05, host=0.05)) == "regressed"
 
 
 def test_memory_has_its_own_kind() -> None:

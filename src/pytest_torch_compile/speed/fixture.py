@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ class CompileBenchmark:
                 del bench
                 return self._settle(sample, cold_start)
         except DeviceBusy as busy:
-            self._report(Verdict("inconclusive", reason=str(busy)), None, environment, [], [])
+            self._report(Verdict("inconclusive", reason=str(busy)), [], environment, [])
             return None
 
     def _time(self, bench: Any) -> None:
@@ -101,14 +101,15 @@ class CompileBenchmark:
             sample = self._with_start(sample)
         confirm.leave_sample(test, sample)
         held, missing, strange = self._held_against(sample)
-        new, problems = [sample.figures()], [*sample.problems, *([strange] if strange else [])]
+        samples, problems = [sample], [*sample.problems, *([strange] if strange else [])]
         final = os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(held.runs) < FEWEST_RUNS)
-        while not (problems or final) and held.needs_another(new):
-            new, problems = self._confirmed(new, held)
+        while not (problems or final) and held.needs_another([taken.figures() for taken in samples]):
+            samples, problems = self._confirmed(samples, held)
+        new = [taken.figures() for taken in samples]
         verdict = held.judge(new, problems)
         if verdict.outcome == "no-baseline":
             verdict = Verdict("no-baseline", reason=missing)
-        self._report(verdict, sample, sample.environment, held.runs, new)
+        self._report(verdict, samples, sample.environment, held.runs)
         self._fail(verdict, held.runs, new)
         return sample
 
@@ -124,17 +125,18 @@ class CompileBenchmark:
         )
         return held, missing, strange
 
-    def _confirmed(self, new: list[Any], held: Held) -> tuple[list[Any], list[str]]:
+    def _confirmed(self, samples: list[SpeedSample], held: Held) -> tuple[list[SpeedSample], list[str]]:
         """One more sample, from a fresh process; without it the verdict stays open."""
         _release_memory()
         run = confirm.compiled_anew if held.other else confirm.fresh_sample
         try:
             again = run(self._test(), self._root(), self._arguments())
         except confirm.NotConfirmed as error:
-            return new, [f"a change was seen, but {error}"]
+            return samples, [f"a change was seen, but {error}"]
         if not held.admits(again.code):
-            return new, ["a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"]
-        return [*new, again.figures()], list(again.problems)
+            problem = "a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"
+            return samples, [problem]
+        return [*samples, again], list(again.problems)
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         from dataclasses import replace
@@ -147,7 +149,7 @@ class CompileBenchmark:
             return sample
 
     def _report(
-        self, verdict: Verdict, sample: SpeedSample | None, environment: Mapping[str, Any], stored: Any, new: Any
+        self, verdict: Verdict, samples: Sequence[SpeedSample], environment: Mapping[str, Any], stored: Any
     ) -> None:
         test = self._item.nodeid
         if verdict.outcome in ("no-baseline", "inconclusive") and self._settings.perf == "gate":
@@ -158,12 +160,12 @@ class CompileBenchmark:
             "outcome": verdict.outcome,
             "summary": message.summary(verdict),
             "changes": [asdict(found) for found in verdict.changes],
-            "runs": [record.rounded(run) for run in new],
+            "runs": [record.rounded(sample.figures()) for sample in samples],
             "stored_runs": len(stored),
         }
-        if sample is not None:
-            result["sample"] = sample.to_dict()
-            result["entry"] = record.new_entry(test, self._benchmark_entry(), sample, new)
+        if samples:
+            result["sample"] = samples[0].to_dict()
+            result["entry"] = record.new_entry(test, self._benchmark_entry(), samples)
         self._benchmark.extra_info[record.KEY] = {name: value for name, value in result.items() if name != "entry"}
         self._item.stash.setdefault(RESULTS, []).append(result)
 

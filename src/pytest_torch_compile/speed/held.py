@@ -21,7 +21,7 @@ from .statistics import fmean
 from .verdict import MIN_PROCESSES, Change, Verdict
 
 FEWEST_RUNS = 5
-# A memory or a time of fewer compilations than this says nothing of how compilations scatter.
+# Fewer compilations than this say nothing of how compilations scatter.
 FEWEST_COMPILATIONS = 3
 # Tuned again in every process, if so many of the runs of one source have a tuning of their own.
 TUNED_ANEW = 0.5
@@ -90,7 +90,9 @@ class Held:
         return Verdict(verdict.worst(changes), changes, "; ".join(c.note for c in changes if c.note))
 
     def _metrics(self, new: Sequence[Figures]) -> list[str]:
-        return [m for m in METRICS if all(m in run for run in new) and any(m in run for run in self.runs)]
+        # Tuning leaves workspaces behind, so that the memory of other compilations says nothing.
+        judged = (m for m in METRICS if m != "memory")
+        return [m for m in judged if all(m in run for run in new) and any(m in run for run in self.runs)]
 
     def _compilations(self, metric: str) -> int:
         """How many compilations the stored runs are of that have this metric."""

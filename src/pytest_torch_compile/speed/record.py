@@ -51,8 +51,9 @@ def strange_device(entry: Mapping[str, Any] | None, device: str) -> str:
     )
 
 
-def new_entry(test: str, benchmark: Mapping[str, Any], sample: SpeedSample, runs: Sequence[Figures]) -> Entry:
-    """A pytest-benchmark entry with the runs of this test; the rounds themselves are left out."""
+def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
+    """A pytest-benchmark entry with a run for each sample of this test; the rounds themselves are left out."""
+    sample = samples[0]
     kept = ("group", "name", "param", "params", "options", "stats")
     entry = {name: benchmark.get(name) for name in kept}
     entry["stats"] = {name: value for name, value in (entry["stats"] or {}).items() if name != "data"}
@@ -64,9 +65,9 @@ def new_entry(test: str, benchmark: Mapping[str, Any], sample: SpeedSample, runs
             "what": sample.what,
             "mode": sample.mode,
             "kernels": list(sample.kernels) if sample.kernels else None,
-            "runs": [rounded(run) for run in runs],
-            "devices": [sample.environment.get("uuid", "")] * len(runs),
-            "codes": [sample.code] * len(runs),
+            "runs": [rounded(each.figures()) for each in samples],
+            "devices": [each.environment.get("uuid", "") for each in samples],
+            "codes": [each.code for each in samples],
         }
     }
     return entry

@@ -138,12 +138,26 @@ def _not_eager(found: Change, stored: Sequence[Figures], new: Sequence[Figures])
         paired = _ratio_shift(found.metric, found.metric, stored, new)
         slower_for_both = paired < found.effect / 4
         return replace(found, outcome="inconclusive", note="eager got slower alike") if slower_for_both else found
+    if found.metric == "wall" and found.control == "device" and _host_is_slow(found, stored, new):
+        return replace(found, outcome="inconclusive", note="the host was slower for eager alike")
     control = found.control
     eager, compiled = _shift(control, 0, stored, new), _shift(found.metric, 1, stored, new)
     noise = 2 * stdev(math.log(run[control][0]) for run in stored) if len(stored) > 1 else 0.0
     if compiled <= 0 and eager < -max(found.floor, noise):
         return replace(found, outcome="pass", note="eager got faster, the compiled leg is not slower")
     return found
+
+
+def _host_is_slow(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> bool:
+    """Whether neither kernels nor the host's part of this leg explain half of a change: then all Python got slower.
+
+    Held against device time, the wall time of a leg whose host is nearly as slow as its kernels moves with the machine.
+    """
+    if not all("host" in run and "device" in run for run in (*stored, *new)):
+        return False
+    host = _ratio_shift("host", "host", stored, new)
+    kernels = _ratio_shift("device", control_of("device", stored), stored, new)
+    return max(host, kernels) < found.effect / 2
 
 
 def _shift(metric: str, leg: int, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
