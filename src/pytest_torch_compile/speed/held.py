@@ -37,9 +37,22 @@ def source_of(code: str) -> str:
 
 def same_code(codes: Sequence[str], code: str) -> set[str]:
     """The stored codes that differ from ``code`` by no more than they do from process to process."""
-    kin = [its for its in codes if source_of(its) == source_of(code)]
-    tuned_anew = len(kin) >= FEWEST_RUNS and len(set(kin)) > TUNED_ANEW * len(kin)
-    return {*kin, code} if code in kin or tuned_anew else set()
+    kin = _of_source(codes, source_of(code))
+    return {*kin, code} if code in kin or _tuned_anew(kin) else set()
+
+
+def compilations_of(codes: Sequence[str]) -> int:
+    """How many compilations runs of these codes are, one where every process tunes anew."""
+    groups = [_of_source(codes, source) for source in {source_of(code) for code in codes}]
+    return sum(1 if _tuned_anew(kin) else len(set(kin)) for kin in groups)
+
+
+def _of_source(codes: Sequence[str], source: str) -> list[str]:
+    return [code for code in codes if source_of(code) == source]
+
+
+def _tuned_anew(kin: Sequence[str]) -> bool:
+    return len(kin) >= FEWEST_RUNS and len(set(kin)) > TUNED_ANEW * len(kin)
 
 
 @dataclass(frozen=True)
@@ -68,9 +81,13 @@ class Held:
             return cls([run for run, _ in alike], [its for _, its in alike], tests, False, priors)
         return cls(runs, codes, tests, True, priors)
 
-    def admits(self, code: str) -> bool:
-        """Whether a process that ran this code may confirm what another one showed."""
-        return self.other or bool(same_code(self.codes, code))
+    def admits(self, code: str, before: Sequence[str] = ()) -> bool:
+        """Whether a process that ran this code may confirm what those before it showed.
+
+        A tuning that is not stored counts once: were it kept, it would be one compilation in many processes.
+        """
+        known = code in self.codes or code not in before
+        return self.other or (known and bool(same_code(self.codes, code)))
 
     def needs_another(self, new: Sequence[Figures]) -> bool:
         """Whether the runs so far are odd, but too few to call a change."""
@@ -96,7 +113,7 @@ class Held:
 
     def _compilations(self, metric: str) -> int:
         """How many compilations the stored runs are of that have this metric."""
-        return len({code for run, code in zip(self.runs, self.codes, strict=True) if metric in run})
+        return compilations_of([code for run, code in zip(self.runs, self.codes, strict=True) if metric in run])
 
     def _ratios(self, metric: str, new: Sequence[Figures]) -> tuple[list[float], list[float], str]:
         known = [run for run in self.runs if metric in run]
