@@ -62,15 +62,14 @@ def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> It
 
 def judged(held: Held, case: dict[str, Any], leg: Leg, again: Sequence[dict[str, Any]]) -> tuple[Verdict, str]:
     """The gate's verdict on a leg, with confirming processes as far as it asks for them, and the side it names."""
-    new, codes, problems = [figures(case, leg)], [case["code"]], list(case["problems"])
+    new, problems = [figures(case, leg)], list(case["problems"])
     for further in again:
         if problems or not held.needs_another(new):
             break
-        if not held.admits(further["code"], codes):
+        if not held.admits(further["code"]):
             problems.append("the fresh process ran other compiled code")
         else:
             new.append(figures(further, leg))
-            codes.append(further["code"])
     verdict = held.judge(new, problems)
     return verdict, side_of(verdict, split_wall(held.runs, new)) or ""
 
@@ -90,11 +89,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("samples", type=Path, nargs="+")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--alike", action="store_true", help="take all processes for processes of the same code")
+    options.add_argument(
+        "--one-source", action="store_true", help="take codes for tunings of one source, as of one cache"
+    )
     chosen = options.parse_args()
     runs = [run for path in chosen.samples for run in json.loads(path.read_text())["runs"]]
-    same = {"code": ""} if chosen.alike else {}
-    processes = [{n: {**case, **same} for n, case in run["cases"].items() if "plain" in case} for run in runs]
+    source = "cache/" if chosen.one_source else ""
+    processes = [
+        {n: {**case, "code": source + case["code"]} for n, case in run["cases"].items() if "plain" in case}
+        for run in runs
+    ]
     rng = random.Random(chosen.seed)
     outcomes: dict[Leg, Counter[str]] = defaultdict(Counter)
     sides: Counter[Leg] = Counter()

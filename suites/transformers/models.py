@@ -266,9 +266,8 @@ MODELS = [
         known=[
             Known(
                 "without its CUDA kernel the scan is torch's associative_scan, on the CPU a Python recursion that "
-                "halves the length: its depth and the parity of each level are guards (a plain loop before torch 2.9); on "
-                "CUDA the length is made a constant, which a named dimension refuses",
-                kind=["recompile", "compile-error"],
+                "halves the length: its depth and the parity of each level are guards (a plain loop before torch 2.9)",
+                kind="recompile",
             )
         ],
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -133,14 +133,12 @@ class CompileBenchmark:
             again = run(self._test(), self._root(), self._arguments())
         except confirm.NotConfirmed as error:
             return samples, [f"a change was seen, but {error}"]
-        if not held.admits(again.code, [sample.code for sample in samples]):
+        if not held.admits(again.code):
             problem = "a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"
             return samples, [problem]
         return [*samples, again], list(again.problems)
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
-        from dataclasses import replace
-
         _release_memory()
         try:
             return replace(sample, start=confirm.cold_and_warm_start(self._test(), self._root(), self._arguments()))

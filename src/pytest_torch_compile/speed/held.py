@@ -4,8 +4,8 @@ Inductor chooses kernels by timing them, so that one graph compiled twice is sel
 seven times on the same kind of device, device time moved by up to 17 % between compilations, and by a few tenths of a
 percent between processes that ran the same code. So what another compilation is worth is judged by a rule of its own.
 
-An identity is ``source/tuning``. Some tests are tuned again in every process that shares a compile cache. There, tuning
-is part of how processes scatter, and no sign of another compilation.
+An identity is ``source/tuning``. Processes that share a compile cache may still tune a kernel again, so that runs of one
+source count as runs of the same code where the tuning is one that is stored.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from .verdict import MIN_PROCESSES, Change, Verdict
 FEWEST_RUNS = 5
 # Fewer compilations than this say nothing of how compilations scatter.
 FEWEST_COMPILATIONS = 3
-# Tuned again in every process, if so many of the runs of one source have a tuning of their own.
-TUNED_ANEW = 0.5
 # Three compilations, each slower by this than every stored run, did not occur in 3,150 draws of an unchanged suite
 # (benchmarks/speed/compilations.py).
 ACROSS = math.log(1.10)
@@ -36,23 +34,8 @@ def source_of(code: str) -> str:
 
 
 def same_code(codes: Sequence[str], code: str) -> set[str]:
-    """The stored codes that differ from ``code`` by no more than they do from process to process."""
-    kin = _of_source(codes, source_of(code))
-    return {*kin, code} if code in kin or _tuned_anew(kin) else set()
-
-
-def compilations_of(codes: Sequence[str]) -> int:
-    """How many compilations runs of these codes are, one where every process tunes anew."""
-    groups = [_of_source(codes, source) for source in {source_of(code) for code in codes}]
-    return sum(1 if _tuned_anew(kin) else len(set(kin)) for kin in groups)
-
-
-def _of_source(codes: Sequence[str], source: str) -> list[str]:
-    return [code for code in codes if source_of(code) == source]
-
-
-def _tuned_anew(kin: Sequence[str]) -> bool:
-    return len(kin) >= FEWEST_RUNS and len(set(kin)) > TUNED_ANEW * len(kin)
+    """The stored codes of the same source, if this tuning of it is stored too."""
+    return {its for its in codes if source_of(its) == source_of(code)} if code in codes else set()
 
 
 @dataclass(frozen=True)
@@ -81,13 +64,9 @@ class Held:
             return cls([run for run, _ in alike], [its for _, its in alike], tests, False, priors)
         return cls(runs, codes, tests, True, priors)
 
-    def admits(self, code: str, before: Sequence[str] = ()) -> bool:
-        """Whether a process that ran this code may confirm what those before it showed.
-
-        A tuning that is not stored counts once: were it kept, it would be one compilation in many processes.
-        """
-        known = code in self.codes or code not in before
-        return self.other or (known and bool(same_code(self.codes, code)))
+    def admits(self, code: str) -> bool:
+        """Whether a process that ran this code may confirm what another one showed."""
+        return self.other or code in self.codes
 
     def needs_another(self, new: Sequence[Figures]) -> bool:
         """Whether the runs so far are odd, but too few to call a change."""
@@ -113,7 +92,7 @@ class Held:
 
     def _compilations(self, metric: str) -> int:
         """How many compilations the stored runs are of that have this metric."""
-        return compilations_of([code for run, code in zip(self.runs, self.codes, strict=True) if metric in run])
+        return len({code for run, code in zip(self.runs, self.codes, strict=True) if metric in run})
 
     def _ratios(self, metric: str, new: Sequence[Figures]) -> tuple[list[float], list[float], str]:
         known = [run for run in self.runs if metric in run]
