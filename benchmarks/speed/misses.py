@@ -89,9 +89,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("samples", type=Path, nargs="+")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument(
-        "--one-source", action="store_true", help="take codes for tunings of one source, as of one cache"
-    )
+    options.add_argument("--one-source", action="store_true", help="take codes for tunings of one source")
     chosen = options.parse_args()
     runs = [run for path in chosen.samples for run in json.loads(path.read_text())["runs"]]
     source = "cache/" if chosen.one_source else ""
