@@ -4,7 +4,7 @@ Inductor chooses kernels by timing them, so that one graph compiled twice is sel
 seven times on the same kind of device, device time moved by up to 17 % between compilations, and by a few tenths of a
 percent between processes that ran the same code. So what another compilation is worth is judged by a rule of its own.
 
-An identity is ``source/tuning``. Processes that share a compile cache may still tune a kernel again, so that runs of one
+An identity is ``source/tuning``. Processes that share a compile cache may still tune a kernel again, so runs of one
 source count as runs of the same code where the tuning is one that is stored.
 """
 
