@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from .locks import lock_path, try_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
@@ -108,7 +109,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     if uuid in held.split(os.pathsep):
         yield
         return
-    path = (directory or Path(tempfile.gettempdir())) / f"pytest-torch-compile-{uuid}.lock"
+    path = lock_path(uuid, directory)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         _acquire(handle, path, wait)
@@ -129,19 +130,7 @@ def processes_of_holders() -> int:
 
 def _acquire(handle: int, path: Path, wait: float) -> None:
     deadline = time.monotonic() + wait
-    while not _try_lock(handle):
+    while not try_lock(handle):
         if time.monotonic() >= deadline:
             raise DeviceBusy(f"another timing test has held the device for {wait:.0f} s ({path})")
         time.sleep(0.05)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # Windows: no lock, as there is no GPU gate there
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Protocol
 
 import torch
 
+from .cores import own_cores
 from .statistics import half_width, log_ratios, median
 
 Run = Callable[[], object]
 Rounds = Mapping[str, list[tuple[float, float]]]
 BLOCK_SECONDS = 0.008
 MIN_ROUNDS = 12
-PINNED_CORES = 4
 
 
 class Timer(Protocol):
@@ -98,36 +97,13 @@ def quiet_host() -> Iterator[None]:
     gc.collect()
     gc.freeze()
     gc.disable()
-    moved = _pin_threads()
     try:
-        yield
+        with own_cores():
+            yield
     finally:
-        for thread, cores in moved.items():
-            _set_cores(thread, cores)
         gc.unfreeze()
         if enabled:
             gc.enable()
-
-
-def _pin_threads() -> dict[int, set[int]]:
-    """Keep this process's threads on its last few cores; returns where each was before.
-
-    A host that wanders over all cores was 1 to 4 % slower from the second test on, and less steady.
-    """
-    if not hasattr(os, "sched_getaffinity"):
-        return {}
-    cores = set(sorted(os.sched_getaffinity(0))[-PINNED_CORES:])
-    before = {}
-    for thread in map(int, os.listdir("/proc/self/task")):
-        with suppress(OSError):
-            before[thread] = os.sched_getaffinity(thread)
-            os.sched_setaffinity(thread, cores)
-    return before
-
-
-def _set_cores(thread: int, cores: set[int]) -> None:
-    with suppress(OSError):  # the thread may have ended
-        os.sched_setaffinity(thread, cores)
 
 
 def calls_per_block(steady: float) -> int:

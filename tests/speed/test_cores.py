@@ -1,0 +1,73 @@
+"""Timing processes of one machine stand on cores of their own."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from pytest_torch_compile.speed import cores
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system keeps no thread on a core")
+
+
+@pytest.fixture
+def ten_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda thread: set(range(10)))
+
+
+def test_each_holder_gets_other_cores_and_the_last_ones_when_none_are_left(ten_cores, tmp_path):
+    with cores._free_cores(tmp_path) as first, cores._free_cores(tmp_path) as second:
+        assert (first, second) == ({6, 7, 8, 9}, {2, 3, 4, 5})
+        with cores._free_cores(tmp_path) as third:
+            assert third == first
+
+
+def test_cores_are_free_again_when_the_body_raises(ten_cores, tmp_path):
+    with pytest.raises(KeyError), cores._free_cores(tmp_path) as first:
+        raise KeyError
+    with cores._free_cores(tmp_path) as again:
+        assert again == first
+
+
+def test_another_process_keeps_its_cores(ten_cores, tmp_path):
+    hold = (
+        "import os, pathlib, sys; os.sched_getaffinity = lambda thread: set(range(10))\n"
+        "from pytest_torch_compile.speed.cores import _free_cores\n"
+        f"with _free_cores(pathlib.Path({str(tmp_path)!r})): print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        with cores._free_cores(tmp_path) as mine:
+            assert mine == {2, 3, 4, 5}
+        other.stdin.close()
+
+
+def test_a_lock_of_another_user_counts_as_taken(ten_cores, tmp_path, monkeypatch):
+    def refuse(path, *flags):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with cores._free_cores(tmp_path) as mine:
+        assert mine == {6, 7, 8, 9}
+
+
+def test_threads_are_moved_and_put_back(tmp_path):
+    everywhere = os.sched_getaffinity(0)
+    one = {min(everywhere)}
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    os.sched_setaffinity(thread.native_id, one)
+    try:
+        with cores.own_cores(tmp_path):
+            allowed = os.sched_getaffinity(0)
+            assert os.sched_getaffinity(thread.native_id) == allowed and len(allowed) <= max(
+                cores.CORES, len(everywhere)
+            )
+        assert os.sched_getaffinity(0) == everywhere
+        assert os.sched_getaffinity(thread.native_id) == one
+    finally:
+        done.set()
+        thread.join()
