@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_torch_compile import sizes
+from pytest_torch_compile import settings, sizes
 from pytest_torch_compile.sequence import Call
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -20,7 +20,8 @@ LIGHT_BACKEND = "aot_eager_decomp_partition"
 class Known:
     """A check that is known to fail, and on what: strict, so that a fixed one is noticed.
 
-    ``kind`` is the kind of its findings; ``torch`` a version specifier; ``test`` is "inference" or "training".
+    ``kind`` is the kind of its findings; ``torch`` a version specifier; ``test`` is "inference" or "training";
+    ``device`` the type of the device it fails on, where it is not all.
     """
 
     reason: str
@@ -28,9 +29,11 @@ class Known:
     torch: str | None = None
     test: str = ""
     dtype: str = ""
+    device: str = ""
 
     def speaks_of(self, case: Case) -> bool:
-        return self.test in ("", case.test) and self.dtype in ("", case.dtype)
+        here = torch.device(settings.current.device or "cpu").type
+        return self.test in ("", case.test) and self.dtype in ("", case.dtype) and self.device in ("", here)
 
     def mark(self) -> pytest.MarkDecorator:
         return pytest.mark.compile_known_failure(self.reason, kind=self.kind, torch=self.torch)

@@ -40,15 +40,15 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"plain": runs.compact(plain), "code": plain.code}
     found["launch_bound"] = plain.host is None or plain.host.compiled > LAUNCH_BOUND * plain.wall.compiled
     if plain.device:
-        found["kernel"] = kernel_legs(bench, plain.device.compiled, levels(options))
+        found["kernel"] = kernel_legs(bench, plain.device.compiled, percents(options.kernel_levels))
     if found["launch_bound"] and CASES[name].work == "forward":
         found["host"] = host_legs(bench, plain.wall.compiled, options)
     return brief(found) if options.brief else found
 
 
-def levels(options: argparse.Namespace) -> list[int]:
-    """The sizes of slowdown, in percent."""
-    return [int(level) for level in options.levels.split(",")]
+def percents(levels: str) -> list[int]:
+    """Sizes of slowdown, in percent."""
+    return [int(level) for level in levels.split(",")]
 
 
 def brief(found: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     timer = timing.timer_for(bench.device)
     calls = {"eager": eager.calls, "compiled": compiled.calls}
     found = {}
-    for percent in levels(options):
+    for percent in percents(options.host_levels):
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
             rounds = with_room(timing.interleave, legs, calls, timer, seconds=0.7 * options.seconds, precision=0.0)

@@ -53,7 +53,9 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "speed-inductor-cache")
     options.add_argument("--load-cache", type=Path, help="tar file to fill the compile cache from")
     options.add_argument("--save-cache", type=Path, help="tar file to save the compile cache to")
-    options.add_argument("--levels", default="1,2,3,5,10,20", help="sizes of slowdown in percent, for inject.py")
+    for side in ("kernel", "host"):
+        sizes = "sizes of slowdown in percent, for inject.py"
+        options.add_argument(f"--{side}-levels", default="1,2,3,5,10,20", help=sizes)
     options.add_argument("--brief", action="store_true", help="keep the gate's figures instead of every round")
     options.add_argument("--turn", type=int, default=-1, help=argparse.SUPPRESS)
     options.add_argument("--only-compile", action="store_true", help=argparse.SUPPRESS)

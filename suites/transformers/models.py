@@ -268,7 +268,13 @@ MODELS = [
                 "without its CUDA kernel the scan is torch's associative_scan, on the CPU a Python recursion that "
                 "halves the length: its depth and the parity of each level are guards (a plain loop before torch 2.9)",
                 kind="recompile",
-            )
+                device="cpu",
+            ),
+            Known(
+                "on CUDA the same scan makes the length, which is named dynamic, a constant, and torch.compile refuses",
+                kind="compile-error",
+                device="cuda",
+            ),
         ],
     ),
     # mixture of experts
