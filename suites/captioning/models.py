@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import GPT2Config, VisionEncoderDecoderConfig, VisionEncoderDecoderModel, ViTConfig
+from transformers import GPT2Config, GPT2LMHeadModel, VisionEncoderDecoderConfig, VisionEncoderDecoderModel, ViTConfig
 
 IGNORED = -100
 WORDS, SIDE, LONGEST = 96, 32, 64
@@ -32,6 +32,13 @@ def tiny(
         attention_probs_dropout_prob=0.0,
     )
     return kind(config=_config(encoder, tiny_decoder_config(layers, dropout)))
+
+
+def tiny_decoder(dropout: float = 0.0) -> GPT2LMHeadModel:
+    """GPT-2 of the tiny captioner alone, its loss named: half as long to trace."""
+    model = GPT2LMHeadModel(tiny_decoder_config(dropout=dropout))
+    model.loss_type = "ForCausalLM"
+    return model
 
 
 def tiny_decoder_config(layers: int = 1, dropout: float = 0.0) -> GPT2Config:
@@ -66,6 +73,12 @@ def _config(encoder: ViTConfig, decoder: GPT2Config) -> VisionEncoderDecoderConf
 def captions(lengths: Sequence[int], padded_to: int | None = None, seed: int = 0) -> dict[str, torch.Tensor]:
     """A tiny batch as a collator makes it: images, and captions of these lengths padded to the longest or further."""
     return _batch(lengths, padded_to, seed, WORDS, SIDE)
+
+
+def words(lengths: Sequence[int], seed: int = 0) -> dict[str, torch.Tensor]:
+    """A tiny batch for the decoder alone."""
+    labels = captions(lengths, seed=seed)["labels"].clamp(min=1)
+    return {"input_ids": labels, "labels": labels}
 
 
 def published_captions(lengths: Sequence[int], padded_to: int | None = None, seed: int = 0) -> dict[str, torch.Tensor]:

@@ -11,11 +11,11 @@ import torch
 
 from pytest_torch_compile import call
 
-from ..captioning.models import captions, loss_of, tiny
+from ..captioning.models import loss_of, tiny_decoder, words
 
 
 class CastsInside(torch.nn.Module):
-    """A captioner that enters autocast itself."""
+    """A model that enters autocast itself."""
 
     def __init__(self, model, device):
         super().__init__()
@@ -32,17 +32,17 @@ def autocast(compile_device):
     return partial(torch.autocast, compile_device.type, torch.bfloat16)
 
 
-BATCH = call(**captions([8, 6]))
+BATCH = call(**words([8, 6]))
 
 
 def test_around(compile_check, autocast):
-    report = compile_check(tiny(), calls=[BATCH.under(autocast)] * 2, train=loss_of)
+    report = compile_check(tiny_decoder(), calls=[BATCH.under(autocast)] * 2, train=loss_of)
 
     assert len(report.graphs) == 1
 
 
 def test_inside(compile_check, compile_device):
-    report = compile_check(CastsInside(tiny(), compile_device.type), calls=[BATCH] * 2, train=loss_of)
+    report = compile_check(CastsInside(tiny_decoder(), compile_device.type), calls=[BATCH] * 2, train=loss_of)
 
     assert len(report.graphs) == 1
 
@@ -50,7 +50,7 @@ def test_inside(compile_check, compile_device):
 def test_inside_and_around_in_turn(compile_check, autocast):
     calls = [BATCH, BATCH.under(autocast), BATCH, BATCH.under(autocast)]
 
-    report = compile_check(tiny(), calls=calls, train=loss_of, max_recompiles=1)
+    report = compile_check(tiny_decoder(), calls=calls, train=loss_of, max_recompiles=1)
 
     assert [recompile.call for recompile in report.recompiles] == [2]
 
@@ -69,7 +69,7 @@ def test_another_dtype_costs_one_more(compile_check, compile_device):
 def test_cache_off_keeps_one_graph(compile_check, compile_device):
     uncached = partial(torch.autocast, compile_device.type, torch.bfloat16, cache_enabled=False)
 
-    compile_check(tiny(), calls=[BATCH.under(uncached)] * 2, train=loss_of)
+    compile_check(tiny_decoder(), calls=[BATCH.under(uncached)] * 2, train=loss_of)
 
 
 @pytest.mark.torch_compile(backend="inductor")

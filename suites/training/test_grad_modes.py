@@ -9,17 +9,16 @@ import torch
 
 from pytest_torch_compile import call
 
-from ..captioning.models import captions, tiny
+from ..captioning.models import tiny_decoder, words
 
-IMAGE_AND_WORDS = {k: v for k, v in captions([8, 6]).items() if k != "labels"}
-BATCH = call(**IMAGE_AND_WORDS, decoder_input_ids=captions([8, 6])["labels"].clamp(min=0))
+BATCH = call(input_ids=words([8, 6])["input_ids"])
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_new_grad_mode_costs_one_recompile(compile_check, mode):
     calls = [BATCH, BATCH.under(mode), BATCH, BATCH.under(mode)]
 
-    report = compile_check(tiny(), calls=calls, train=True, max_recompiles=1)
+    report = compile_check(tiny_decoder(), calls=calls, train=True, max_recompiles=1)
 
     assert [recompile.call for recompile in report.recompiles] == [2]
 
@@ -27,7 +26,7 @@ def test_a_new_grad_mode_costs_one_recompile(compile_check, mode):
 def test_no_grad_and_inference_mode_do_not_share_a_graph(compile_check):
     calls = [BATCH.under(torch.no_grad), BATCH.under(torch.inference_mode)] * 2
 
-    report = compile_check(tiny().eval(), calls=calls, max_recompiles=1)
+    report = compile_check(tiny_decoder().eval(), calls=calls, max_recompiles=1)
 
     assert [recompile.call for recompile in report.recompiles] == [2]
 
@@ -36,7 +35,7 @@ def test_train_and_eval_have_a_graph_each(compile_check):
     train, evaluate = (lambda model: model.train()), (lambda model: model.eval())
     calls = [BATCH.before(train), BATCH.before(evaluate), BATCH.before(train), BATCH.before(evaluate)]
 
-    report = compile_check(tiny(dropout=0.1), calls=calls, train=True, max_recompiles=1)
+    report = compile_check(tiny_decoder(dropout=0.1), calls=calls, train=True, max_recompiles=1)
 
     assert [recompile.call for recompile in report.recompiles] == [2]
 

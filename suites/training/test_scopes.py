@@ -13,19 +13,19 @@ import torch
 
 from pytest_torch_compile import call
 
-from ..captioning.models import captions, tiny
+from ..captioning.models import tiny_decoder, words
 from . import steps
 
 
 @pytest.fixture
 def step(compile_device):
-    """The train step of a tiny captioner: bf16 autocast and Adam."""
-    model = tiny().to(compile_device)
+    """The train step of a tiny GPT-2: bf16 autocast and Adam."""
+    model = tiny_decoder().to(compile_device)
     autocast = partial(torch.autocast, compile_device.type, torch.bfloat16)
     return steps.TrainStep(model, torch.optim.Adam(model.parameters(), lr=1e-3), autocast)
 
 
-BATCHES = [call(**captions([8, 6], seed=seed)) for seed in range(3)]
+BATCHES = [call(**words([8, 6], seed=seed)) for seed in range(3)]
 
 
 @pytest.mark.parametrize("scope", [steps.module, steps.module_and_loss], ids=["module", "module-and-loss"])

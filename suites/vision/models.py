@@ -155,7 +155,37 @@ def make_faster_rcnn():
 BATCHES = {"batch": [4, 6, 3]}
 BATCH = {"x": 0}
 
+# The longest stand first, so that no worker is left with one when the others are done.
 MODELS = [
+    # detection
+    Model(
+        "faster_rcnn",
+        make_faster_rcnn,
+        photos,
+        {"batch": [2]},
+        {},
+        targets=boxes,
+        loss=total_loss,
+        only=["inference-fp32", "training-fp32"],
+        known=[
+            Known(
+                "the number of boxes depends on the data (nms, nonzero), and the pooler and the resize call .item()",
+                kind=["graph-break", "recompile", "eager-fallback"],
+            )
+        ],
+    ),
+    # inception
+    # Its last maps are a pixel or four at these sizes: batch norm over so few values is noise in bf16, in eager as well,
+    # so that a training run in bf16 would compare nothing. One size, as each tracing of its 400 ops takes long.
+    Model(
+        "inception_v3",
+        make_inception_v3,
+        partial(images, side=80),
+        {"batch": [4]},
+        BATCH,
+        only=["inference-fp32", "training-fp32"],
+        slow=True,
+    ),
     # residual
     Model(
         "resnet",
@@ -172,18 +202,6 @@ MODELS = [
     Model("mobilenet_v3", make_mobilenet_v3, images, BATCHES, BATCH),
     Model("shufflenet_v2", make_shufflenet, images, BATCHES, BATCH),
     Model("efficientnet", make_efficientnet, images, BATCHES, BATCH),
-    # inception
-    # Its last maps are a pixel or four at these sizes: batch norm over so few values is noise in bf16, in eager as well,
-    # so that a training run in bf16 would compare nothing. One size, as each tracing of its 400 ops takes long.
-    Model(
-        "inception_v3",
-        make_inception_v3,
-        partial(images, side=80),
-        {"batch": [4]},
-        BATCH,
-        only=["inference-fp32", "training-fp32"],
-        slow=True,
-    ),
     # ConvNeXt, and transformers
     Model("convnext", make_convnext, images, BATCHES, BATCH, inductor=["inference-fp32"]),
     Model(
@@ -208,21 +226,4 @@ MODELS = [
     # segmentation
     Model("deeplab_v3", make_deeplab, images, BATCHES, BATCH),
     Model("lraspp", make_lraspp, segmented, BATCHES, {"input": 0}),
-    # detection
-    Model(
-        "faster_rcnn",
-        make_faster_rcnn,
-        photos,
-        {"batch": [2]},
-        {},
-        targets=boxes,
-        loss=total_loss,
-        only=["inference-fp32", "training-fp32"],
-        known=[
-            Known(
-                "the number of boxes depends on the data (nms, nonzero), and the pooler and the resize call .item()",
-                kind=["graph-break", "recompile", "eager-fallback"],
-            )
-        ],
-    ),
 ]
