@@ -62,14 +62,15 @@ def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> It
 
 def judged(held: Held, case: dict[str, Any], leg: Leg, again: Sequence[dict[str, Any]]) -> tuple[Verdict, str]:
     """The gate's verdict on a leg, with confirming processes as far as it asks for them, and the side it names."""
-    new, problems = [figures(case, leg)], list(case["problems"])
+    new, problems, ran = [figures(case, leg)], list(case["problems"]), [case["code"]]
     for further in again:
         if problems or not held.needs_another(new):
             break
-        if not held.admits(further["code"]):
+        if not held.admits(further["code"], ran):
             problems.append("the fresh process ran other compiled code")
         else:
             new.append(figures(further, leg))
+            ran.append(further["code"])
     verdict = held.judge(new, problems)
     return verdict, side_of(verdict, split_wall(held.runs, new)) or ""
 

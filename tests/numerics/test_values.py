@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from pytest_torch_compile import CompileUsageError
-from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerance, Tolerances, compare_calls
+from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerance, Tolerances, compare_calls, measure, rule
 
 
 class Asked:
@@ -85,6 +85,23 @@ def test_a_one_percent_scale_is_found_below_the_noise_of_bfloat16(true):
     assert not compare(eager, honest, true).findings
     found = compare(eager, (honest.double() * 1.01).to(torch.bfloat16), true)
     assert found.leaves[0].measure == "error in scale"
+
+
+def test_one_step_of_the_one_large_element_is_no_error_in_scale():
+    """Seen in a gradient of Wav2Vec2 on CUDA: its slope is that of the element that is larger than all others."""
+    true = torch.randn(64, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 64
+    true[8] = 1.0683
+    eager = true.bfloat16()
+    one_step = eager.clone()
+    one_step[8] -= 2**-7
+    assert error_in_scale(eager, one_step, true).ratio < 1
+    assert error_in_scale(eager, (eager.double() * 0.98).bfloat16(), true).ratio > 1
+
+
+def error_in_scale(eager, compiled, true):
+    found = measure.errors(eager, compiled, true)
+    measures = rule.against_reference(found, eager.dtype, rule.Level.of([found]))
+    return next(m for m in measures if m.name == "error in scale")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

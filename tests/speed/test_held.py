@@ -104,14 +104,27 @@ def tuned(*tunings: str) -> Held:
 
 def test_tuning_that_is_not_stored_is_another_compilation() -> None:
     assert tuned("a", "a", "a", "a", "a", "b").other
-    assert tuned("a", "b", "c", "d", "e", "f").other
+
+
+def test_new_tuning_among_many_is_one_more_of_them() -> None:
+    against = tuned("a", "b", "b", "c", "d", "e")
+    assert (len(against.runs), against.other) == (5, False)
+    assert against.judge([run(0.0)]).outcome == "pass"
+    assert against.judge([run(0.05)] * 3).outcome == "regressed"
+
+
+def test_new_tuning_confirms_once() -> None:
+    against = tuned("a", "b", "c", "d", "e")
+    assert against.admits("source/newer", ["source/new"]) and against.admits("source/a", ["source/new"])
+    assert not against.admits("source/new", ["source/new"])
+    assert not against.admits("other/new", ["source/new"])
 
 
 def test_tuning_that_is_stored_is_held_against_all_runs_of_its_source() -> None:
     codes = ["source/a"] * 4 + ["source/b"] * 2 + ["other/a"] * 5
     against = Held.of([run(NOISE[i % 5]) for i in range(11)], codes, "source/b", tests=12, priors={})
     assert (len(against.runs), against.other) == (6, False)
-    assert against.admits("source/a") and not against.admits("source/c")
+    assert against.admits("source/a", ["source/b"]) and not against.admits("source/c", ["source/b"])
 
 
 def test_many_processes_of_one_compilation_are_one_compilation() -> None:

@@ -180,7 +180,8 @@ def _own_error(found: Errors, dtype: torch.dtype, level: Level) -> float:
 def _systematic(found: Errors, own: float) -> list[Measured]:
     measures = []
     if found.rms_reference > 0:
-        noise = SCALE_NOISE * own / found.rms_reference / math.sqrt(found.count)
+        # Rounding does not average out where one large element among small ones makes the slope.
+        noise = SCALE_NOISE * own / found.rms_reference / math.sqrt(found.carrying)
         limit = max(SCALE_OWN * abs(found.slope_eager), noise, SCALE_ROUNDING)
         measures.append(Measured("error in scale", abs(found.slope_compiled), limit))
     if found.rows >= CHANNEL_ROWS:

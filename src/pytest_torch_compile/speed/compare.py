@@ -80,10 +80,12 @@ def judged(base: Samples, here: Samples) -> list[Compared]:
 
 
 def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int) -> Compared:
-    stored, new = ([sample.figures() for sample in side] for side in (base, here))
+    stored = [sample.figures() for sample in base]
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
-    codes = [sample.code for sample in base]
-    held = Held.of(stored, codes, here[0].code, tests=tests, priors={})
+    held = Held.of(stored, [sample.code for sample in base], here[0].code, tests=tests, priors={})
+    ran = [sample.code for sample in here]
+    here = [sample for index, sample in enumerate(here) if not index or held.admits(sample.code, ran[:index])]
+    new = [sample.figures() for sample in here]
     verdict = held.judge(new, problems, compilations=len({sample.code for sample in here}))
     if verdict.outcome == "no-baseline":
         verdict = Verdict("no-baseline", reason="the base revision has no such test")

@@ -133,7 +133,7 @@ class CompileBenchmark:
             again = run(self._test(), self._root(), self._arguments())
         except confirm.NotConfirmed as error:
             return samples, [f"a change was seen, but {error}"]
-        if not held.admits(again.code):
+        if not held.admits(again.code, [taken.code for taken in samples]):
             problem = "a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"
             return samples, [problem]
         return [*samples, again], list(again.problems)

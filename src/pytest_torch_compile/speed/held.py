@@ -4,8 +4,10 @@ Inductor chooses kernels by timing them, so that one graph compiled twice is sel
 seven times on the same kind of device, device time moved by up to 17 % between compilations, and by a few tenths of a
 percent between processes that ran the same code. So what another compilation is worth is judged by a rule of its own.
 
-An identity is ``source/tuning``. Processes that share a compile cache may still tune a kernel again, so runs of one
-source count as runs of the same code where the tuning is one that is stored.
+An identity is ``source/tuning``. Processes that share a compile cache run the same source (13 of 13 tests in four
+processes on an H200), but may still tune a kernel again: `max-autotune` does so in every process. So runs of one source
+count as runs of the same code where the tuning is one that is stored, and where so many tunings of it are stored that
+another one is one more of them.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ def source_of(code: str) -> str:
 
 
 def same_code(codes: Sequence[str], code: str) -> set[str]:
-    """The stored codes of the same source, if this tuning of it is stored too."""
-    return {its for its in codes if source_of(its) == source_of(code)} if code in codes else set()
+    """The stored codes of the same source, if this tuning of it is stored too, or many tunings are."""
+    alike = {its for its in codes if source_of(its) == source_of(code)}
+    return alike if code in alike or len(alike) >= FEWEST_RUNS else set()
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Held:
 
     ``codes`` has the code of each run. Where they are of ``other`` compilations than the one that is measured, every
     further process compiles anew, and a test regressed where each of three compilations is over 10 % slower than every
-    stored run, those being of three compilations at least.
+    stored run, those being of three compilations at least. Where their tuning is a new one among many, ``runs`` has one
+    run of each.
     """
 
     runs: Sequence[Figures]
@@ -60,13 +64,18 @@ class Held:
         """Held against the runs of the same code if five are stored, else against all."""
         same = same_code(codes, code)
         alike = [(run, its) for run, its in zip(runs, codes, strict=True) if its in same]
+        if same and code not in same:
+            alike = list({its: (run, its) for run, its in alike}.values())
         if len(alike) == len(runs) or len(alike) >= FEWEST_RUNS:
             return cls([run for run, _ in alike], [its for _, its in alike], tests, False, priors)
         return cls(runs, codes, tests, True, priors)
 
-    def admits(self, code: str) -> bool:
-        """Whether a process that ran this code may confirm what another one showed."""
-        return self.other or code in self.codes
+    def admits(self, code: str, before: Sequence[str]) -> bool:
+        """Whether a process that ran this code may confirm what others showed, which ran those ``before``.
+
+        A tuning that is not stored confirms once: two processes with it are no two draws of a tuning.
+        """
+        return self.other or code in self.codes or (code not in before and bool(same_code(self.codes, code)))
 
     def needs_another(self, new: Sequence[Figures]) -> bool:
         """Whether the runs so far are odd, but too few to call a change."""
