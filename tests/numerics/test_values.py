@@ -403,3 +403,34 @@ def test_many_wrong_leaves_are_one_finding(true):
     found = compare([true.float()] * 9, [true.float() * 2] * 9, [true] * 9)
     assert len(found.findings) == 1
     assert "and 3 more" in found.findings[0].evidence
+
+
+class TestOverflow:
+    """fp16 ends at 65,504: near it, rounding decides what is infinite."""
+
+    @pytest.fixture
+    def eager(self, true):
+        return (true * 100).half()
+
+    @staticmethod
+    def overflown(leg, *rows):
+        return leg.index_fill(0, torch.tensor(rows), float("inf"))
+
+    def test_where_eager_with_other_rounding_overflows_too_is_no_finding(self, true, eager):
+        compiled = self.overflown(eager, 3)
+        runs = [eager, self.overflown(eager, 2, 3)]
+        assert not compare(eager, compiled, true * 100, shaken=runs).findings
+        assert not compare(compiled, eager, true * 100, shaken=[eager]).findings
+
+    def test_elsewhere_is_a_finding(self, true, eager):
+        compiled = self.overflown(eager, 3)
+        assert kinds(compare(eager, compiled, true * 100, shaken=[self.overflown(eager, 2)])) == ["numerics"]
+        assert kinds(compare(eager, compiled, true * 100, shaken=[eager] * 8)) == ["numerics"]
+
+    def test_what_is_finite_still_has_to_be_right(self, true, eager):
+        compiled = self.overflown(eager * 1.1, 3)
+        assert kinds(compare(eager, compiled, true * 100, shaken=[self.overflown(eager, 3)])) == ["numerics"]
+
+    def test_half_types_of_wide_range_do_not_overflow(self, true, eager):
+        compiled = self.overflown(eager.bfloat16(), 3)
+        assert kinds(compare(eager.bfloat16(), compiled, true * 100, shaken=[compiled])) == ["numerics"]

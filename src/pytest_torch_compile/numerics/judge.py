@@ -210,19 +210,37 @@ def _judge_by_other_roundings(
     failing: Sequence[Pair], values: Values, runs: Iterable[Values], verdicts: dict[str, LeafVerdict]
 ) -> None:
     """What eager reaches itself when its rounding is disturbed is no mistake: such runs may widen a leaf's limits."""
-    failing = [pair for pair in failing if math.isfinite(verdicts[pair.path].ratio)]
+    failing = [p for p in failing if math.isfinite(verdicts[p.path].ratio) or p.eager.dtype is torch.float16]
     first = {pair.path: verdicts[pair.path] for pair in failing}
     found: dict[str, list[Errors]] = {pair.path: [] for pair in failing}
+    overflows = {pair.path: Overflow(pair.eager) for pair in failing if math.isinf(verdicts[pair.path].ratio)}
     for number, run in enumerate(runs if failing else (), 1):
         for pair in failing:
             other = run.get(pair.path)
             if other is not None and other.shape == pair.eager.shape and other.dtype == pair.eager.dtype:
+                if pair.path in overflows and not overflows[pair.path].reaches(pair.compiled, other):
+                    continue
                 true = values[pair.path] if first[pair.path].rule == "fp64" else pair.eager
                 found[pair.path].append(errors(other, pair.compiled, true))
                 verdicts[pair.path] = _widened(pair, first[pair.path], found[pair.path])
+                if pair.path in overflows:
+                    verdicts[pair.path].note = "fp16 overflows, and where is decided by rounding"
         failing = [pair for pair in failing if not verdicts[pair.path].ok]
         if not failing or (number >= rule.PATIENCE and any(_hopeless(p, verdicts[p.path]) for p in failing)):
             return
+
+
+class Overflow:
+    """Where eager overflows, with whatever rounding: near the largest number of fp16, a step decides."""
+
+    def __init__(self, eager: torch.Tensor) -> None:
+        self._sometimes = self._always = eager.isfinite()
+
+    def reaches(self, compiled: torch.Tensor, other: torch.Tensor) -> bool:
+        """Whether one run more makes compiled finite, and not finite, only where some run of eager was so too."""
+        finite = other.isfinite()
+        self._sometimes, self._always = self._sometimes | finite, self._always & finite
+        return bool(torch.where(compiled.isfinite(), self._sometimes, ~self._always).all())
 
 
 def _hopeless(pair: Pair, verdict: LeafVerdict) -> bool:
