@@ -196,7 +196,7 @@ MODELS = [
         TEXT,
         targets=next_tokens,
         loss=model_loss,
-        inductor=["inference-fp32", "training-fp32"],
+        inductor=["training-fp32"],
         quick=["inference-fp32", "training-fp32"],
     ),
     Model("deberta_v2", make_deberta_v2, tokens, TEXTS, TEXT, next_tokens, model_loss),

@@ -123,9 +123,9 @@ def make_video_resnet():
 
 
 def make_deeplab():
-    backbone = IntermediateLayerGetter(make_resnet(), {"layer3": "aux", "layer4": "out"})
+    backbone = IntermediateLayerGetter(make_resnet(), {"layer2": "aux", "layer3": "out"})
     return segmentation.DeepLabV3(
-        backbone, segmentation.deeplabv3.DeepLabHead(512, CLASSES, [2, 4]), segmentation.fcn.FCNHead(256, CLASSES)
+        backbone, segmentation.deeplabv3.DeepLabHead(256, CLASSES, [2, 4]), segmentation.fcn.FCNHead(128, CLASSES)
     )
 
 
@@ -224,6 +224,6 @@ MODELS = [
         only=["inference-fp32", "inference-bf16", "training-fp32"],  # as with Inception
     ),
     # segmentation
-    Model("deeplab_v3", make_deeplab, images, BATCHES, BATCH),
+    Model("deeplab_v3", make_deeplab, small_images, BATCHES, BATCH),
     Model("lraspp", make_lraspp, segmented, BATCHES, {"input": 0}),
 ]
