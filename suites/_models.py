@@ -46,7 +46,8 @@ class Model:
     ``inputs`` takes a size for each name in ``sizes`` and returns the arguments of ``forward``. ``targets`` adds what
     only training passes, and ``loss`` picks the loss from the output; without it, backward runs through every output.
     ``dynamic`` names the dimensions that vary. ``only``, ``inductor`` and ``quick`` list cases such as
-    "training-fp32": the ones that exist, that run in Inductor, and that belong to the quick slice.
+    "training-fp32": the ones that exist, that run in Inductor, and that belong to the quick slice; the others run in
+    ``light``.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Model:
     loss: Callable[[Any], torch.Tensor] | None = None
     only: Sequence[str] = ()
     inductor: Sequence[str] = ()
+    light: str = LIGHT_BACKEND
     quick: Sequence[str] = ()
     slow: bool = False
     known: Sequence[Known] = field(default=())
@@ -69,7 +71,7 @@ class Case:
 
     Inference in fp32 marks nothing: all sizes change from call to call, and the first change may cost one recompile.
     Training in fp32 repeats one size: the second step may cost none. In bf16 the varying dimensions are marked
-    dynamic, and no change may cost any; training changes once, as each of its calls takes long.
+    dynamic, and no change may cost any; training changes its batch only, and once, as tracing it takes long.
     """
 
     model: Model
@@ -83,7 +85,7 @@ class Case:
     @property
     def backend(self) -> str:
         """Inductor where the table says so; elsewhere the same passes without code generation, which takes seconds."""
-        return "inductor" if self.name in self.model.inductor else LIGHT_BACKEND
+        return "inductor" if self.name in self.model.inductor else self.model.light
 
     def target(self) -> torch.nn.Module:
         """The model, in the mode and dtype of the case."""
@@ -91,24 +93,31 @@ class Case:
 
     def calls(self) -> list[Call]:
         if self.test == "training":
-            return self._repeated() if self.dtype == "fp32" else self._varied()[:2]
+            return self._repeated() if self.dtype == "fp32" else self._batches()[:2]
         return [call.under(torch.no_grad) for call in self._varied()]
 
     def options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"train": self.model.loss or True} if self.test == "training" else {}
         if self.dtype == "fp32":
             return {**options, "max_recompiles": int(self.test == "inference")}
-        given = self._varied()[0].kwargs
-        return {**options, "dynamic_dims": {name: dims for name, dims in self.model.dynamic.items() if name in given}}
+        given = self.calls()[0].kwargs
+        dims = {name: dims for name, dims in self.model.dynamic.items() if name in given}
+        return {**options, "dynamic_dims": dims if self.test == "inference" else dict.fromkeys(dims, 0)}
 
     def _varied(self) -> list[Call]:
         """One call for each step of the sizes, which all change at once."""
         steps = zip(*self.model.sizes.values(), strict=True)
         return [self._call(dict(zip(self.model.sizes, step, strict=True))) for step in steps]
 
+    def _batches(self) -> list[Call]:
+        """One call for each batch size, the other sizes as they are first."""
+        return [self._call(self._first() | {"batch": batch}) for batch in self.model.sizes["batch"]]
+
     def _repeated(self) -> list[Call]:
-        first = {name: values[0] for name, values in self.model.sizes.items()}
-        return [self._call(first), self._call(first)]
+        return [self._call(self._first()), self._call(self._first())]
+
+    def _first(self) -> dict[str, int]:
+        return {name: values[0] for name, values in self.model.sizes.items()}
 
     def _call(self, size: dict[str, int]) -> Call:
         return sizes(self._inputs, **{name: [value] for name, value in size.items()})[0]

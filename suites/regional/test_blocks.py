@@ -43,15 +43,14 @@ def test_one_compile_for_each_class_of_block(compile_check, regional):
     assert [graph.call for graph in report.graphs] == [1, 1]
 
 
-@pytest.mark.parametrize("layers", [2, 3])
-def test_graphs_do_not_grow_with_depth(compile_check, regional, layers):
+def test_graphs_do_not_grow_with_depth(compile_check, regional):
     batch = call(**captions([8, 6]))
 
-    blocks = compile_check(tiny(layers), calls=[batch], train=loss_of, compile=regional, max_recompiles=1)
-    whole = compile_check(tiny(layers), calls=[batch], train=loss_of)
+    blocks = compile_check(tiny(LAYERS), calls=[batch], train=loss_of, compile=regional, max_recompiles=1)
+    whole = compile_check(tiny(LAYERS), calls=[batch], train=loss_of)
 
     assert len(blocks.graphs) == 2
-    assert blocks.observation.ops * layers <= whole.observation.ops
+    assert blocks.observation.ops * LAYERS <= whole.observation.ops
 
 
 def test_lengths_cost_one_recompile_of_one_class(compile_check, regional):

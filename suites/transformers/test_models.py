@@ -5,7 +5,7 @@ and speech.
 
 Each runs in inference and training, fp32 and bf16. Inference in fp32 marks nothing, so that the first new size costs
 one recompile and no later one does; training in fp32 repeats a size, and the second step costs nothing; in bf16 the
-varying dimensions are marked dynamic, and no size costs anything.
+varying dimensions are marked dynamic, and no size costs anything (in training, the batch).
 """
 
 import pytest
