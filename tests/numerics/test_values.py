@@ -98,6 +98,13 @@ def test_one_step_of_the_one_large_element_is_no_error_in_scale():
     assert error_in_scale(eager, (eager.double() * 0.98).bfloat16(), true).ratio > 1
 
 
+@pytest.mark.parametrize("scale", [1e-120, 1e100])
+def test_values_whose_fourth_power_is_no_number_are_compared(true, scale):
+    true = true * scale
+    assert not compare(true, true * (1 + 1e-12), true).findings
+    assert kinds(compare(true, true * 1.01, true)) == ["numerics"]
+
+
 def error_in_scale(eager, compiled, true):
     found = measure.errors(eager, compiled, true)
     measures = rule.against_reference(found, eager.dtype, rule.Level.of([found]))

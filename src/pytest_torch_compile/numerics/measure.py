@@ -154,7 +154,7 @@ def _fill(found: Errors, sums: list[float]) -> None:
     found.rms_reference, found.rms_eager, found.rms_compiled = (math.sqrt(s / found.count) for s in (true, left, right))
     if true > 0:
         found.slope_eager, found.slope_compiled = slope_left / true, slope_right / true
-        found.carrying = min(found.count, 3 * true**2 / quartic) if quartic > 0 else 1.0
+        found.carrying = min(found.count, true / quartic * 3 * true) if 0 < quartic < math.inf else 1.0
 
 
 def _fill_channels(found: Errors, eager: torch.Tensor, compiled: torch.Tensor, reference: torch.Tensor) -> None:
