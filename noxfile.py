@@ -20,10 +20,11 @@ RELEASES = {
 NEWEST = list(RELEASES)[-1]
 PROJECT = ("-e", ".[dev,suites]")
 PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
-# Each worker of pytest-xdist has one core: threads of its own would only get in the way of the others. Workers, ranks
-# and tried-out projects are many processes, and importing torch without its bytecode, which uv leaves to the first
+# Workers, ranks and fresh processes are many, and importing torch without its bytecode, which uv leaves to the first
 # one, takes each 15 s more: it is kept even where the environment says not to.
-WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
+BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
+# Each worker of pytest-xdist has one core: threads of its own would only get in the way of the others.
+WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
 
 nox.needs_version = ">=2024.10.9"
 nox.options.default_venv_backend = "uv|venv"
@@ -68,7 +69,7 @@ def gpu(session: nox.Session) -> None:
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
     session.run("python", "-m", "pytest", *workers, "--compile-device=cuda", "--benchmark-skip", *chosen, env=WORKERS)
-    session.run("python", "-m", "pytest", "--compile-perf=gate", "--benchmark-only", *chosen)
+    session.run("python", "-m", "pytest", "--compile-perf=gate", "--benchmark-only", *chosen, env=BYTECODE)
 
 
 @nox.session
@@ -79,7 +80,7 @@ def compare(session: nox.Session) -> None:
     install(session, torch_for(session))
     base, *tests = session.posargs
     command = ("python", "-m", "pytest_torch_compile.cli", "compare", "--against", base)
-    session.run(*command, *(tests or ["suites"]))
+    session.run(*command, *(tests or ["suites"]), env=BYTECODE)
 
 
 @nox.session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,16 @@ def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], caps
     assert "regressed    test_a.py::test_a  device time +5." in out
     assert "compiled device time" in out and "where: kernels" in out
     assert "no-baseline  test_a.py::test_new  the base revision has no such test" in out
+
+
+def test_processes_that_tuned_otherwise_do_not_count() -> None:
+    base = [replace(sample(0.001 * n), code="source/a") for n in range(5)]
+    here = [replace(sample(0.0), code="source/a"), *[replace(sample(0.1), code="source/b")] * 4]
+    (found,) = compare.judged({"test_a": base}, {"test_a": here})
+    assert found.verdict.outcome == "pass"
+    assert "4 of 5 processes ran other compiled code and do not count" in found.text
+    (slower,) = compare.judged({"test_a": base}, {"test_a": [replace(s, code="source/a") for s in here]})
+    assert slower.verdict.outcome == "regressed" and "do not count" not in slower.text
 
 
 def test_sides_alternate_and_the_first_round_only_fills_the_cache(repository: Path, runs: list[str]) -> None:

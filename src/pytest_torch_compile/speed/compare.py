@@ -84,12 +84,14 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
     held = Held.of(stored, [sample.code for sample in base], here[0].code, tests=tests, priors={})
     ran = [sample.code for sample in here]
-    here = [sample for index, sample in enumerate(here) if not index or held.admits(sample.code, ran[:index])]
-    new = [sample.figures() for sample in here]
-    verdict = held.judge(new, problems, compilations=len({sample.code for sample in here}))
+    counted = [sample for index, sample in enumerate(here) if not index or held.admits(sample.code, ran[:index])]
+    new = [sample.figures() for sample in counted]
+    verdict = held.judge(new, problems, compilations=len(set(ran)))
     if verdict.outcome == "no-baseline":
         verdict = Verdict("no-baseline", reason="the base revision has no such test")
     lines = [f"{verdict.outcome:12} {test}  {message.summary(verdict)}".rstrip()]
+    if left := len(here) - len(counted):
+        lines.append(f"    {left} of {len(here)} processes ran other compiled code and do not count")
     if verdict.outcome in ("regressed", "improved"):
         details = "\n".join(filter(None, [message.table(stored, new), message.where(verdict, stored, new)]))
         lines += [f"    {line}" for line in details.splitlines()]

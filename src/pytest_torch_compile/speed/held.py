@@ -4,8 +4,8 @@ Inductor chooses kernels by timing them, so that one graph compiled twice is sel
 seven times on the same kind of device, device time moved by up to 17 % between compilations, and by a few tenths of a
 percent between processes that ran the same code. So what another compilation is worth is judged by a rule of its own.
 
-An identity is ``source/tuning``. Processes that share a compile cache run the same source (13 of 13 tests in four
-processes on an H200), but may still tune a kernel again: `max-autotune` does so in every process. So runs of one source
+An identity is ``source/tuning``. Processes that share a compile cache run the same source (13 of 13 tests in 15
+processes on H200s), but may still tune a kernel again: `max-autotune` does so in every process. So runs of one source
 count as runs of the same code where the tuning is one that is stored, and where so many tunings of it are stored that
 another one is one more of them.
 """
