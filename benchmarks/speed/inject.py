@@ -81,11 +81,11 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 
     with timing.quiet_host():
         both = {"eager": eager.run, **legs}
-        device, _ = with_room(kernels.interleaved_device_times, both, profiled, measure.SESSIONS)
+        device, counts = with_room(kernels.interleaved_device_times, both, profiled, measure.SESSIONS)
         wall = with_room(wall_times)
     return {
         leg: {"device": {"eager": runs.micros(device["eager"]), "compiled": runs.micros(device[leg])},
-              "slowed_wall": runs.micros(wall[leg])}
+              "kernels": [counts["eager"], counts[leg]], "slowed_wall": runs.micros(wall[leg])}
         for leg in legs
     }  # fmt: skip
 
@@ -93,6 +93,7 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str, Any]:
     """Rounds of eager and each slowed leg, a pair at a time, as the gate measures them."""
     from pytest_torch_compile.speed import timing
+    from pytest_torch_compile.speed.python_calls import python_calls
     from pytest_torch_compile.speed.room import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
@@ -107,6 +108,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
             quantity: {leg: runs.micros([times[index] for times in rounds[leg]]) for leg in legs}
             for index, quantity in enumerate(("wall", "host"))
         }
+        found[f"{percent}"]["python_calls"] = [python_calls(run) for run in legs.values()]
     return found
 
 

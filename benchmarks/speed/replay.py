@@ -32,6 +32,9 @@ def figures(case: dict[str, Any]) -> Figures:
             ratios = log_ratios(eager, compiled)
             ratio = trimmed_mean(ratios) if len(ratios) > 3 else fmean(ratios)
             found[name] = (median(eager), median(compiled), ratio)
+    for name, counts in (("kernels", case.get("kernels")), ("python-calls", case.get("python_calls"))):
+        if counts and all(counts):
+            found[name] = (*counts, math.log(counts[1] / counts[0]))
     if case.get("memory"):
         eager_bytes, compiled_bytes = case["memory"]
         found["memory"] = (eager_bytes, compiled_bytes, math.log(compiled_bytes / eager_bytes))

@@ -152,6 +152,7 @@ def compact(sample: Any) -> dict[str, Any]:
         **times,
         "calls": sample.calls_per_round,
         "kernels": sample.kernels,
+        "python_calls": sample.python_calls,
         "memory": memory,
         "cold": [round(s, 3) for s in sample.cold_start],
         "device_uuid": sample.environment.get("uuid"),

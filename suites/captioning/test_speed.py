@@ -58,14 +58,14 @@ def test_step(compile_benchmark, name):
     step = steps.published_step(LAYERS, keep_gradients=name == "static-gradients")
     batch = on_device(published_captions([LONGEST] * BATCH))
 
-    compile_benchmark(step, kwargs=batch, compile=PRACTICES[name], seconds=0.5)
+    compile_benchmark(step, kwargs=batch, compile=PRACTICES[name])
 
 
 @pytest.mark.slow
 def test_step_from_a_cold_and_a_warm_cache(compile_benchmark):
     step, batch = steps.published_step(1), on_device(published_captions([LONGEST] * BATCH))
 
-    compile_benchmark(step, kwargs=batch, compile=PRACTICES["default"], seconds=0.5, cold_start=True)
+    compile_benchmark(step, kwargs=batch, compile=PRACTICES["default"], cold_start=True)
 
 
 class Lengths:
@@ -108,4 +108,4 @@ def test_changing_lengths(compile_benchmark, name):
     batches = [on_device(published_captions([n] * 16)) for n in padded(LENGTHS, multiple=multiple)]
     tensors = [tensor for batch in batches for tensor in batch.values()]
 
-    compile_benchmark(target, *tensors, compile=in_lengths(how), seconds=0.5)
+    compile_benchmark(target, *tensors, compile=in_lengths(how))

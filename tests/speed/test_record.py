@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def test_sample_survives_json() -> None:
 
 def test_entry_keeps_runs_and_drops_rounds() -> None:
     entry = result("a.py::t")["entry"]
-    assert record.runs_of(entry) == [{"wall": (2e-3, 1e-3, -0.69), "device": (1e-3, 5e-4, -0.69)}]
+    kernels = (30.0, 10.0, round(math.log(10 / 30), 6))
+    assert record.runs_of(entry) == [{"wall": (2e-3, 1e-3, -0.69), "device": (1e-3, 5e-4, -0.69), "kernels": kernels}]
     assert "data" not in entry["stats"]
 
 

@@ -18,7 +18,7 @@ from .device import DeviceBusy, device_lock
 from .held import FEWEST_RUNS, Held
 from .reference import METRICS, priors_of
 from .room import with_room
-from .sample import SpeedSample
+from .sample import PRECISION, SECONDS, SpeedSample
 from .verdict import Verdict
 
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
@@ -54,8 +54,8 @@ class CompileBenchmark:
         self,
         target: Any,
         *args: Any,
-        seconds: float = 2.0,
-        precision: float = 0.002,
+        seconds: float = SECONDS,
+        precision: float = PRECISION,
         cold_start: bool = False,
         **options: Any,
     ) -> SpeedSample | None:

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 
 from .._torch import code
+from .._torch.reset import drop_workspaces
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders
+from .python_calls import python_calls
 from .room import with_room
-from .sample import Paired, SpeedSample
+from .sample import PRECISION, SECONDS, Paired, SpeedSample
 from .statistics import fmean, half_width, log_ratios, median, trimmed_mean
 from .workload import workload
 
@@ -33,7 +35,7 @@ class Leg:
 
 
 def measure_compile(
-    target: Any, *args: Any, seconds: float = 2.0, precision: float = 0.002, raw: bool = False, **options: Any
+    target: Any, *args: Any, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False, **options: Any
 ) -> SpeedSample:
     """Measure ``target(*args)`` eager and compiled, in interleaved rounds.
 
@@ -91,17 +93,25 @@ class Bench:
         bench.mode = mode or "default"
         return bench
 
-    def measure(self, *, seconds: float = 2.0, precision: float = 0.002, raw: bool = False) -> dict[str, SpeedSample]:
+    def measure(
+        self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False
+    ) -> dict[str, SpeedSample]:
         """A sample of each leg but the first, against the first."""
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         with timing.quiet_host():
             rounds = with_room(timing.interleave, runs, calls, self._timer, seconds=seconds, precision=precision)
             device, counts = with_room(self._profile, runs, calls)
+            called = {name: python_calls(run) for name, run in runs.items()}  # last, as it unsettles the interpreter
         shared = self._circumstances(rounds)
         reference, *others = self.legs
         return {
-            name: replace(self._sample(rounds, device, counts, (reference, name), raw), **shared) for name in others
+            name: replace(
+                self._sample(rounds, device, counts, (reference, name), raw),
+                python_calls=_both(called[reference], called[name]),
+                **shared,
+            )
+            for name in others
         }
 
     def synchronize(self) -> None:
@@ -116,6 +126,8 @@ class Bench:
         leg.cold_start, steady = timing.warm_up(leg.run, self._timer)
         leg.calls = timing.calls_per_block(steady)
         if self._cuda:
+            _forget_what_is_gone()
+            leg.run()
             leg.memory = _held() - held + _transient_memory(leg.run)
             # A call that is waited for takes longer than one of many, so the block is sized again.
             leg.calls = timing.calls_per_block(self._timer.block(leg.run, leg.calls)[0])
@@ -175,8 +187,13 @@ class Bench:
 
 
 def _forget_what_is_gone() -> None:
-    """Let go of earlier tests' tensors and pools, which would otherwise be counted as given back by this one."""
+    """Let go of what earlier tests or tuning left: it would be counted as given back, or as kept, by this leg.
+
+    cuBLAS takes a workspace at its first product, so that a leg's memory would depend on whether it is the first.
+    """
     gc.collect()
+    torch.cuda.synchronize()
+    drop_workspaces()
     torch.cuda.empty_cache()
 
 
@@ -205,6 +222,10 @@ def _paired(times: Mapping[str, list[float]], pair: tuple[str, str]) -> Paired:
     ratios = log_ratios(eager, compiled)
     ratio = trimmed_mean(ratios) if len(ratios) > 3 else fmean(ratios)
     return Paired(median(eager), median(compiled), ratio, half_width(ratios) if len(ratios) > 5 else 0.0)
+
+
+def _both(eager: int | None, compiled: int | None) -> tuple[int, int] | None:
+    return None if eager is None or compiled is None else (eager, compiled)
 
 
 def _bytes(eager: int, compiled: int) -> Paired | None:

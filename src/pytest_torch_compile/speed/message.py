@@ -10,7 +10,10 @@ from .sample import Figures
 from .statistics import fmean
 from .verdict import Change, Verdict, side_of, split_wall
 
-ROWS = (("wall", "wall time"), ("host", "host time"), ("device", "device time"), ("memory", "peak memory"))
+ROWS = (
+    ("wall", "wall time"), ("host", "host time"), ("device", "device time"), ("memory", "peak memory"),
+    ("kernels", "kernels"), ("python-calls", "Python calls"),
+)  # fmt: skip
 
 
 def headline(found: Change) -> str:
@@ -41,7 +44,7 @@ def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
         if all(name in run for run in (*stored, *new)):
             for leg, index in (("eager", 0), ("compiled", 1)):
                 before, now = (fmean(run[name][index] for run in runs) for runs in (stored, new))
-                show = _bytes if name == "memory" else _seconds
+                show = SHOWN.get(name, _seconds)
                 change = percent(math.log(now / before))
                 lines.append(f"{leg + ' ' + title:22}{show(before):>12}{show(now):>12}{change:>10}")
     before, now = (math.exp(-fmean(run["wall"][2] for run in runs)) for runs in (stored, new))
@@ -51,7 +54,7 @@ def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
 
 def explain(test: str, verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
     """The whole text of a regression: what, both legs, where, and what to do."""
-    what = [headline(found) for found in verdict.changed("regressed")]
+    what = [line for found in verdict.changed("regressed") for line in (headline(found), found.note) if line]
     parts = [*what, "", table(stored, new)]
     if place := where(verdict, stored, new):
         parts += ["", place]
@@ -76,3 +79,10 @@ def _seconds(value: float) -> str:
 
 def _bytes(value: float) -> str:
     return f"{value / 2**20:.1f} MiB"
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}"
+
+
+SHOWN = {"memory": _bytes, "kernels": _count, "python-calls": _count}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from .counted import more_work, said
 from .reference import METRICS, Reference, control_of, log_ratio, prior_for, reference
 from .sample import Figures
 from .statistics import fmean, stdev, t_tail
@@ -64,6 +65,19 @@ def decided(found: Change, level: float) -> Change:
     return replace(found, outcome=outcome)
 
 
+def _with_its_work(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> Change:
+    """The change once more where the leg does more work than ever: then no chance has to be ruled out.
+
+    It is still a change of time that is called: over the metric's own floor, and odd for these processes.
+    """
+    more, floor = more_work(found.metric, stored, new), METRICS[found.metric].floor
+    if not more or found.note:
+        return found
+    if found.outcome != "regressed" and (found.effect <= floor or found.p_value / 2 >= SUSPICION):
+        return found
+    return replace(found, floor=min(floor, found.floor), outcome="regressed", note=said(found.metric, more))
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The verdict on one test, with the change of every gated metric."""
@@ -94,7 +108,9 @@ def needs_another_process(
     stored: Sequence[Figures], new: Sequence[Figures], *, tests: int, priors: Mapping[str, float] | None = None
 ) -> bool:
     """Whether the runs so far are odd, but not enough of them to say regressed or improved."""
-    if not stored or len(new) >= MAX_PROCESSES or not any(suspicious(c) for c in changes_of(stored, new, priors)):
+    if not stored or len(new) >= MAX_PROCESSES:
+        return False
+    if not any(suspicious(c) or more_work(c.metric, stored, new) for c in changes_of(stored, new, priors)):
         return False
     return judge(stored, new, tests=tests, priors=priors).outcome not in ("regressed", "improved")
 
@@ -120,7 +136,7 @@ def judge(
         return Verdict("no-baseline", reason="no stored runs of this test in this environment")
     found = changes_of(stored, new, priors)
     share = level / max(1, tests * len(found) * (1 + MAX_PROCESSES - MIN_PROCESSES))
-    settled = tuple(_not_eager(decided(c, share), stored, new) for c in found)
+    settled = tuple(_with_its_work(_not_eager(decided(c, share), stored, new), stored, new) for c in found)
     if len(new) < MIN_PROCESSES:
         settled = tuple(_unconfirmed(c) for c in settled)
     return Verdict(worst(settled), settled, _reason(settled, len(new)))
@@ -153,7 +169,7 @@ def _host_is_slow(found: Change, stored: Sequence[Figures], new: Sequence[Figure
 
     Held against device time, the wall time of a leg whose host is nearly as slow as its kernels moves with the machine.
     """
-    if not all("host" in run and "device" in run for run in (*stored, *new)):
+    if more_work("wall", stored, new) or not all("host" in run and "device" in run for run in (*stored, *new)):
         return False
     host = _ratio_shift("host", "host", stored, new)
     kernels = _ratio_shift("device", control_of("device", stored), stored, new)

@@ -1,0 +1,36 @@
+"""Work that is counted, not timed: kernels and Python calls of one call. Plain data: neither torch nor pytest.
+
+Where others use the host too, times scatter between processes by several percent; counts do not. A leg that does more
+of its work than in any stored run is not slower by chance: where its time agrees, that is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .sample import Figures
+
+# What a time is made of, and from how much more of it on that counts: kernels are exact; of some hundred Python calls,
+# processes that ran the same code differed by one.
+WORK = {"device": ("kernels", 0.0), "wall": ("python-calls", math.log(1.02))}
+TITLES = {"kernels": "kernels", "python-calls": "Python calls"}
+FEWEST_RUNS = 3
+
+
+def more_work(metric: str, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
+    """How much more of a metric's work all new runs do than any stored one, as a log ratio.
+
+    Nought where they do not, and where it was not counted in all of them and in three stored ones.
+    """
+    name, least = WORK.get(metric, ("", 0.0))
+    known = [run[name][1] for run in stored if name in run]
+    if len(known) < FEWEST_RUNS or not all(name in run for run in new):
+        return 0.0
+    more = math.log(min(run[name][1] for run in new) / max(known))
+    return more if more > least else 0.0
+
+
+def said(metric: str, more: float) -> str:
+    """One line about it."""
+    return f"{TITLES[WORK[metric][0]]} of a call: {100 * math.expm1(more):.1f} % more than in any stored run"

@@ -1,0 +1,96 @@
+"""Work that is counted: what it proves where times scatter, and what it must not prove. Made-up figures."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pytest_torch_compile.speed import message
+from pytest_torch_compile.speed.counted import more_work
+from pytest_torch_compile.speed.sample import Figures
+from pytest_torch_compile.speed.verdict import judge, needs_another_process
+
+UNSTEADY = (0.0, 0.03, -0.03, 0.02, -0.02, 0.04, -0.04, 0.01, -0.01, 0.025)
+
+
+def run(wall: float = 0.0, *, calls: int = 300, kernels: int = 30, device: float = 0.0, eager: float = 0.0) -> Figures:
+    """A process whose compiled leg waits for its host, slower by these log ratios, with its counts."""
+
+    def pair(seconds: float, slower: float) -> tuple[float, float, float]:
+        legs = 2 * seconds * math.exp(eager), seconds * math.exp(slower)
+        return *legs, math.log(legs[1] / legs[0])
+
+    def counts(compiled: int) -> tuple[float, float, float]:
+        return 900, compiled, math.log(compiled / 900)
+
+    timed = {"wall": pair(1e-3, wall), "host": pair(0.95e-3, wall), "device": pair(1e-4, device)}
+    return {**timed, "python-calls": counts(calls), "kernels": counts(kernels)}
+
+
+STORED = [run(noise) for noise in UNSTEADY]
+
+
+def outcome(*new: Figures, stored: list[Figures] | None = None) -> str:
+    return judge(STORED if stored is None else stored, new, tests=12).outcome
+
+
+def test_slower_host_that_calls_more_python_is_a_regression_on_an_unsteady_machine() -> None:
+    found = judge(STORED, [run(0.06, calls=320), run(0.03, calls=318), run(0.05, calls=325)], tests=12)
+    assert found.outcome == "regressed"
+    assert [(c.metric, c.note) for c in found.changed("regressed")] == [
+        ("wall", "Python calls of a call: 6.0 % more than in any stored run")
+    ]
+
+
+def test_the_same_times_with_the_same_calls_are_no_regression() -> None:
+    assert outcome(run(0.06), run(0.03), run(0.05)) != "regressed"
+
+
+def test_more_calls_that_cost_no_time_are_no_regression() -> None:
+    assert outcome(run(0.0, calls=400), run(0.01, calls=400), run(-0.01, calls=400)) == "pass"
+
+
+def test_more_calls_ask_for_another_process_even_where_the_first_was_fast() -> None:
+    assert needs_another_process(STORED, [run(-0.01, calls=320)], tests=12)
+    assert not needs_another_process(STORED, [run(-0.01)], tests=12)
+
+
+def test_fewer_than_three_processes_never_call_a_change() -> None:
+    assert outcome(run(0.08, calls=320), run(0.08, calls=320)) == "inconclusive"
+
+
+def test_faster_eager_is_not_called_a_slower_compile_for_its_calls() -> None:
+    steady = [run(noise / 100) for noise in UNSTEADY]
+    new = [run(0.0, calls=320, eager=-0.1)] * 3
+    assert outcome(*new, stored=steady) == "pass"
+
+
+def test_one_kernel_more_counts_for_device_time() -> None:
+    unsteady = [run(device=noise / 4) for noise in UNSTEADY]
+    assert outcome(*[run(device=0.02, kernels=31)] * 3, stored=unsteady) == "regressed"
+    assert outcome(*[run(device=0.02)] * 3, stored=unsteady) != "regressed"
+
+
+@pytest.mark.parametrize(
+    ("calls", "more"),
+    [((301, 301, 301), 0.0), ((400, 400, 300), 0.0), ((330, 340, 360), math.log(1.1)), ((200, 200, 200), 0.0)],
+    ids=["one-more", "not-in-all", "in-all", "fewer"],
+)
+def test_more_is_what_every_new_run_has_over_every_stored_one(calls: tuple[int, ...], more: float) -> None:
+    assert more_work("wall", STORED, [run(calls=count) for count in calls]) == pytest.approx(more)
+
+
+def test_what_was_not_counted_proves_nothing() -> None:
+    uncounted = {name: pair for name, pair in run().items() if name != "python-calls"}
+    assert more_work("wall", [uncounted] * 10, [run(calls=900)]) == 0
+    assert more_work("wall", STORED[:2], [run(calls=900)]) == 0
+    assert more_work("wall", STORED, [uncounted]) == 0
+    assert more_work("memory", STORED, [run(calls=900)]) == 0
+
+
+def test_message_shows_the_counts_of_both_legs() -> None:
+    new = [run(0.06, calls=320)] * 3
+    text = message.explain("test_speed.py::test_it", judge(STORED, new, tests=12), STORED, new)
+    assert "Python calls of a call: 6.7 % more than in any stored run" in text
+    assert any(line.split() == ["compiled", "Python", "calls", "300", "320", "+6.7", "%"] for line in text.splitlines())
