@@ -52,6 +52,23 @@ def test_results_that_are_not_rounded_stay():
     assert all(torch.equal(one, two) for one, two in zip(results, expected, strict=True))
 
 
+def test_buckets_of_positions_stay_as_they_are():
+    """Seen in DeBERTa: logarithms of positions, divided by one of a constant, are exactly at the edges of buckets."""
+
+    def buckets(positions):
+        return torch.ceil(torch.log(positions / 4) / torch.log(torch.tensor(4.0)) * 3)
+
+    positions = 2 ** torch.arange(3, 9)
+    given = positions.float()
+    expected = buckets(positions)
+    moved = 0
+    for seed in range(8):
+        with Shaking(seed):
+            assert torch.equal(buckets(positions), expected)
+            moved += not torch.equal(buckets(given), expected)
+    assert moved, "what is made of numbers may fall on either side of an edge"
+
+
 def test_infinities_and_masks_stay_finite_or_not_as_they_are():
     x = torch.tensor([torch.finfo(torch.bfloat16).min, torch.inf, 0.0, torch.nan]).bfloat16().repeat(500)
     with Shaking(1):

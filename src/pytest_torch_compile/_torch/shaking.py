@@ -93,10 +93,13 @@ class Shaking(TorchDispatchMode):
 def _is_table(func: Any, args: Any) -> bool:
     """Whether a result depends on no number that is computed: positions, masks, what is made of integers alone.
 
-    Such numbers are often exactly at an edge, as the logarithms that T5 makes its buckets of.
+    Such numbers are often exactly at an edge, as the logarithms that T5 makes its buckets of; DeBERTa divides them by
+    the logarithm of a constant, and ``torch.tensor`` of a constant is lifted.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
+    if func.overloadpacket.__name__ in ("lift_fresh", "lift_fresh_copy"):
+        return True
     given = [tensor for tensor in tree_leaves(args) if isinstance(tensor, torch.Tensor)]
     return all(not tensor.is_floating_point() or hasattr(tensor, _TABLE) for tensor in given)
 
