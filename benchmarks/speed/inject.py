@@ -36,7 +36,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     bench = Bench.of(module, kwargs=inputs, **settings)
     if options.only_compile:
         return {}
-    plain = bench.measure(seconds=options.seconds / 2, precision=options.precision, raw=True)["compiled"]
+    plain = bench.measure(seconds=options.seconds, precision=options.precision, raw=True)["compiled"]
     found: dict[str, Any] = {"plain": runs.compact(plain), "code": plain.code}
     found["launch_bound"] = plain.host is None or plain.host.compiled > LAUNCH_BOUND * plain.wall.compiled
     if plain.device:
@@ -103,7 +103,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     for percent in percents(options.host_levels):
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
-            rounds = with_room(timing.interleave, legs, calls, timer, seconds=0.7 * options.seconds, precision=0.0)
+            rounds = with_room(timing.interleave, legs, calls, timer, seconds=options.seconds, precision=options.precision)
         found[f"{percent}"] = {
             quantity: {leg: runs.micros([times[index] for times in rounds[leg]]) for leg in legs}
             for index, quantity in enumerate(("wall", "host"))

@@ -40,7 +40,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--out", type=Path, help="JSON to write; runs already in it count")
     options.add_argument("--processes", type=int, default=20, help="fresh processes wanted in all")
     options.add_argument("--cases", default="core", help="core, all, rest, or names joined by commas")
-    options.add_argument("--seconds", type=float, default=1.0, help="measuring time of one case")
+    options.add_argument("--seconds", type=float, default=4.0, help="rounds of one leg are taken for at most this long")
     options.add_argument("--precision", type=float, default=0.002)
     options.add_argument("--budget-seconds", type=float, default=520.0)
     options.add_argument("--device", default="cuda")

@@ -113,6 +113,14 @@ def test_new_tuning_among_many_is_one_more_of_them() -> None:
     assert against.judge([run(0.05)] * 3).outcome == "regressed"
 
 
+def test_memory_of_a_new_tuning_is_not_judged() -> None:
+    """Seen on an H200: of 13 processes that tuned one source, five held 32 MiB more."""
+    codes = [f"source/{tuning}" for tuning in "abcde"]
+    runs = [{**run(noise), "memory": (7.2e7, 4.5e7, -0.47)} for noise in NOISE]
+    against = Held.of(runs, codes, "source/new", tests=12, priors={})
+    assert against.judge([{**run(0.0), "memory": (7.2e7, 7.9e7, 0.09)}] * 3).outcome == "pass"
+
+
 def test_new_tuning_confirms_once() -> None:
     against = tuned("a", "b", "c", "d", "e")
     assert against.admits("source/newer", ["source/new"]) and against.admits("source/a", ["source/new"])

@@ -65,7 +65,7 @@ class Held:
         same = same_code(codes, code)
         alike = [(run, its) for run, its in zip(runs, codes, strict=True) if its in same]
         if same and code not in same:
-            alike = list({its: (run, its) for run, its in alike}.values())
+            alike = [(_but_memory(run), its) for its, run in {its: run for run, its in alike}.items()]
         if len(alike) == len(runs) or len(alike) >= FEWEST_RUNS:
             return cls([run for run, _ in alike], [its for _, its in alike], tests, False, priors)
         return cls(runs, codes, tests, True, priors)
@@ -95,8 +95,7 @@ class Held:
         return Verdict(verdict.worst(changes), changes, "; ".join(c.note for c in changes if c.note))
 
     def _metrics(self, new: Sequence[Figures]) -> list[str]:
-        # Tuning leaves workspaces behind, so that the memory of other compilations says nothing.
-        judged = (m for m in METRICS if m != "memory")
+        judged = (m for m in METRICS if m != "memory")  # see _but_memory
         return [m for m in judged if all(m in run for run in new) and any(m in run for run in self.runs)]
 
     def _compilations(self, metric: str) -> int:
@@ -126,6 +125,11 @@ class Held:
         if excess > _margin(metric) and compilations >= MIN_PROCESSES and known >= FEWEST_COMPILATIONS:
             return replace(found, outcome="regressed")
         return replace(found, outcome="inconclusive", note=_note(metric, excess, compilations))
+
+
+def _but_memory(run: Figures) -> Figures:
+    """Tuning leaves workspaces behind, so that the memory of a process that tuned otherwise says nothing."""
+    return {name: pair for name, pair in run.items() if name != "memory"}
 
 
 def _margin(metric: str) -> float:
