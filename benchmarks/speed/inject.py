@@ -103,7 +103,9 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     for percent in percents(options.host_levels):
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
-            rounds = with_room(timing.interleave, legs, calls, timer, seconds=options.seconds, precision=options.precision)
+            rounds = with_room(
+                timing.interleave, legs, calls, timer, seconds=options.seconds, precision=options.precision
+            )
         found[f"{percent}"] = {
             quantity: {leg: runs.micros([times[index] for times in rounds[leg]]) for leg in legs}
             for index, quantity in enumerate(("wall", "host"))

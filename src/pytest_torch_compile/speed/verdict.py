@@ -71,7 +71,7 @@ def _with_its_work(found: Change, stored: Sequence[Figures], new: Sequence[Figur
     It is still a change of time that is called: over the metric's own floor, and odd for these processes.
     """
     more, floor = more_work(found.metric, stored, new), METRICS[found.metric].floor
-    if not more or found.note:
+    if not more:
         return found
     if found.outcome != "regressed" and (found.effect <= floor or found.p_value / 2 >= SUSPICION):
         return found
@@ -128,7 +128,8 @@ def judge(
 
     ``level`` is the chance that any test of an unchanged suite is called changed; every metric of every test gets
     an equal share of it (Bonferroni), as a test must be decided before the last one has run, and so does every look
-    from the third process to the last. Fewer than three processes never call a change.
+    from the third process to the last; what does more work than ever has to be odd only. Fewer than three processes
+    never call a change.
     """
     if reasons := "; ".join(problems):
         return Verdict("inconclusive", reason=reasons)
@@ -136,7 +137,7 @@ def judge(
         return Verdict("no-baseline", reason="no stored runs of this test in this environment")
     found = changes_of(stored, new, priors)
     share = level / max(1, tests * len(found) * (1 + MAX_PROCESSES - MIN_PROCESSES))
-    settled = tuple(_with_its_work(_not_eager(decided(c, share), stored, new), stored, new) for c in found)
+    settled = tuple(_not_eager(_with_its_work(decided(c, share), stored, new), stored, new) for c in found)
     if len(new) < MIN_PROCESSES:
         settled = tuple(_unconfirmed(c) for c in settled)
     return Verdict(worst(settled), settled, _reason(settled, len(new)))
