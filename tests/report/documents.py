@@ -79,6 +79,7 @@ def speed(outcome: str = "pass", effect: float = 0.004, compiled: float = 0.001)
         "device": pair,
         "memory": memory,
         "kernels": (9, 2),
+        "python_calls": (849, 303),
         "start": (12.0, 3.0),
         "raw": {"a": [1]},
     }

@@ -67,6 +67,11 @@ def test_the_timeline_shows_recompiles_with_their_guard(opened):
     assert "0 recompiles instead of 3" in page.locator(".diagnosis:visible").inner_text()
 
 
+def test_counts_of_both_legs_are_named():
+    page = html.page(documents.typical())
+    assert "849 Python calls in eager, 303 compiled" in page and "9 kernels in eager, 2 compiled" in page
+
+
 def test_speed_shows_both_legs_and_the_interval_of_the_baseline(opened):
     page = opened(documents.typical())
     page.locator("details.test", has_text="test_step").first.click()

@@ -123,12 +123,13 @@ def _split(check: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _speed(speed: Mapping[str, Any]) -> dict[str, Any]:
     sample = speed["sample"]
     pairs = [("wall time", "wall"), ("host time", "host"), ("device time", "device"), ("peak memory", "memory")]
+    counts = [("kernels", "kernels"), ("Python calls", "python_calls")]
     return {
         **speed,
         "legs": [_legs(title, sample[name], name == "memory") for title, name in pairs if sample.get(name)],
         "intervals": [_interval(change) for change in speed["changes"]],
         "start": sample.get("start"),
-        "kernels": sample.get("kernels"),
+        "counts": [(title, sample[name]) for title, name in counts if sample.get(name)],
     }
 
 
