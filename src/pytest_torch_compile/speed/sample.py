@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SCHEMA_VERSION = 1
-# How long rounds are taken for at most, and at which half width of the ratio's interval they stop before. On hosts that
-# others use too, rounds of 0.6 seconds left intervals of 2 to 9 %; on a quiet one, of 0.5 to 1.2 %.
+# How long rounds are taken for at most, and at which half width of the ratio's interval they stop before. On a host
+# that others use too, half a second left half widths of up to 9 %, 2.7 % in the median test.
 SECONDS, PRECISION = 4.0, 0.002
 Figures = dict[str, tuple[float, float, float]]
 
