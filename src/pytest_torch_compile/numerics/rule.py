@@ -139,9 +139,10 @@ def against_reference(found: Errors, dtype: torch.dtype, level: Level) -> list[M
     # What a normal distribution of these errors would reach, where eager was lucky in its worst element.
     own_worst = max(found.max_eager, own * math.sqrt(2 * math.log(2 * found.count + 1)))
     noisy = by_count(RMS_NOISY, found.count)
+    visible = NOISY_FROM * (level.scale if _cancels(found, dtype, level) else found.rms_reference)
     measures = [
-        Measured("error", found.rms_compiled, _limit(own, found, RMS_QUIET, noisy)),
-        Measured("largest error", found.max_compiled, _limit(own_worst, found, WORST_QUIET, WORST_NOISY)),
+        Measured("error", found.rms_compiled, _limit(own, visible, RMS_QUIET, noisy)),
+        Measured("largest error", found.max_compiled, _limit(own_worst, visible, WORST_QUIET, WORST_NOISY)),
     ]
     if found.count >= SYSTEMATIC_FROM and own > NOISY_FROM * found.rms_reference:
         measures += _systematic(found, own)
@@ -173,9 +174,12 @@ def _own_error(found: Errors, dtype: torch.dtype, level: Level) -> float:
     own = max(found.rms_eager, floor_eps(dtype) * eps(dtype) * found.rms_reference)
     if found.count < SMALL:
         own = max(own, level.relative * found.rms_reference)
-    if found.rms_reference <= ZERO_EPS * eps(dtype) * level.scale:
-        own = max(own, ZERO_OWN_EPS * eps(dtype) * level.scale)
-    return own
+    return max(own, ZERO_OWN_EPS * eps(dtype) * level.scale) if _cancels(found, dtype, level) else own
+
+
+def _cancels(found: Errors, dtype: torch.dtype, level: Level) -> bool:
+    """Whether a leaf is zero up to rounding, so that it has no scale of its own."""
+    return found.rms_reference <= ZERO_EPS * eps(dtype) * level.scale
 
 
 def _systematic(found: Errors, own: float) -> list[Measured]:
@@ -197,9 +201,8 @@ def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
     return next(multiple for least, multiple in table if count >= least)
 
 
-def _limit(own: float, found: Errors, quiet: float, noisy: float) -> float:
+def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
     """``quiet`` times a small error, ``noisy`` times one that is visible, and no jump in between."""
-    visible = NOISY_FROM * found.rms_reference
     return max(noisy * own, min(quiet * own, visible))
 
 
