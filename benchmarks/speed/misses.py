@@ -10,7 +10,6 @@ alarm.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import random
@@ -40,14 +39,6 @@ def legs_of(case: dict[str, Any]) -> Iterator[Leg]:
 def figures(case: dict[str, Any], leg: Leg) -> Any:
     """What one leg of a case measured."""
     return case["plain"] if leg == UNCHANGED else case[leg[0]][leg[1]]
-
-
-def timed_only(case: dict[str, Any]) -> dict[str, Any]:
-    """A case without what was counted."""
-    legs = [case["plain"], *(leg for side in ("kernel", "host") for leg in case.get(side, {}).values())]
-    for leg, name in itertools.product(legs, ("kernels", "python-calls")):
-        leg.pop(name, None)
-    return case
 
 
 def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> Iterator[tuple[str, Leg, Verdict, str]]:
@@ -100,7 +91,6 @@ def main() -> None:
     options.add_argument("samples", type=Path, nargs="+")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--one-source", action="store_true", help="take codes for tunings of one source")
-    options.add_argument("--timed-only", action="store_true", help="as if nothing had been counted")
     chosen = options.parse_args()
     runs = [run for path in chosen.samples for run in json.loads(path.read_text())["runs"]]
     source = "cache/" if chosen.one_source else ""
@@ -108,8 +98,6 @@ def main() -> None:
         {n: {**case, "code": source + case["code"]} for n, case in run["cases"].items() if "plain" in case}
         for run in runs
     ]
-    if chosen.timed_only:
-        processes = [{n: timed_only(case) for n, case in process.items()} for process in processes]
     rng = random.Random(chosen.seed)
     outcomes: dict[Leg, Counter[str]] = defaultdict(Counter)
     sides: Counter[Leg] = Counter()

@@ -19,7 +19,6 @@ from pytest_torch_compile.speed.sample import Figures
 from pytest_torch_compile.speed.statistics import fmean, log_ratios, mann_whitney, median, stdev, trimmed_mean
 from pytest_torch_compile.speed.verdict import MAX_PROCESSES, Verdict, judge, needs_another_process, side_of, split_wall
 
-BASELINE_RUNS = 15
 Process = dict[str, Any]
 
 
@@ -78,16 +77,16 @@ RULES: dict[str, Callable[[list[float], list[float]], bool]] = {
 }
 
 
-def false_alarms(processes: Sequence[Process], count: int, rng: random.Random) -> dict[str, Any]:
-    """Resampled suite runs: fifteen processes are the baseline, one is the run, the next ones confirm."""
+def false_alarms(processes: Sequence[Process], count: int, rng: random.Random, runs: int) -> dict[str, Any]:
+    """Resampled suite runs: so many ``runs`` are the baseline, one is the run, the next ones confirm."""
     known = [{name: figures(case) for name, case in p["cases"].items()} for p in processes]
     names = sorted(set.intersection(*(set(k) for k in known)))
     red = dict.fromkeys(["gate", *RULES], 0)
     outcomes = dict.fromkeys(["inconclusive", "improved"], 0)
     further = 0
     for _ in range(count):
-        drawn = rng.sample(range(len(known)), min(len(known), BASELINE_RUNS + MAX_PROCESSES))
-        base, new = drawn[:BASELINE_RUNS], drawn[BASELINE_RUNS:]
+        drawn = rng.sample(range(len(known)), min(len(known), runs + MAX_PROCESSES))
+        base, new = drawn[:runs], drawn[runs:]
         stored = {n: [known[i][n] for i in base] for n in names}
         prior = priors_of(list(stored.values()))
         answers = [gate(stored[n], [known[i][n] for i in new], len(names), prior) for n in names]
@@ -142,14 +141,14 @@ def wall(processes: Sequence[Process], index: int, name: str) -> list[float]:
 
 
 def misses(
-    unchanged: Sequence[Process], slowed: Sequence[Process], draws: int, rng: random.Random
+    unchanged: Sequence[Process], slowed: Sequence[Process], draws: int, rng: random.Random, stored: int
 ) -> list[dict[str, Any]]:
     """For each side and size of slowdown, how many of the slowed runs each rule caught against A/A baselines."""
     names = sorted({n for p in unchanged for n in p["cases"]})
     known = [{name: figures(case) for name, case in p["cases"].items()} for p in unchanged]
     sizes = sorted({(side, level) for p in slowed for c in p["cases"].values() for side in ("kernel", "host")
                     for level in c.get(side, {})}, key=lambda pair: (pair[0], int(pair[1])))  # fmt: skip
-    return [_level(side, level, names, known, unchanged, slowed, draws, rng) for side, level in sizes]
+    return [_level(side, level, names, known, unchanged, slowed, draws, rng, stored) for side, level in sizes]
 
 
 def slowed_case(case: dict[str, Any], side: str, level: str) -> dict[str, Any]:
@@ -164,7 +163,7 @@ def slowed_wall(case: dict[str, Any], side: str, level: str) -> list[float]:
 
 def _level(
     side: str, level: str, names: list[str], known: list[dict[str, Figures]], unchanged: Sequence[Process],
-    slowed: Sequence[Process], draws: int, rng: random.Random,
+    slowed: Sequence[Process], draws: int, rng: random.Random, count: int,
 ) -> dict[str, Any]:  # fmt: skip
     runs = {n: [p["cases"][n] for p in slowed if level in p["cases"].get(n, {}).get(side, {})] for n in names}
     runs = {n: cases for n, cases in runs.items() if len(cases) >= 2}
@@ -172,7 +171,7 @@ def _level(
     caught = dict.fromkeys(["gate", "gate, right side", *RULES], 0)
     by_case: dict[str, list[bool]] = {n: [] for n in runs}
     for _ in range(draws):
-        base = rng.sample(range(len(known)), min(BASELINE_RUNS, len(known)))
+        base = rng.sample(range(len(known)), min(count, len(known)))
         stored = {n: [known[i][n] for i in base] for n in names}
         prior = priors_of(list(stored.values()))
         for n, cases in runs.items():
@@ -259,13 +258,15 @@ def main() -> None:
     options.add_argument("--suites", type=int, default=2000)
     options.add_argument("--draws", type=int, default=300)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--baseline-runs", type=int, default=15)
     options.add_argument("--out", type=Path)
     options.add_argument("--plot", type=Path)
     chosen = options.parse_args()
     rng = random.Random(chosen.seed)
-    rates: dict[str, Any] = {"schema_version": 1, "false alarms": false_alarms(_runs(chosen.aa), chosen.suites, rng)}
-    rates["leave one out"] = leave_one_out(_runs(chosen.aa))
-    rates["misses"] = misses(_runs(chosen.aa), _runs(chosen.inject), chosen.draws, rng) if chosen.inject else []
+    unchanged, slowed, stored = _runs(chosen.aa), _runs(chosen.inject), chosen.baseline_runs
+    rates: dict[str, Any] = {"schema_version": 1, "false alarms": false_alarms(unchanged, chosen.suites, rng, stored)}
+    rates["leave one out"] = leave_one_out(unchanged)
+    rates["misses"] = misses(unchanged, slowed, chosen.draws, rng, stored) if slowed else []
     if chosen.out:
         chosen.out.write_text(json.dumps(rates, indent=1, sort_keys=True) + "\n")
     print(markdown(rates))
