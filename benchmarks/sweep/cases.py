@@ -1,4 +1,4 @@
-"""What the sweep runs: every model of the breadth suites in fp32, and in Inductor those that the suites run there."""
+"""What the sweep runs: every model of the breadth suites in fp32, and some of each family in Inductor."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ TESTS = {
     "training": Test("training", LIGHT_BACKEND),
     "inference": Test("inference", LIGHT_BACKEND),
     "inductor": Test("inference", "inductor"),
+    "inductor-training": Test("training", "inductor"),
+}
+IN_INDUCTOR = {
+    "inference": {"bert", "convnext", "gpt2", "llama", "mixtral", "resnet", "t5", "vision_encoder_decoder", "vit"},
+    "training": {"bert", "vit"},
 }
 
 
@@ -39,6 +44,6 @@ def cases() -> dict[str, tuple[Case, str]]:
 
 
 def runs(model: Model, test: Test) -> bool:
-    """Whether the suites run this test of the model in fp32, and in Inductor if that is asked for."""
-    case = f"{test.suite}-fp32"
-    return (not model.only or case in model.only) and (test.backend != "inductor" or case in model.inductor)
+    """Whether the suites run this test of the model in fp32, and for Inductor, whether it is one of those."""
+    light = test.backend != "inductor"
+    return (not model.only or f"{test.suite}-fp32" in model.only) and (light or model.name in IN_INDUCTOR[test.suite])

@@ -56,6 +56,24 @@ def test_more_calls_ask_for_another_process_even_where_the_first_was_fast() -> N
     assert not needs_another_process(STORED, [run(-0.01)], tests=12)
 
 
+def test_more_calls_that_clearly_cost_no_time_ask_for_nothing() -> None:
+    steady = [run(noise / 10) for noise in UNSTEADY]
+    assert not needs_another_process(steady, [run(0.0, calls=400)], tests=12)
+    assert not needs_another_process(STORED, [run(-0.05, calls=400)], tests=12)
+
+
+def test_more_calls_are_worth_eight_processes_where_five_cannot_settle_it() -> None:
+    assert needs_another_process(STORED, [run(0.026, calls=320)] * 5, tests=12)
+    assert not needs_another_process(STORED, [run(0.026)] * 5, tests=12)
+    assert outcome(*[run(0.026, calls=320)] * 5) != "regressed"
+    assert outcome(*[run(0.026, calls=320)] * 8) == "regressed"
+    assert not needs_another_process(STORED, [run(0.02, calls=320)] * 8, tests=12), "enough is enough"
+
+
+def test_one_odd_process_is_no_regression_for_its_calls() -> None:
+    assert outcome(run(0.5, calls=320), run(0.0, calls=320), run(0.01, calls=320)) != "regressed"
+
+
 def test_fewer_than_three_processes_never_call_a_change() -> None:
     assert outcome(run(0.08, calls=320), run(0.08, calls=320)) == "inconclusive"
 

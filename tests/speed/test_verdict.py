@@ -86,6 +86,22 @@ def test_processes_are_added_until_it_is_clear() -> None:
     assert not another(*[run(device=0.02)] * verdict.MAX_PROCESSES, base=noisy), "enough is enough"
 
 
+def test_one_odd_process_is_no_regression() -> None:
+    odd = [run(device=0.5, wall=0.5), run(), run()]
+    found = judge(stored(), odd, tests=12)
+    assert (found.outcome, found.changes[0].note) == ("pass", "one process was +64.9 % off, the other 2 were not")
+    assert not another(*odd), "two processes have said that it is none"
+    assert judge(stored(), [run(device=0.5), run(device=0.03), run(device=0.03)], tests=12).outcome == "regressed"
+
+
+def test_change_that_one_process_makes_out_is_looked_at_again() -> None:
+    mostly_one = [run(device=0.05), run(device=0.009), run(device=0.008)]
+    assert judge(stored(), mostly_one, tests=12).outcome == "inconclusive"
+    assert another(*mostly_one)
+    assert judge(stored(), [*mostly_one, run(device=0.015)], tests=12).outcome == "regressed"
+    assert judge(stored(), [*mostly_one, run(device=0.0)], tests=12).outcome != "regressed"
+
+
 def test_no_stored_run_is_no_baseline() -> None:
     assert outcome(run(), base=[]) == "no-baseline"
 

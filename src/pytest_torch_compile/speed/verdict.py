@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .counted import more_work, said
+from . import counted
+from .counted import more_work
 from .reference import METRICS, Reference, control_of, log_ratio, prior_for, reference
 from .sample import Figures
 from .statistics import fmean, stdev, t_tail
@@ -26,7 +27,10 @@ MIN_PROCESSES, MAX_PROCESSES = 3, 5
 
 @dataclass(frozen=True)
 class Change:
-    """How far new runs lie from the stored ones: ``effect`` is a log ratio, above zero for slower or larger."""
+    """How far new runs lie from the stored ones: ``effect`` is a log ratio, above zero for slower or larger.
+
+    It is the mean of the ``effects`` of the new processes, and ``error`` its standard error.
+    """
 
     metric: str
     effect: float
@@ -35,34 +39,53 @@ class Change:
     control: str = ""
     outcome: Outcome = "pass"
     note: str = ""
+    effects: tuple[float, ...] = ()
+    error: float = 0.0
 
     @property
     def percent(self) -> float:
         """The effect in percent."""
         return 100 * math.expm1(self.effect)
 
+    @property
+    def confirmed(self) -> bool:
+        """Whether three processes or more are over the floor, also without the one that shows most of the change."""
+        return len(self.effects) >= MIN_PROCESSES and self._without_the_oddest() > self.floor
+
+    @property
+    def alone(self) -> bool:
+        """Whether one process made the change, and the others, two at least, show none."""
+        return len(self.effects) >= MIN_PROCESSES and self._without_the_oddest() <= self.floor / 2
+
+    def _without_the_oddest(self) -> float:
+        sizes = sorted(math.copysign(1.0, self.effect) * effect for effect in self.effects)
+        return fmean(sizes[:-1])
+
 
 def change(base: Reference, new: Sequence[Figures]) -> Change:
     """How new runs lie against the stored ones, two-sided."""
-    effect = fmean(log_ratio(run, base.metric, base.control) for run in new) - base.mean
-    error = base.spread * math.sqrt(1 / len(new) + 1 / base.runs)
-    return Change(base.metric, effect, base.floor, 2 * t_tail(abs(effect) / error, base.freedom), base.control)
+    effects = tuple(log_ratio(run, base.metric, base.control) - base.mean for run in new)
+    effect, error = fmean(effects), base.spread * math.sqrt(1 / len(new) + 1 / base.runs)
+    chance = 2 * t_tail(abs(effect) / error, base.freedom)
+    return Change(base.metric, effect, base.floor, chance, base.control, effects=effects, error=error)
 
 
 def suspicious(found: Change) -> bool:
     """Whether a change is odd enough to be worth another fresh process; a gain has to be odder than a loss."""
-    return abs(found.effect) > found.floor / 2 and found.p_value < (SUSPICION if found.effect > 0 else HOPE)
+    odd = abs(found.effect) > found.floor / 2 and found.p_value < (SUSPICION if found.effect > 0 else HOPE)
+    return odd and not found.alone
 
 
 def decided(found: Change, level: float) -> Change:
     """The change with its outcome, ``level`` being the share of the family's level that this test has."""
     if abs(found.effect) <= found.floor:
-        outcome: Outcome = "pass"
-    elif found.p_value > level:
-        outcome = "inconclusive" if suspicious(found) else "pass"
-    else:
-        outcome = "regressed" if found.effect > 0 else "improved"
-    return replace(found, outcome=outcome)
+        return found
+    if found.alone:
+        off = 100 * math.expm1(max(found.effects, key=abs))
+        return replace(found, note=f"one process was {off:+.1f} % off, the other {len(found.effects) - 1} were not")
+    if found.p_value > level or not found.confirmed:
+        return replace(found, outcome="inconclusive" if suspicious(found) else "pass")
+    return replace(found, outcome="regressed" if found.effect > 0 else "improved")
 
 
 def _with_its_work(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> Change:
@@ -70,12 +93,20 @@ def _with_its_work(found: Change, stored: Sequence[Figures], new: Sequence[Figur
 
     It is still a change of time that is called: over the metric's own floor, and odd for these processes.
     """
-    more, floor = more_work(found.metric, stored, new), METRICS[found.metric].floor
+    more = more_work(found.metric, stored, new)
     if not more:
         return found
-    if found.outcome != "regressed" and (found.effect <= floor or found.p_value / 2 >= SUSPICION):
+    closer = replace(found, floor=METRICS[found.metric].floor)
+    odd = found.effect > 0 and found.p_value / 2 < counted.ODD and closer.confirmed
+    if not odd and found.outcome != "regressed":
         return found
-    return replace(found, floor=min(floor, found.floor), outcome="regressed", note=said(found.metric, more))
+    return replace(closer, outcome="regressed", note=counted.said(found.metric, more))
+
+
+def _may_cost(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> bool:
+    """Whether a leg does more work, and it is not clear yet that this costs nothing."""
+    hoped = found.effect + counted.GIVEN_UP * found.error
+    return hoped > METRICS[found.metric].floor and bool(more_work(found.metric, stored, new))
 
 
 @dataclass(frozen=True)
@@ -108,9 +139,9 @@ def needs_another_process(
     stored: Sequence[Figures], new: Sequence[Figures], *, tests: int, priors: Mapping[str, float] | None = None
 ) -> bool:
     """Whether the runs so far are odd, but not enough of them to say regressed or improved."""
-    if not stored or len(new) >= MAX_PROCESSES:
-        return False
-    if not any(suspicious(c) or more_work(c.metric, stored, new) for c in changes_of(stored, new, priors)):
+    found = changes_of(stored, new, priors) if stored else []
+    odd = len(new) < MAX_PROCESSES and any(suspicious(c) for c in found)
+    if not odd and not (len(new) < counted.MAX_PROCESSES and any(_may_cost(c, stored, new) for c in found)):
         return False
     return judge(stored, new, tests=tests, priors=priors).outcome not in ("regressed", "improved")
 
@@ -128,8 +159,8 @@ def judge(
 
     ``level`` is the chance that any test of an unchanged suite is called changed; every metric of every test gets
     an equal share of it (Bonferroni), as a test must be decided before the last one has run, and so does every look
-    from the third process to the last; what does more work than ever has to be odd only. Fewer than three processes
-    never call a change.
+    from the third process to the last; what does more work than ever has to be odd only. A change is called where three
+    processes show it, and not one of them only.
     """
     if reasons := "; ".join(problems):
         return Verdict("inconclusive", reason=reasons)
@@ -138,13 +169,7 @@ def judge(
     found = changes_of(stored, new, priors)
     share = level / max(1, tests * len(found) * (1 + MAX_PROCESSES - MIN_PROCESSES))
     settled = tuple(_not_eager(_with_its_work(decided(c, share), stored, new), stored, new) for c in found)
-    if len(new) < MIN_PROCESSES:
-        settled = tuple(_unconfirmed(c) for c in settled)
     return Verdict(worst(settled), settled, _reason(settled, len(new)))
-
-
-def _unconfirmed(found: Change) -> Change:
-    return replace(found, outcome="inconclusive") if found.outcome in ("regressed", "improved") else found
 
 
 def _not_eager(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> Change:
