@@ -1,8 +1,8 @@
 """Real slowdowns of known size in real models, in many fresh processes.
 
-Kernel side: an elementwise kernel over a buffer, sized to the wanted share of the model's device time, runs after each
-call. Host side: Python code busy for the wanted share of the time per call runs before it; for forward passes whose
-host takes longer than their kernels, as elsewhere it would be hidden behind the device.
+Kernel side: an elementwise kernel over a buffer, which in its place takes the wanted share of the model's device time,
+runs after each call. Host side: Python code busy for the wanted share of the time per call runs before it; for forward
+passes that are bound by their launches, as elsewhere it would be hidden behind the device.
 
     PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 7
 
@@ -18,7 +18,8 @@ from typing import Any
 
 import runs
 
-LAUNCH_BOUND = 0.9
+# Bound by its launches: the host takes all of the time but this, and kernels at most half of it.
+HOST_SHARE, KERNEL_SHARE = 0.9, 0.5
 KERNEL_WALL_ROUNDS = 12
 _sizes: list[tuple[float, int]] = []
 
@@ -38,12 +39,20 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
         return {}
     plain = bench.measure(seconds=options.seconds, precision=options.precision, raw=True)["compiled"]
     found: dict[str, Any] = {"plain": runs.compact(plain), "code": plain.code}
-    found["launch_bound"] = plain.host is None or plain.host.compiled > LAUNCH_BOUND * plain.wall.compiled
+    found["launch_bound"] = is_launch_bound(plain)
     if plain.device:
         found["kernel"] = kernel_legs(bench, plain.device.compiled, percents(options.kernel_levels))
     if found["launch_bound"] and CASES[name].work == "forward":
         found["host"] = host_legs(bench, plain.wall.compiled, options)
     return brief(found) if options.brief else found
+
+
+def is_launch_bound(sample: Any) -> bool:
+    """Whether the compiled leg waits for its host nearly always; so on CPU, where nothing tells the two apart."""
+    if sample.host is None or sample.device is None:
+        return True
+    host, kernels = (leg.compiled / sample.wall.compiled for leg in (sample.host, sample.device))
+    return host > HOST_SHARE and kernels < KERNEL_SHARE
 
 
 def percents(levels: str) -> list[int]:
@@ -70,7 +79,8 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
     from pytest_torch_compile.speed.room import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
-    legs = {f"{p}": with_kernel(compiled.run, used, used * p / 100, bench.device) for p in levels}
+    slowed = {f"{p}": with_kernel(compiled.run, used * p / 100, bench.device) for p in levels}
+    legs = {level: run for level, (run, _) in slowed.items()}
     share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
     calls = dict.fromkeys(legs, compiled.calls)
     profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
@@ -85,7 +95,8 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
         wall = with_room(wall_times)
     return {
         leg: {"device": {"eager": runs.micros(device["eager"]), "compiled": runs.micros(device[leg])},
-              "kernels": [counts["eager"], counts[leg]], "slowed_wall": runs.micros(wall[leg])}
+              "kernels": [counts["eager"], counts[leg]], "slowed_wall": runs.micros(wall[leg]),
+              "added": runs.micros([slowed[leg][1]])}
         for leg in legs
     }  # fmt: skip
 
@@ -122,12 +133,12 @@ def kernel_sizes(device: Any) -> list[tuple[float, int]]:
     for step in range(0, 57, 2):
         size = int(1024 * 2 ** (step / 3))
         buffer = torch.zeros(size, device=device)
-        table.append((_device_seconds(lambda b=buffer: b.add_(1.0)), size))
+        table.append((_last_kernel(lambda b=buffer: b.add_(1.0)), size))
     return table
 
 
-def with_kernel(run: Callable[[], object], used: float, seconds: float, device: Any) -> Callable[[], object]:
-    """``run``, which uses the device for ``used`` seconds, and then a kernel of about ``seconds``."""
+def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> tuple[Callable[[], object], float]:
+    """``run`` and then a kernel of about ``seconds``, and how long that kernel takes there."""
     import torch
 
     if not _sizes:
@@ -145,17 +156,19 @@ def with_kernel(run: Callable[[], object], used: float, seconds: float, device: 
         return slowed
 
     # After a model the caches are cold and the kernel takes longer than alone, so it is sized again in its place.
-    for _ in range(2):
-        took = _device_seconds(slowed_by(size)) - used
-        if took > 0:
-            size = max(256, min(1 << 28, int(size * min(4.0, max(0.25, seconds / took)))))
-    return slowed_by(size)
+    for _ in range(3):
+        size = max(256, min(1 << 28, int(size * min(4.0, max(0.25, seconds / _last_kernel(slowed_by(size)))))))
+    slowed = slowed_by(size)
+    return slowed, _last_kernel(slowed)
 
 
-def _device_seconds(run: Callable[[], object]) -> float:
+def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
+    """Seconds of the last kernel of a call, as measured among the others."""
     from pytest_torch_compile.speed import kernels
+    from pytest_torch_compile.speed.statistics import median
 
-    return sorted(kernels.device_times(run, 7)[0])[3]
+    took = kernels.durations(run, calls)
+    return median(took[len(took) // calls - 1 :: len(took) // calls]) / 1e6
 
 
 def with_host(run: Callable[[], object], seconds: float) -> Callable[[], object]:

@@ -261,3 +261,24 @@ def test_cpu_figures_are_not_gated(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("--compile-perf=gate")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*inconclusive: CPU figures are recorded, not gated"])
+
+
+def test_failure_shows_the_tests_own_log_and_nothing_of_torchs_trace(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ncompile_backend = eager\n")
+    pytester.makepyfile(
+        """
+        import logging
+
+        import torch
+
+
+        def test_double(compile_benchmark):
+            compile_benchmark(lambda x: x * 2, torch.ones(3))
+            logging.getLogger("models").warning("a word of the test")
+            assert False
+        """
+    )
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*a word of the test"])
+    result.stdout.no_fnmatch_line("*torch.__trace*")

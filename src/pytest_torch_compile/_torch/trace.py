@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -61,7 +62,7 @@ class TraceObserver(logging.Handler):
         self._skips_before = 0
         self._was_disabled = False
         self._was_enabled_for: Callable[[int], bool] | None = None
-        self._set_aside: list[logging.Handler] = []
+        self._capture: AbstractContextManager[None] = nullcontext()
         self._on_event: dict[str, Callable[[Any, str, CompileKey], None]] = {
             "dynamo_start": self._dynamo_start,
             "dynamo_output_graph": self._output_graph,
@@ -75,10 +76,8 @@ class TraceObserver(logging.Handler):
         self._was_disabled, logger.disabled = logger.disabled, False
         self._was_enabled_for = vars(logger).get("isEnabledFor")
         vars(logger)["isEnabledFor"] = lambda level: True  # as torch itself from 2.13 on, against logging.disable()
-        # pytest captures the logs of loggers that do not propagate too: thousands of empty lines under each failure.
-        self._set_aside = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]
-        for handler in self._set_aside:
-            logger.removeHandler(handler)
+        self._capture = not_captured()
+        self._capture.__enter__()
         self._skips_before = _cudagraph_skips()
         logger.addHandler(self)
         return self
@@ -94,8 +93,7 @@ class TraceObserver(logging.Handler):
         vars(logger).pop("isEnabledFor", None)
         if self._was_enabled_for is not None:
             vars(logger)["isEnabledFor"] = self._was_enabled_for
-        for handler in self._set_aside:
-            logger.addHandler(handler)
+        self._capture.__exit__(kind, error, trace)
         missed = _cudagraph_skips() - self._skips_before - len(self.seen.cudagraph_skips)
         self.seen.cudagraph_skips += ["reason not given by this torch"] * max(0, missed)
 
@@ -262,6 +260,24 @@ def _file_of(value: Any) -> str:
     from torch._logging.structured import INTERN_TABLE
 
     return next((name for name, index in INTERN_TABLE.items() if index == value), str(value))
+
+
+@contextmanager
+def not_captured() -> Iterator[None]:
+    """Keep pytest from capturing torch's trace log.
+
+    It captures loggers that do not propagate too. A handler turns the trace on, which makes each compilation write
+    thousands of events, and each failure show them as empty lines.
+    """
+    logger = _trace_logger()
+    handlers = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]
+    for handler in handlers:
+        logger.removeHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            logger.addHandler(handler)
 
 
 def _compile_id(key: CompileKey) -> str:

@@ -23,22 +23,26 @@ def start_profiler() -> None:
 
 def device_times(run: Run, calls: int) -> tuple[list[float], int]:
     """Seconds of device time of each of ``calls`` calls, and the kernels (copies and fills included) per call."""
+    return split_by_call(durations(run, calls), calls)
+
+
+def durations(run: Run, calls: int) -> list[float]:
+    """Microseconds of each kernel of ``calls`` calls, in the order in which they began."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         for _ in range(calls):
             run()
         torch.cuda.synchronize()
     events = [e for e in seen.events() if e.device_type == DeviceType.CUDA]
-    spans = sorted((e.time_range.start, e.time_range.elapsed_us()) for e in events)
-    return split_by_call([duration for _, duration in spans], calls)
+    return [took for _, took in sorted((e.time_range.start, e.time_range.elapsed_us()) for e in events)]
 
 
-def split_by_call(durations: list[float], calls: int) -> tuple[list[float], int]:
+def split_by_call(took: list[float], calls: int) -> tuple[list[float], int]:
     """Microseconds of consecutive kernels as seconds per call; spread evenly when the calls differ in kernels."""
-    per_call, rest = divmod(len(durations), calls)
+    per_call, rest = divmod(len(took), calls)
     if rest or not per_call:
-        return [sum(durations) / calls / 1e6] * calls, round(len(durations) / calls)
-    return [sum(durations[i * per_call : (i + 1) * per_call]) / 1e6 for i in range(calls)], per_call
+        return [sum(took) / calls / 1e6] * calls, round(len(took) / calls)
+    return [sum(took[i * per_call : (i + 1) * per_call]) / 1e6 for i in range(calls)], per_call
 
 
 def interleaved_device_times(

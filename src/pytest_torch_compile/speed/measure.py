@@ -12,6 +12,7 @@ import torch
 
 from .._torch import code
 from .._torch.reset import drop_workspaces
+from .._torch.trace import not_captured
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders
 from .python_calls import python_calls
@@ -58,7 +59,8 @@ class Bench:
             kernels.start_profiler()
         self._before = self._state()
         self._loaded = code.loaded()
-        self.legs = {name: self._warm(build) for name, build in builders.items()}
+        with not_captured():  # what users compile outside of pytest is not traced, and starts sooner
+            self.legs = {name: self._warm(build) for name, build in builders.items()}
 
     @classmethod
     def of(
