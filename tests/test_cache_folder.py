@@ -65,3 +65,24 @@ def test_unused_cache_touches_nothing(monkeypatch):
     monkeypatch.setenv(VARIABLE, "/of/the/user")
     CacheFolder("session").close()
     assert os.environ[VARIABLE] == "/of/the/user"
+
+
+def test_nothing_of_a_folder_that_is_gone_is_used(pytester):
+    pytester.makepyfile(
+        """
+        import os
+        from pathlib import Path
+
+        import pytest
+        import torch
+
+
+        @pytest.mark.parametrize("again", [False, True])
+        def test_compiles_anew(compile_check, again):
+            compile_check(torch.nn.Softplus(), torch.randn(16), backend="inductor")
+            code = [path for path in Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]).rglob("*") if path.suffix == ".so"]
+            assert code, "taken from memory"
+        """
+    )
+    result = pytester.runpytest_subprocess("--compile-cache=fresh")
+    result.assert_outcomes(passed=2)

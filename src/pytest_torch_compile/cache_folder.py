@@ -1,4 +1,4 @@
-"""Where Inductor keeps compiled code during a test run: ``--compile-cache``. No torch."""
+"""Where Inductor keeps compiled code during a test run: ``--compile-cache``. It imports no torch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from ._torch.reset import forget_cache_folder
 from .artifacts_session import ArtifactSession, is_url
 
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
@@ -69,3 +70,4 @@ class CacheFolder:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
+            forget_cache_folder()
