@@ -69,7 +69,7 @@ def gpu(session: nox.Session) -> None:
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
     session.run("python", "-m", "pytest", *workers, "--compile-device=cuda", "--benchmark-skip", *chosen, env=WORKERS)
-    session.run("python", "-m", "pytest", "--compile-perf=gate", "--benchmark-only", *chosen, env=BYTECODE)
+    session.run("python", "-m", "pytest", "--compile-perf=gate", "--benchmark-only", "-rfE", *chosen, env=BYTECODE)
 
 
 @nox.session
