@@ -21,11 +21,12 @@ from typing import Any
 from inject import KERNEL_SHARE
 
 from pytest_torch_compile.speed import counted
-from pytest_torch_compile.speed.held import Held
+from pytest_torch_compile.speed.held import FEWEST_RUNS, Held
 from pytest_torch_compile.speed.reference import priors_of
 from pytest_torch_compile.speed.verdict import MAX_PROCESSES, Verdict, side_of, split_wall
 
 BASELINE_RUNS = 15
+FEWEST_PROCESSES = FEWEST_RUNS + counted.MAX_PROCESSES
 UNCHANGED = ("unchanged", "0")
 Process = dict[str, Any]
 Leg = tuple[str, str]
@@ -34,14 +35,16 @@ Leg = tuple[str, str]
 def legs_of(case: dict[str, Any]) -> Iterator[Leg]:
     """The unchanged leg of a case and its slowed ones, by side and percent."""
     yield UNCHANGED
-    for side in ("kernel", "host") if bound_by_launches(case["plain"]) else ("kernel",):
+    for side in ("kernel", "host"):
         for level in case.get(side, {}):
             yield side, level
 
 
-def bound_by_launches(plain: dict[str, Any]) -> bool:
-    """Whether kernels take at most half of the time: behind more, a slower host is hidden."""
-    return "device" not in plain or plain["device"][1] < KERNEL_SHARE * plain["wall"][1]
+def bound_by_launches(case: dict[str, Any], share: float) -> dict[str, Any]:
+    """The case without its slower hosts where kernels take more than this share of the time."""
+    plain = case["plain"]
+    busy = "device" in plain and plain["device"][1] > share * plain["wall"][1]
+    return {name: value for name, value in case.items() if not (busy and name == "host")}
 
 
 def figures(case: dict[str, Any], leg: Leg) -> Any:
@@ -112,13 +115,24 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--one-source", action="store_true", help="take codes for tunings of one source")
     options.add_argument("--as-if-counted", action="store_true", help="as if slower hosts were known to call more")
+    options.add_argument(
+        "--kernel-share", type=float, default=KERNEL_SHARE, help="slower hosts of busier cases are left out"
+    )
     chosen = options.parse_args()
     runs = [run for path in chosen.samples for run in json.loads(path.read_text())["runs"]]
     source = "cache/" if chosen.one_source else ""
     processes = [
-        {n: {**case, "code": source + case["code"]} for n, case in run["cases"].items() if "plain" in case}
+        {
+            n: bound_by_launches({**case, "code": source + case["code"]}, chosen.kernel_share)
+            for n, case in run["cases"].items()
+            if "plain" in case
+        }
         for run in runs
     ]
+    if len(processes) < FEWEST_PROCESSES:
+        raise SystemExit(
+            f"{len(processes)} processes: {FEWEST_PROCESSES} at least are needed, to store five and ask seven"
+        )
     if chosen.as_if_counted:
         processes = [{name: as_if_counted(case) for name, case in process.items()} for process in processes]
     rng = random.Random(chosen.seed)

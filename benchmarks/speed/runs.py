@@ -56,6 +56,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     for side in ("kernel", "host"):
         sizes = "sizes of slowdown in percent, for inject.py"
         options.add_argument(f"--{side}-levels", default="1,2,3,5,10,20", help=sizes)
+    options.add_argument("--lead-in", action="store_true", help="begin each block untimed, for inject.py")
     options.add_argument("--brief", action="store_true", help="keep the gate's figures instead of every round")
     options.add_argument("--turn", type=int, default=-1, help=argparse.SUPPRESS)
     options.add_argument("--only-compile", action="store_true", help=argparse.SUPPRESS)

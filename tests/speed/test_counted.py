@@ -70,6 +70,13 @@ def test_more_calls_are_worth_eight_processes_where_five_cannot_settle_it() -> N
     assert not needs_another_process(STORED, [run(0.02, calls=320)] * 8, tests=12), "enough is enough"
 
 
+def test_faster_kernels_do_not_end_the_look_at_a_host_that_does_more() -> None:
+    new = [run(0.02, calls=320, device=-0.1)] * 3
+    assert outcome(*new) == "improved"
+    assert needs_another_process(STORED, new, tests=12)
+    assert not needs_another_process(STORED, [run(0.02, device=-0.1)] * 3, tests=12)
+
+
 def test_one_odd_process_is_no_regression_for_its_calls() -> None:
     assert outcome(run(0.5, calls=320), run(0.0, calls=320), run(0.01, calls=320)) != "regressed"
 

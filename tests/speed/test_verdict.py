@@ -94,6 +94,12 @@ def test_one_odd_process_is_no_regression() -> None:
     assert judge(stored(), [run(device=0.5), run(device=0.03), run(device=0.03)], tests=12).outcome == "regressed"
 
 
+def test_two_of_three_odd_processes_are_not_one() -> None:
+    for two in ((0.03, 0.012, -0.002), (0.05, 0.05, -0.05), (-0.05, -0.05, 0.04)):
+        odd = [run(device=effect) for effect in two]
+        assert judge(stored(), odd, tests=12).outcome == "inconclusive"
+
+
 def test_change_that_one_process_makes_out_is_looked_at_again() -> None:
     mostly_one = [run(device=0.05), run(device=0.009), run(device=0.008)]
     assert judge(stored(), mostly_one, tests=12).outcome == "inconclusive"

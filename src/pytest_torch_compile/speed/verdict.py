@@ -48,18 +48,19 @@ class Change:
         return 100 * math.expm1(self.effect)
 
     @property
+    def sizes(self) -> list[float]:
+        """The effects in order, the smallest first; above zero where they go the way of the mean."""
+        return sorted(math.copysign(1.0, self.effect) * effect for effect in self.effects)
+
+    @property
     def confirmed(self) -> bool:
-        """Whether three processes or more are over the floor, also without the one that shows most of the change."""
-        return len(self.effects) >= MIN_PROCESSES and self._without_the_oddest() > self.floor
+        """Whether there are three processes or more, whose mean is over the floor without the oddest one too."""
+        return len(self.effects) >= MIN_PROCESSES and fmean(self.sizes[:-1]) > self.floor
 
     @property
     def alone(self) -> bool:
-        """Whether one process made the change, and the others, two at least, show none."""
-        return len(self.effects) >= MIN_PROCESSES and self._without_the_oddest() <= self.floor / 2
-
-    def _without_the_oddest(self) -> float:
-        sizes = sorted(math.copysign(1.0, self.effect) * effect for effect in self.effects)
-        return fmean(sizes[:-1])
+        """Whether one process made the change, and each of the others, two at least, shows none."""
+        return len(self.effects) >= MIN_PROCESSES and self.sizes[-2] <= self.floor / 2
 
 
 def change(base: Reference, new: Sequence[Figures]) -> Change:
@@ -81,7 +82,7 @@ def decided(found: Change, level: float) -> Change:
     if abs(found.effect) <= found.floor:
         return found
     if found.alone:
-        off = 100 * math.expm1(max(found.effects, key=abs))
+        off = 100 * math.expm1(math.copysign(found.sizes[-1], found.effect))
         return replace(found, note=f"one process was {off:+.1f} % off, the other {len(found.effects) - 1} were not")
     if found.p_value > level or not found.confirmed:
         return replace(found, outcome="inconclusive" if suspicious(found) else "pass")
@@ -141,9 +142,11 @@ def needs_another_process(
     """Whether the runs so far are odd, but not enough of them to say regressed or improved."""
     found = changes_of(stored, new, priors) if stored else []
     odd = len(new) < MAX_PROCESSES and any(suspicious(c) for c in found)
-    if not odd and not (len(new) < counted.MAX_PROCESSES and any(_may_cost(c, stored, new) for c in found)):
+    costly = len(new) < counted.MAX_PROCESSES and any(_may_cost(c, stored, new) for c in found)
+    if not odd and not costly:
         return False
-    return judge(stored, new, tests=tests, priors=priors).outcome not in ("regressed", "improved")
+    outcome = judge(stored, new, tests=tests, priors=priors).outcome
+    return outcome != "regressed" and (costly or outcome != "improved")
 
 
 def judge(
@@ -159,8 +162,8 @@ def judge(
 
     ``level`` is the chance that any test of an unchanged suite is called changed; every metric of every test gets
     an equal share of it (Bonferroni), as a test must be decided before the last one has run, and so does every look
-    from the third process to the last; what does more work than ever has to be odd only. A change is called where three
-    processes show it, and not one of them only.
+    from the third process to the fifth; what does more work than ever has to be odd only. A change is called from three
+    processes on, and where it does not rest on one of them.
     """
     if reasons := "; ".join(problems):
         return Verdict("inconclusive", reason=reasons)
