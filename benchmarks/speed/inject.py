@@ -176,15 +176,13 @@ def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Calla
 
 
 def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
-    """Seconds of the last kernel of a call, as measured among the others."""
+    """Seconds of the last kernel of a call, as measured among the others; of the last call, if they differ in kernels."""
     from pytest_torch_compile.speed import kernels
     from pytest_torch_compile.speed.statistics import median
 
     took = kernels.durations(run, calls)
     per_call, rest = divmod(len(took), calls)
-    if rest:
-        raise RuntimeError(f"{len(took)} kernels in {calls} calls: which is the last of a call cannot be told")
-    return median(took[per_call - 1 :: per_call]) / 1e6
+    return (took[-1] if rest else median(took[per_call - 1 :: per_call])) / 1e6
 
 
 def with_host(run: Callable[[], object], seconds: float) -> Callable[[], object]:
