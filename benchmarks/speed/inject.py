@@ -2,7 +2,7 @@
 
 Kernel side: an elementwise kernel over a buffer, which in its place takes the wanted share of the model's device time,
 runs after each call. Host side: Python code busy for the wanted share of the time per call runs before it; for forward
-passes that are bound by their launches, as elsewhere it would be hidden behind the device.
+passes that are bound by their launches.
 
     PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 7
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import runs
 
-# Bound by its launches: the host takes all of the time but this, and kernels at most half of it.
+# Bound by its launches: the host takes more than this share of the time, and kernels less than that one.
 HOST_SHARE, KERNEL_SHARE = 0.9, 0.5
 KERNEL_WALL_ROUNDS = 12
 _sizes: list[tuple[float, int]] = []
@@ -39,7 +39,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     if options.only_compile:
         return {}
     if options.lead_in:
-        bench._timer = LeadIn(bench._timer)
+        bench.timer = LeadIn(bench.timer)
     plain = bench.measure(seconds=options.seconds, precision=options.precision, raw=True)["compiled"]
     found: dict[str, Any] = {"plain": runs.compact(plain), "code": plain.code}
     found["launch_bound"] = is_launch_bound(plain)
@@ -129,7 +129,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
             rounds = with_room(
-                timing.interleave, legs, calls, bench._timer, seconds=options.seconds, precision=options.precision
+                timing.interleave, legs, calls, bench.timer, seconds=options.seconds, precision=options.precision
             )
         found[f"{percent}"] = {
             quantity: {leg: runs.micros([times[index] for times in rounds[leg]]) for leg in legs}

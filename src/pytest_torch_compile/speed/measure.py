@@ -54,7 +54,7 @@ class Bench:
         self.device = device
         self.what, self.mode = "forward", "default"
         self._cuda = device.type == "cuda"
-        self._timer = timing.timer_for(device)
+        self.timer = timing.timer_for(device)
         if self._cuda:
             kernels.start_profiler()
         self._before = self._state()
@@ -102,7 +102,7 @@ class Bench:
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         with timing.quiet_host():
-            rounds = with_room(timing.interleave, runs, calls, self._timer, seconds=seconds, precision=precision)
+            rounds = with_room(timing.interleave, runs, calls, self.timer, seconds=seconds, precision=precision)
             device, counts = with_room(self._profile, runs, calls)
             called = {name: python_calls(run) for name, run in runs.items()}  # last, as it unsettles the interpreter
         shared = self._circumstances(rounds)
@@ -118,21 +118,21 @@ class Bench:
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""
-        self._timer.synchronize()
+        self.timer.synchronize()
 
     def _warm(self, build: Callable[[], timing.Run]) -> Leg:
         if self._cuda:
             _forget_what_is_gone()
         held = _held() if self._cuda else 0
         leg = Leg(build())
-        leg.cold_start, steady = timing.warm_up(leg.run, self._timer)
+        leg.cold_start, steady = timing.warm_up(leg.run, self.timer)
         leg.calls = timing.calls_per_block(steady)
         if self._cuda:
             _forget_what_is_gone()
             leg.run()
             leg.memory = _held() - held + _transient_memory(leg.run)
             # A call that is waited for takes longer than one of many, so the block is sized again.
-            leg.calls = timing.calls_per_block(self._timer.block(leg.run, leg.calls)[0])
+            leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
 
     def _profile(

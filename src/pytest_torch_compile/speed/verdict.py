@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from . import counted
-from .counted import more_work
 from .reference import METRICS, Reference, control_of, log_ratio, prior_for, reference
 from .sample import Figures
 from .statistics import fmean, stdev, t_tail
@@ -94,7 +93,7 @@ def _with_its_work(found: Change, stored: Sequence[Figures], new: Sequence[Figur
 
     It is still a change of time that is called: over the metric's own floor, and odd for these processes.
     """
-    more = more_work(found.metric, stored, new)
+    more = counted.more_work(found.metric, stored, new)
     if not more:
         return found
     closer = replace(found, floor=METRICS[found.metric].floor)
@@ -107,7 +106,7 @@ def _with_its_work(found: Change, stored: Sequence[Figures], new: Sequence[Figur
 def _may_cost(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> bool:
     """Whether a leg does more work, and it is not clear yet that this costs nothing."""
     hoped = found.effect + counted.GIVEN_UP * found.error
-    return hoped > METRICS[found.metric].floor and bool(more_work(found.metric, stored, new))
+    return hoped > METRICS[found.metric].floor and bool(counted.more_work(found.metric, stored, new))
 
 
 @dataclass(frozen=True)
@@ -198,7 +197,7 @@ def _host_is_slow(found: Change, stored: Sequence[Figures], new: Sequence[Figure
 
     Held against device time, the wall time of a leg whose host is nearly as slow as its kernels moves with the machine.
     """
-    if more_work("wall", stored, new) or not all("host" in run and "device" in run for run in (*stored, *new)):
+    if counted.more_work("wall", stored, new) or not all("host" in run and "device" in run for run in (*stored, *new)):
         return False
     host = _ratio_shift("host", "host", stored, new)
     kernels = _ratio_shift("device", control_of("device", stored), stored, new)
