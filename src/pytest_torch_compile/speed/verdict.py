@@ -28,7 +28,8 @@ MIN_PROCESSES, MAX_PROCESSES = 3, 5
 class Change:
     """How far new runs lie from the stored ones: ``effect`` is a log ratio, above zero for slower or larger.
 
-    It is the mean of the ``effects`` of the new processes, and ``error`` its standard error.
+    It is the mean of the ``effects`` of the new processes. If they scatter as the stored ones do, ``error`` is its
+    standard error and ``odd`` its chance; ``p_value`` is its chance where they may scatter more.
     """
 
     metric: str
@@ -40,6 +41,7 @@ class Change:
     note: str = ""
     effects: tuple[float, ...] = ()
     error: float = 0.0
+    odd: float = 1.0
 
     @property
     def percent(self) -> float:
@@ -63,16 +65,19 @@ class Change:
 
 
 def change(base: Reference, new: Sequence[Figures]) -> Change:
-    """How new runs lie against the stored ones, two-sided."""
+    """How new runs lie against the stored ones: a two-sample t test, two-sided, the spread of both pooled."""
     effects = tuple(log_ratio(run, base.metric, base.control) - base.mean for run in new)
-    effect, error = fmean(effects), base.spread * math.sqrt(1 / len(new) + 1 / base.runs)
-    chance = 2 * t_tail(abs(effect) / error, base.freedom)
-    return Change(base.metric, effect, base.floor, chance, base.control, effects=effects, error=error)
+    effect, apart = fmean(effects), math.sqrt(1 / len(new) + 1 / base.runs)
+    squares = base.freedom * base.spread**2 + sum((its - effect) ** 2 for its in effects)
+    freedom, error = base.freedom + len(new) - 1, base.spread * apart
+    chance = 2 * t_tail(abs(effect) / (math.sqrt(squares / freedom) * apart), freedom)
+    odd = 2 * t_tail(abs(effect) / error, base.freedom)
+    return Change(base.metric, effect, base.floor, chance, base.control, effects=effects, error=error, odd=odd)
 
 
 def suspicious(found: Change) -> bool:
     """Whether a change is odd enough to be worth another fresh process; a gain has to be odder than a loss."""
-    odd = abs(found.effect) > found.floor / 2 and found.p_value < (SUSPICION if found.effect > 0 else HOPE)
+    odd = abs(found.effect) > found.floor / 2 and found.odd < (SUSPICION if found.effect > 0 else HOPE)
     return odd and not found.alone
 
 
