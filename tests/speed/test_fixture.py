@@ -166,6 +166,36 @@ def test_fresh_process_that_ran_other_code_confirms_nothing(
     result.stdout.fnmatch_lines(["*inconclusive: a change was seen, but the fresh process ran other compiled code*"])
 
 
+@pytest.mark.parametrize(
+    ("again", "failed", "line"),
+    [
+        ("0.05,0.045", 1, "*where: kernels (of *"),
+        ("0,0", 0, "*test_double  pass *1 of 2 processes, tuned as no stored one was, do not count"),
+    ],
+    ids=["slower however tuned", "slower by its tuning"],
+)
+def test_process_that_tuned_anew_is_decided_by_further_ones(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, again: str, failed: int, line: str
+) -> None:
+    record(project, codes=("source/a", "source/b"))
+    for variable, value in (("CODE", "source/new"), ("CODE_AGAIN", "source/a"), ("SLOWER_AGAIN", again)):
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    result = run(project)
+    result.assert_outcomes(failed=failed, passed=1 - failed)
+    result.stdout.fnmatch_lines([line])
+
+
+def test_process_that_does_not_count_is_recorded_too(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = record(project, codes=("source/a", "source/b"))
+    for variable, value in (("CODE", "source/new"), ("CODE_AGAIN", "source/a"), ("SLOWER_AGAIN", "0,0")):
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    run(project, "--compile-update-baselines").assert_outcomes(passed=1)
+    codes = json.loads(path.read_text())["benchmarks"][0]["extra_info"]["torch_compile"]["codes"]
+    assert codes[8:] == ["source/new", "source/a"]
+
+
 def test_tracking_says_and_does_not_fail(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     record(project)
     monkeypatch.setenv("SLOWER", "0.05,0.045")

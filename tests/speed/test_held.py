@@ -102,8 +102,17 @@ def tuned(*tunings: str) -> Held:
     return Held.of([run(NOISE[i % 5]) for i in range(len(codes))], codes, "source/new", tests=12, priors={})
 
 
-def test_tuning_that_is_not_stored_is_another_compilation() -> None:
-    assert tuned("a", "a", "a", "a", "a", "b").other
+def test_new_tuning_among_few_is_held_against_its_source_and_only_asks() -> None:
+    against = tuned("a", "a", "a", "a", "a", "b")
+    assert (len(against.runs), against.other, against.retuned) == (6, False, True)
+    assert against.needs_another([run(0.05)]) and not against.needs_another([run(0.0)])
+    assert against.admits("source/b", ["source/new"]) and not against.admits("source/newer", ["source/new"])
+    assert against.as_other().other and not against.as_other().retuned
+
+
+def test_new_tuning_of_a_source_with_few_runs_is_another_compilation() -> None:
+    codes = ["source/a"] * 4 + ["elsewhere/a"] * 4
+    assert Held.of([run(NOISE[i % 5]) for i in range(8)], codes, "source/new", tests=12, priors={}).other
 
 
 def test_new_tuning_among_many_is_one_more_of_them() -> None:

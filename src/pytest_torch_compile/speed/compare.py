@@ -82,9 +82,10 @@ def judged(base: Samples, here: Samples) -> list[Compared]:
 def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int) -> Compared:
     stored = [sample.figures() for sample in base]
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
-    held = Held.of(stored, [sample.code for sample in base], here[0].code, tests=tests, priors={})
-    ran = [sample.code for sample in here]
-    counted = [sample for index, sample in enumerate(here) if not index or held.admits(sample.code, ran[:index])]
+    codes, ran = [sample.code for sample in base], [sample.code for sample in here]
+    held = Held.of(stored, codes, next((code for code in ran if code in codes), ran[0]), tests=tests, priors={})
+    held = held.as_other() if held.retuned else held
+    counted = [sample for index, sample in enumerate(here) if held.admits(sample.code, ran[:index])]
     new = [sample.figures() for sample in counted]
     verdict = held.judge(new, problems, compilations=len(set(ran)))
     if verdict.outcome == "no-baseline":

@@ -13,13 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from .sample import SpeedSample
+from .settle import NoFigures
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
-
-
-class NotConfirmed(RuntimeError):
-    """The fresh process gave no sample; the message says why in one line."""
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
@@ -53,14 +50,14 @@ def fresh_sample(
     """Run one test in a fresh process, tracking only, and return what it measured.
 
     Raises:
-        NotConfirmed: it failed, was skipped, or took longer than ``seconds``.
+        NoFigures: it failed, was skipped, or took longer than ``seconds``.
     """
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pytest", test, "--rootdir", str(root), *arguments]
         result = run_tests(command, root, Path(folder), seconds, {CONFIRMS: "1", **(environment or {})})
         samples = list(read_samples(Path(folder)).values())
     if not samples:
-        raise NotConfirmed(f"the fresh process gave no figures: {result}")
+        raise NoFigures(f"the fresh process gave no figures: {result}")
     return samples[-1]
 
 
@@ -85,7 +82,7 @@ def compiled_anew(test: str, root: Path, arguments: Sequence[str] = ()) -> Speed
     Memory is left out: a process that tuned holds the workspaces of libraries it tried, 34 MB for cuBLAS on an H200.
 
     Raises:
-        NotConfirmed: the process gave no figures.
+        NoFigures: the process gave no figures.
     """
     with tempfile.TemporaryDirectory() as cache:
         return replace(_with_cache(test, root, arguments, cache), memory=None)
@@ -95,7 +92,7 @@ def cold_and_warm_start(test: str, root: Path, arguments: Sequence[str] = ()) ->
     """The compiled cold start in seconds with an empty compile cache, and again with the cache that left.
 
     Raises:
-        NotConfirmed: a process gave no figures.
+        NoFigures: a process gave no figures.
     """
     with tempfile.TemporaryDirectory() as cache:
         cold, warm = (_with_cache(test, root, arguments, cache) for _ in range(2))

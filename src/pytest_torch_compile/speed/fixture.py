@@ -19,6 +19,7 @@ from .held import FEWEST_RUNS, Held
 from .reference import METRICS, priors_of
 from .room import with_room
 from .sample import PRECISION, SECONDS, SpeedSample
+from .settle import NoFigures, Settled, settle
 from .verdict import Verdict
 
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
@@ -100,49 +101,44 @@ class CompileBenchmark:
         if cold_start and not os.environ.get(confirm.CONFIRMS):
             sample = self._with_start(sample)
         confirm.leave_sample(test, sample)
-        held, missing, strange = self._held_against(sample)
-        samples, problems = [sample], [*sample.problems, *([strange] if strange else [])]
-        final = os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(held.runs) < FEWEST_RUNS)
-        while not (problems or final) and held.needs_another([taken.figures() for taken in samples]):
-            samples, problems = self._confirmed(samples, held)
-        new = [taken.figures() for taken in samples]
-        verdict = held.judge(new, problems)
+        found = baselines.load(self._settings.baselines, name_of(sample.environment))
+        entry = found.entries.get(test)
+        settled = self._settled(sample, found, entry)
+        verdict = settled.verdict()
         if verdict.outcome == "no-baseline":
+            missing = found.missing if not found.entries else f"{found.path} has no entry for this test"
             verdict = Verdict("no-baseline", reason=missing)
-        self._report(verdict, samples, sample.environment, held.runs)
-        self._fail(verdict, held.runs, new)
+        taken = settled.counted if sample in settled.counted else [sample, *settled.counted]
+        self._report(verdict, taken, sample.environment, settled.held.runs)
+        self._fail(verdict, settled.held.runs, settled.figures)
         return sample
 
-    def _held_against(self, sample: SpeedSample) -> tuple[Held, str, str]:
-        environment = sample.environment
-        found = baselines.load(self._settings.baselines, name_of(environment))
-        entry = found.entries.get(self._item.nodeid)
-        missing = found.missing if not found.entries else f"{found.path} has no entry for this test"
-        strange = record.strange_device(entry, environment.get("uuid", ""))
+    def _settled(
+        self, sample: SpeedSample, found: baselines.Baselines, entry: record.Entry | None
+    ) -> Settled[SpeedSample]:
+        """The sample with as many from fresh processes as its verdict takes."""
         priors = priors_of([alike for e in found.entries.values() for alike in record.runs_by_source(e)])
-        held = Held.of(
-            record.runs_of(entry), record.codes_of(entry), sample.code, tests=self._suite_size(), priors=priors
-        )
-        return held, missing, strange
+        runs, codes, tests = record.runs_of(entry), record.codes_of(entry), self._suite_size()
 
-    def _confirmed(self, samples: list[SpeedSample], held: Held) -> tuple[list[SpeedSample], list[str]]:
-        """One more sample, from a fresh process; without it the verdict stays open."""
+        def against(code: str) -> Held:
+            return Held.of(runs, codes, code, tests=tests, priors=priors)
+
+        strange = record.strange_device(entry, sample.environment.get("uuid", ""))
+        if os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(against(sample.code).runs) < FEWEST_RUNS):
+            return Settled(against(sample.code), [sample], [*sample.problems, *filter(None, [strange])])
+        return settle(against, sample, self._another, list(filter(None, [strange])))
+
+    def _another(self, held: Held) -> SpeedSample:
+        """A sample of this test from a fresh process."""
         _release_memory()
         run = confirm.compiled_anew if held.other else confirm.fresh_sample
-        try:
-            again = run(self._test(), self._root(), self._arguments())
-        except confirm.NotConfirmed as error:
-            return samples, [f"a change was seen, but {error}"]
-        if not held.admits(again.code, [taken.code for taken in samples]):
-            problem = "a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"
-            return samples, [problem]
-        return [*samples, again], list(again.problems)
+        return run(self._test(), self._root(), self._arguments())
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         _release_memory()
         try:
             return replace(sample, start=confirm.cold_and_warm_start(self._test(), self._root(), self._arguments()))
-        except confirm.NotConfirmed as error:
+        except NoFigures as error:
             warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
             return sample
 

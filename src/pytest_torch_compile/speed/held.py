@@ -7,7 +7,7 @@ percent between processes that ran the same code. So what another compilation is
 An identity is ``source/tuning``. Processes that share a compile cache run the same source (13 of 13 tests in 15
 processes on H200s), but may still tune a kernel again: `max-autotune` does so in every process. So runs of one source
 count as runs of the same code where the tuning is one that is stored, and where so many tunings of it are stored that
-another one is one more of them.
+another one is one more of them. Where few are, a new one may be odd by itself, and the next process decides.
 """
 
 from __future__ import annotations
@@ -35,9 +35,14 @@ def source_of(code: str) -> str:
     return code.partition("/")[0]
 
 
+def akin_to(code: str, other: str) -> bool:
+    """Whether two codes are of one source, however tuned."""
+    return source_of(code) == source_of(other)
+
+
 def same_code(codes: Sequence[str], code: str) -> set[str]:
     """The stored codes of the same source, if this tuning of it is stored too, or many tunings are."""
-    alike = {its for its in codes if source_of(its) == source_of(code)}
+    alike = {its for its in codes if akin_to(its, code)}
     return alike if code in alike or len(alike) >= FEWEST_RUNS else set()
 
 
@@ -48,7 +53,7 @@ class Held:
     ``codes`` has the code of each run. Where they are of ``other`` compilations than the one that is measured, every
     further process compiles anew, and a test regressed where each of three compilations is over 10 % slower than every
     stored run, those being of three compilations at least. Where their tuning is a new one among many, ``runs`` has one
-    run of each.
+    run of each. ``retuned``: it is a new one among few, and where it looks odd a further process decides.
     """
 
     runs: Sequence[Figures]
@@ -56,19 +61,27 @@ class Held:
     tests: int
     other: bool = False
     priors: Mapping[str, float] = field(default_factory=dict)
+    retuned: bool = False
 
     @classmethod
     def of(
         cls, runs: Sequence[Figures], codes: Sequence[str], code: str, *, tests: int, priors: Mapping[str, float]
     ) -> Held:
-        """Held against the runs of the same code if five are stored, else against all."""
+        """Held against the runs of the same code, or else of the same source, if five are stored; else against all."""
         same = same_code(codes, code)
         alike = [(run, its) for run, its in zip(runs, codes, strict=True) if its in same]
         if same and code not in same:
             alike = [(_but_memory(run), its) for its, run in {its: run for run, its in alike}.items()]
         if len(alike) == len(runs) or len(alike) >= FEWEST_RUNS:
             return cls([run for run, _ in alike], [its for _, its in alike], tests, False, priors)
+        akin = [(_but_memory(run), its) for run, its in zip(runs, codes, strict=True) if akin_to(its, code)]
+        if len(akin) >= FEWEST_RUNS:
+            return cls([run for run, _ in akin], [its for _, its in akin], tests, False, priors, retuned=True)
         return cls(runs, codes, tests, True, priors)
+
+    def as_other(self) -> Held:
+        """The same runs, taken for other compilations."""
+        return replace(self, other=True, retuned=False)
 
     def admits(self, code: str, before: Sequence[str]) -> bool:
         """Whether a process that ran this code may confirm what others showed, which ran those ``before``.
