@@ -1,4 +1,4 @@
-"""Every slowed run judged once by the gate, against unchanged runs of other processes that share its compile cache.
+"""Every slowed run judged by the gate, against unchanged runs of other processes that share its compile cache.
 
     PYTHONPATH=src python3 benchmarks/speed/misses.py benchmarks/speed/data/inject-2.json
 
@@ -14,7 +14,9 @@ import json
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from inject import KERNEL_SHARE
 from pytest_torch_compile.speed import counted
 from pytest_torch_compile.speed.held import FEWEST_RUNS, Held
 from pytest_torch_compile.speed.reference import priors_of
+from pytest_torch_compile.speed.settle import NoFigures, settle
 from pytest_torch_compile.speed.verdict import MAX_PROCESSES, Verdict, side_of, split_wall
 
 BASELINE_RUNS = 15
@@ -47,11 +50,6 @@ def bound_by_launches(case: dict[str, Any], share: float) -> dict[str, Any]:
     return {name: value for name, value in case.items() if not (busy and name == "host")}
 
 
-def figures(case: dict[str, Any], leg: Leg) -> Any:
-    """What one leg of a case measured."""
-    return case["plain"] if leg == UNCHANGED else case[leg[0]][leg[1]]
-
-
 def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> Iterator[tuple[str, Leg, Verdict, str]]:
     """Case, leg, verdict and where, for every leg of one process."""
     others = [p for i, p in enumerate(processes) if i != index]
@@ -66,36 +64,59 @@ def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> It
     for name in names:
         case = processes[index][name]
         stored = [p[name] for p in base if name in p]
-        held = Held.of(
-            [c["plain"] for c in stored], [c["code"] for c in stored], case["code"], tests=len(names), priors=priors
-        )
+        runs, codes = [c["plain"] for c in stored], [c["code"] for c in stored]
+        against = partial(Held.of, runs, codes, tests=len(names), priors=priors)
         for leg in legs_of(case):
-            yield name, leg, *judged(held, case, leg, [p[name] for p in again if leg in legs_of(p.get(name, {}))])
+            further = [Measured(p[name], leg) for p in again if leg in legs_of(p.get(name, {}))]
+            yield name, leg, *judged(against, Measured(case, leg), further)
 
 
-def judged(held: Held, case: dict[str, Any], leg: Leg, again: Sequence[dict[str, Any]]) -> tuple[Verdict, str]:
-    """The gate's verdict on a leg, with confirming processes as far as it asks for them, and the side it names."""
-    new, problems, ran = [figures(case, leg)], list(case["problems"]), [case["code"]]
-    for further in again:
-        if problems or not held.needs_another(new):
-            break
-        if not held.admits(further["code"], ran):
-            problems.append("the fresh process ran other compiled code")
-        else:
-            new.append(figures(further, leg))
-            ran.append(further["code"])
-    verdict = held.judge(new, problems)
-    return verdict, side_of(verdict, split_wall(held.runs, new)) or ""
+@dataclass(frozen=True)
+class Measured:
+    """One leg of a case as the gate sees a process."""
+
+    case: dict[str, Any]
+    leg: Leg
+
+    @property
+    def code(self) -> str:
+        """The code that ran."""
+        return self.case["code"]
+
+    @property
+    def problems(self) -> list[str]:
+        """Why it must not be gated."""
+        return self.case["problems"]
+
+    def figures(self) -> Any:
+        """What the leg measured."""
+        return self.case["plain"] if self.leg == UNCHANGED else self.case[self.leg[0]][self.leg[1]]
 
 
-def as_if_counted(case: dict[str, Any]) -> dict[str, Any]:
-    """The case as if Python calls had been counted, and the slower host made 10 % more of them."""
+def judged(against: Callable[[str], Held], first: Measured, further: Iterable[Measured]) -> tuple[Verdict, str]:
+    """The gate's verdict on a leg, with further processes as far as it asks for them, and the side it names."""
+    left = iter(further)
 
-    def with_calls(run: dict[str, Any], calls: float) -> dict[str, Any]:
-        return {**run, "python-calls": (1.0, calls, math.log(calls))}
+    def another(held: Held) -> Measured:
+        for process in left:
+            return process
+        raise NoFigures("no process is left")
 
-    slowed = {level: with_calls(run, 1.1) for level, run in case.get("host", {}).items()}
-    return {**case, "plain": with_calls(case["plain"], 1.0), **({"host": slowed} if slowed else {})}
+    settled = settle(against, first, another)
+    verdict = settled.verdict()
+    return verdict, side_of(verdict, split_wall(settled.held.runs, settled.figures)) or ""
+
+
+def time_alone(case: dict[str, Any]) -> dict[str, Any]:
+    """The case without what was counted, in every leg."""
+
+    def timed(run: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in run.items() if name not in counted.TITLES}
+
+    slowed = {
+        side: {level: timed(run) for level, run in case[side].items()} for side, _ in legs_of(case) if side in case
+    }
+    return {**case, "plain": timed(case["plain"]), **slowed}
 
 
 def at_least(caught: int, runs: int, confidence: float = 0.95) -> float:
@@ -108,56 +129,80 @@ def at_least(caught: int, runs: int, confidence: float = 0.95) -> float:
     return low
 
 
+@dataclass
+class Tally:
+    """What came of every leg of every process, in all draws: outcomes, and for slowed legs which side was named."""
+
+    draws: int
+    outcomes: dict[Leg, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    caught: dict[Leg, list[int]] = field(default_factory=dict)
+    sides: Counter[Leg] = field(default_factory=Counter)
+    wrong: dict[Leg, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    red_suites: int = 0
+
+    def draw(self, processes: Sequence[Process], rng: random.Random) -> None:
+        """Judge every leg of every process once."""
+        before = {leg: counts["regressed"] for leg, counts in self.outcomes.items()}
+        for index in range(len(processes)):
+            found = list(verdicts(processes, index, rng))
+            self.red_suites += any(leg == UNCHANGED and v.outcome == "regressed" for _, leg, v, _ in found)
+            for name, leg, verdict, where in found:
+                self.outcomes[leg][verdict.outcome] += 1
+                self.sides[leg] += verdict.outcome == "regressed" and where.startswith(leg[0])
+                if (verdict.outcome == "regressed") == (leg == UNCHANGED):
+                    self.wrong[leg][f"{name} {verdict.outcome}"] += 1
+        for leg, counts in self.outcomes.items():
+            self.caught.setdefault(leg, []).append(counts["regressed"] - before.get(leg, 0))
+
+    def lines(self) -> Iterator[str]:
+        """A table, with a row for each side and size."""
+        yield "| slowdown | slowed runs | caught | in one draw | at least (95 %) | right side | not caught |"
+        yield "| --- | --- | --- | --- | --- | --- | --- |"
+        for leg in sorted(self.outcomes.keys() - {UNCHANGED}, key=lambda leg: (leg[0] != "kernel", int(leg[1]))):
+            runs, caught = self.outcomes[leg].total() // self.draws, self.caught[leg]
+            share, bound = sum(caught) / (self.draws * runs), at_least(sum(caught) // self.draws, runs)
+            side = self.sides[leg] / max(1, sum(caught))
+            missed = ", ".join(f"{what} {count}" for what, count in self.wrong[leg].most_common(4))
+            yield (f"| {leg[0]} {leg[1]} % | {runs} | {100 * share:.1f} % | {min(caught)} to {max(caught)} | "
+                   f"{100 * bound:.1f} % | {100 * side:.1f} % | {missed} |")  # fmt: skip
+
+
+def read(options: argparse.Namespace) -> list[Process]:
+    """The processes of all files, as the options want them."""
+    runs = [run for path in options.samples for run in json.loads(path.read_text())["runs"]]
+    if len(runs) < FEWEST_PROCESSES:
+        raise SystemExit(f"{len(runs)} processes: {FEWEST_PROCESSES} at least are needed, to store five and ask seven")
+    source = "cache/" if options.one_source else ""
+
+    def seen(case: dict[str, Any]) -> dict[str, Any]:
+        case = bound_by_launches({**case, "code": source + case["code"]}, options.kernel_share)
+        return time_alone(case) if options.time_alone else case
+
+    return [{name: seen(case) for name, case in run["cases"].items() if "plain" in case} for run in runs]
+
+
 def main() -> None:
-    """Read the samples and print the tables."""
+    """Read the samples and print the table."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("samples", type=Path, nargs="+")
+    options.add_argument(
+        "--draws", type=int, default=12, help="of stored and of confirming processes, for each process"
+    )
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--one-source", action="store_true", help="take codes for tunings of one source")
-    options.add_argument("--as-if-counted", action="store_true", help="as if slower hosts were known to call more")
+    options.add_argument("--time-alone", action="store_true", help="leave out what was counted")
     options.add_argument(
         "--kernel-share", type=float, default=KERNEL_SHARE, help="slower hosts of busier cases are left out"
     )
     chosen = options.parse_args()
-    runs = [run for path in chosen.samples for run in json.loads(path.read_text())["runs"]]
-    source = "cache/" if chosen.one_source else ""
-    processes = [
-        {
-            n: bound_by_launches({**case, "code": source + case["code"]}, chosen.kernel_share)
-            for n, case in run["cases"].items()
-            if "plain" in case
-        }
-        for run in runs
-    ]
-    if len(processes) < FEWEST_PROCESSES:
-        raise SystemExit(
-            f"{len(processes)} processes: {FEWEST_PROCESSES} at least are needed, to store five and ask seven"
-        )
-    if chosen.as_if_counted:
-        processes = [{name: as_if_counted(case) for name, case in process.items()} for process in processes]
-    rng = random.Random(chosen.seed)
-    outcomes: dict[Leg, Counter[str]] = defaultdict(Counter)
-    sides: Counter[Leg] = Counter()
-    open_by_case: dict[Leg, Counter[str]] = defaultdict(Counter)
-    red_suites = 0
-    for index in range(len(processes)):
-        found = list(verdicts(processes, index, rng))
-        red_suites += any(leg == UNCHANGED and v.outcome == "regressed" for _, leg, v, _ in found)
-        for name, leg, verdict, where in found:
-            outcomes[leg][verdict.outcome] += 1
-            sides[leg] += verdict.outcome == "regressed" and where.startswith(leg[0])
-            if (verdict.outcome == "regressed") == (leg == UNCHANGED):
-                open_by_case[leg][f"{name} {verdict.outcome}"] += 1
-    print(f"{len(processes)} processes; unchanged: {dict(outcomes[UNCHANGED])}, {red_suites} red suites", end="")
-    print("".join(f", {what}" for what in open_by_case[UNCHANGED]))
-    print(
-        "| slowdown | slowed runs | caught | at least (95 %) | right side | not caught |\n| --- | --- | --- | --- | --- | --- |"
-    )
-    for leg in sorted(outcomes.keys() - {UNCHANGED}, key=lambda leg: (leg[0] != "kernel", int(leg[1]))):
-        runs_of, caught = outcomes[leg].total(), outcomes[leg]["regressed"]
-        missed = ", ".join(f"{what} {count}" for what, count in open_by_case[leg].most_common(4))
-        print(f"| {leg[0]} {leg[1]} % | {runs_of} | {caught} ({100 * caught / runs_of:.1f} %) | "
-              f"{100 * at_least(caught, runs_of):.1f} % | {sides[leg]} | {missed} |")  # fmt: skip
+    processes, rng, tally = read(chosen), random.Random(chosen.seed), Tally(chosen.draws)
+    for _ in range(chosen.draws):
+        tally.draw(processes, rng)
+    unchanged = ", ".join(f"{count} {outcome}" for outcome, count in tally.outcomes[UNCHANGED].most_common())
+    red = "".join(f"; {what} {count}" for what, count in tally.wrong[UNCHANGED].items())
+    print(f"{len(processes)} processes, {chosen.draws} draws; unchanged: {unchanged}")
+    print(f"{tally.red_suites} of {chosen.draws * len(processes)} unchanged suites red{red}")
+    print("\n".join(tally.lines()))
 
 
 if __name__ == "__main__":
