@@ -85,6 +85,19 @@ def test_full_entry_makes_room_for_other_code() -> None:
     assert record.codes_of(stored) == ["one"] * 15 + ["two"] * record.FEWEST_RUNS
 
 
+def test_full_entry_makes_room_for_what_was_not_measured_before() -> None:
+    from dataclasses import replace
+
+    timed, counted = (result("a.py::t", sample=replace(SAMPLE, python_calls=n))["entry"] for n in (None, (300, 200)))
+    stored = timed
+    for _ in range(record.ENOUGH_RUNS):
+        stored = record.merged(stored, timed, "pass")
+    assert record.merged(stored, timed, "pass") == stored
+    for _ in range(2 * record.FEWEST_RUNS):
+        stored = record.merged(stored, counted, "pass")
+    assert sum("python-calls" in run for run in record.runs_of(stored)) == record.FEWEST_RUNS
+
+
 def test_entry_from_before_codes_were_kept_is_of_one_code() -> None:
     entry = result("a.py::t")["entry"]
     del entry["extra_info"]["torch_compile"]["codes"]

@@ -80,7 +80,9 @@ def merged(old: Entry | None, new: Entry, outcome: str) -> Entry:
         return new
     same = same_code(codes_of(old), codes_of(new)[0])
     known_code = sum(code in same for code in codes_of(old)) >= FEWEST_RUNS
-    if len(stored) >= ENOUGH_RUNS and known_code and not strange_device(old, devices_of(new)[0]):
+    # A quantity that is measured since a later version has to get into full entries too.
+    known = all(sum(name in run for run in stored) >= FEWEST_RUNS for name in runs_of(new)[0])
+    if len(stored) >= ENOUGH_RUNS and known_code and known and not strange_device(old, devices_of(new)[0]):
         return old
     found = new["extra_info"][KEY]
     runs = [rounded(run) for run in (*stored, *runs_of(new))][-ENOUGH_RUNS:]
