@@ -1,7 +1,7 @@
 """Recompute the error rates from the committed samples: false alarms, misses, and other rules on the same figures.
 
     PYTHONPATH=src python3 benchmarks/speed/replay.py --aa benchmarks/speed/data/aa*.json \
-        --inject benchmarks/speed/data/inject*.json --out benchmarks/speed/data/rates.json
+        --inject benchmarks/speed/data/inject-1.json --out benchmarks/speed/data/rates.json
 """
 
 from __future__ import annotations

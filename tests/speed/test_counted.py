@@ -101,11 +101,22 @@ def test_one_kernel_more_counts_for_device_time() -> None:
 
 @pytest.mark.parametrize(
     ("calls", "more"),
-    [((301, 301, 301), 0.0), ((400, 400, 300), 0.0), ((330, 340, 360), math.log(1.1)), ((200, 200, 200), 0.0)],
-    ids=["one-more", "not-in-all", "in-all", "fewer"],
+    [
+        ((302, 302, 302), 0.0),
+        ((303, 303, 303), math.log(1.01)),
+        ((400, 400, 300), 0.0),
+        ((330, 340, 360), math.log(1.1)),
+        ((200, 200, 200), 0.0),
+    ],
+    ids=["two-more", "one-percent-more", "not-in-all", "in-all", "fewer"],
 )
 def test_more_is_what_every_new_run_has_over_every_stored_one(calls: tuple[int, ...], more: float) -> None:
     assert more_work("wall", STORED, [run(calls=count) for count in calls]) == pytest.approx(more)
+
+
+@pytest.mark.parametrize(("calls", "counts"), [(41, False), (42, True)], ids=["one-more", "two-more"])
+def test_one_call_more_is_none_however_few_there_are(calls: int, counts: bool) -> None:
+    assert bool(more_work("wall", [run(calls=40)] * 3, [run(calls=calls)])) == counts
 
 
 def test_what_was_not_counted_proves_nothing() -> None:
