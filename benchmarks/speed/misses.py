@@ -93,7 +93,7 @@ class Measured:
         return self.case["plain"] if self.leg == UNCHANGED else self.case[self.leg[0]][self.leg[1]]
 
 
-def judged(against: Callable[[str], Held], first: Measured, further: Iterable[Measured]) -> tuple[Verdict, str]:
+def judged(against: Callable[..., Held], first: Measured, further: Iterable[Measured]) -> tuple[Verdict, str]:
     """The gate's verdict on a leg, with further processes as far as it asks for them, and the side it names."""
     left = iter(further)
 

@@ -96,10 +96,10 @@ def test_memory_of_another_compilation_is_not_judged() -> None:
     assert Held.of(runs, codes, "code 1", tests=12, priors={}).judge([tuned_here] * 3).outcome == "regressed"
 
 
-def tuned(*tunings: str) -> Held:
+def tuned(*tunings: str, by_source: bool = True) -> Held:
     """Runs of one source, tuned as named."""
-    codes = [f"source/{tuning}" for tuning in tunings]
-    return Held.of([run(NOISE[i % 5]) for i in range(len(codes))], codes, "source/new", tests=12, priors={})
+    codes, runs = [f"source/{tuning}" for tuning in tunings], [run(NOISE[i % 5]) for i in range(len(tunings))]
+    return Held.of(runs, codes, "source/new", tests=12, priors={}, by_source=by_source)
 
 
 def test_new_tuning_among_few_is_held_against_its_source_and_only_asks() -> None:
@@ -107,7 +107,7 @@ def test_new_tuning_among_few_is_held_against_its_source_and_only_asks() -> None
     assert (len(against.runs), against.other, against.retuned) == (6, False, True)
     assert against.needs_another([run(0.05)]) and not against.needs_another([run(0.0)])
     assert against.admits("source/b", ["source/new"]) and not against.admits("source/newer", ["source/new"])
-    assert against.as_other().other and not against.as_other().retuned
+    assert tuned("a", "a", "a", "a", "a", "b", by_source=False).other
 
 
 def test_new_tuning_of_a_source_with_few_runs_is_another_compilation() -> None:
@@ -120,6 +120,7 @@ def test_new_tuning_among_many_is_one_more_of_them() -> None:
     assert (len(against.runs), against.other) == (5, False)
     assert against.judge([run(0.0)]).outcome == "pass"
     assert against.judge([run(0.05)] * 3).outcome == "regressed"
+    assert tuned("a", "b", "b", "c", "d", "e", by_source=False).other
 
 
 def test_memory_of_a_new_tuning_is_not_judged() -> None:

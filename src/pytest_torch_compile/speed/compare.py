@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from . import confirm, message
@@ -83,8 +84,10 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
     stored = [sample.figures() for sample in base]
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
     codes, ran = [sample.code for sample in base], [sample.code for sample in here]
-    held = Held.of(stored, codes, next((code for code in ran if code in codes), ran[0]), tests=tests, priors={})
-    held = held.as_other() if held.retuned else held
+    against = partial(
+        Held.of, stored, codes, next((code for code in ran if code in codes), ran[0]), tests=tests, priors={}
+    )
+    held = against(by_source=False) if against().retuned else against()
     counted = [sample for index, sample in enumerate(here) if held.admits(sample.code, ran[:index])]
     new = [sample.figures() for sample in counted]
     verdict = held.judge(new, problems, compilations=len(set(ran)))

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +119,8 @@ class CompileBenchmark:
     ) -> Settled[SpeedSample]:
         """The sample with as many from fresh processes as its verdict takes."""
         priors = priors_of([alike for e in found.entries.values() for alike in record.runs_by_source(e)])
-        runs, codes, tests = record.runs_of(entry), record.codes_of(entry), self._suite_size()
-
-        def against(code: str) -> Held:
-            return Held.of(runs, codes, code, tests=tests, priors=priors)
-
+        runs, codes = record.runs_of(entry), record.codes_of(entry)
+        against = partial(Held.of, runs, codes, tests=self._suite_size(), priors=priors)
         strange = record.strange_device(entry, sample.environment.get("uuid", ""))
         if os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(against(sample.code).runs) < FEWEST_RUNS):
             return Settled(against(sample.code), [sample], [*sample.problems, *filter(None, [strange])])

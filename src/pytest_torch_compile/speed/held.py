@@ -65,23 +65,29 @@ class Held:
 
     @classmethod
     def of(
-        cls, runs: Sequence[Figures], codes: Sequence[str], code: str, *, tests: int, priors: Mapping[str, float]
+        cls,
+        runs: Sequence[Figures],
+        codes: Sequence[str],
+        code: str,
+        *,
+        tests: int,
+        priors: Mapping[str, float],
+        by_source: bool = True,
     ) -> Held:
-        """Held against the runs of the same code, or else of the same source, if five are stored; else against all."""
-        same = same_code(codes, code)
+        """Held against the runs of the same code, or else of the same source, if five are stored; else against all.
+
+        Without ``by_source``, runs of the same source do not count for a tuning that is not stored.
+        """
+        same = same_code(codes, code) if by_source or code in codes else set()
         alike = [(run, its) for run, its in zip(runs, codes, strict=True) if its in same]
         if same and code not in same:
             alike = [(_but_memory(run), its) for its, run in {its: run for run, its in alike}.items()]
         if len(alike) == len(runs) or len(alike) >= FEWEST_RUNS:
             return cls([run for run, _ in alike], [its for _, its in alike], tests, False, priors)
         akin = [(_but_memory(run), its) for run, its in zip(runs, codes, strict=True) if akin_to(its, code)]
-        if len(akin) >= FEWEST_RUNS:
+        if by_source and len(akin) >= FEWEST_RUNS:
             return cls([run for run, _ in akin], [its for _, its in akin], tests, False, priors, retuned=True)
         return cls(runs, codes, tests, True, priors)
-
-    def as_other(self) -> Held:
-        """The same runs, taken for other compilations."""
-        return replace(self, other=True, retuned=False)
 
     def admits(self, code: str, before: Sequence[str]) -> bool:
         """Whether a process that ran this code may confirm what others showed, which ran those ``before``.

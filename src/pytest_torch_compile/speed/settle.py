@@ -54,7 +54,7 @@ class Settled(Generic[P]):
     def verdict(self) -> Verdict:
         """What they come to."""
         found = self.held.judge(self.figures, self.problems)
-        if not self.strays:
+        if self.problems or not self.strays:
             return found
         tuned = (
             f"{self.strays} of {self.strays + len(self.counted)} processes, tuned as no stored one was, do not count"
@@ -63,15 +63,16 @@ class Settled(Generic[P]):
 
 
 def settle(
-    against: Callable[[str], Held], first: P, another: Callable[[Held], P], problems: Sequence[str] = ()
+    against: Callable[..., Held], first: P, another: Callable[[Held], P], problems: Sequence[str] = ()
 ) -> Settled[P]:
     """Ask for further processes while those that count are odd, and not enough to call a change.
 
     A process of the same source that was tuned as none that is stored confirms nothing, and another one is asked. Where
-    it is the first that was, and odd, a further one takes its place, unless that was tuned anew as well.
+    it is the first that was, and odd, a further one takes its place. If that was tuned anew as well, or if none but the
+    first's new tuning comes, the cache holds a tuning of its own, and the rule for other compilations is left.
 
     Args:
-        against: what a process that ran this code is held against.
+        against: ``Held.of`` with what is stored; takes the code that ran, and ``by_source``.
         another: measures once more in a fresh process; raises NoFigures.
         problems: why nothing is gated, whatever is measured.
     """
@@ -85,11 +86,12 @@ def settle(
             break
         if held.admits(again.code, [process.code for process in counted]):
             found = list(again.problems)
-            counted = [*counted, again] if not held.retuned else [again]
-            strays += held.retuned
-            held = against(again.code) if held.retuned else held
-        elif held.retuned:
-            held = held.as_other()
+            if held.retuned:
+                held, counted, strays = against(again.code), [again], 1
+            else:
+                counted.append(again)
+        elif held.retuned or (strays and again.code == counted[0].code):
+            held, counted, strays = against(first.code, by_source=False), [first], 0
         else:
             strays += 1
             found = [OTHER_CODE] if strays > STRAYS or not akin_to(again.code, first.code) else found
