@@ -50,11 +50,11 @@ def bound_by_launches(case: dict[str, Any], share: float) -> dict[str, Any]:
     return {name: value for name, value in case.items() if not (busy and name == "host")}
 
 
-def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> Iterator[tuple[str, Leg, Verdict, str]]:
+def verdicts(
+    processes: Sequence[Process], index: int, rng: random.Random, confirming: int
+) -> Iterator[tuple[str, Leg, Verdict, str]]:
     """Case, leg, verdict and where, for every leg of one process."""
     others = [p for i, p in enumerate(processes) if i != index]
-    known = any("python-calls" in case["plain"] for case in processes[index].values())
-    confirming = (counted.MAX_PROCESSES if known else MAX_PROCESSES) - 1
     drawn = rng.sample(others, min(len(others), BASELINE_RUNS + confirming))
     base, again = drawn[confirming:], drawn[:confirming]
     names = sorted(processes[index])
@@ -134,6 +134,7 @@ class Tally:
     """What came of every leg of every process, in all draws: outcomes, and for slowed legs which side was named."""
 
     draws: int
+    confirming: int
     outcomes: dict[Leg, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     caught: dict[Leg, list[int]] = field(default_factory=dict)
     sides: Counter[Leg] = field(default_factory=Counter)
@@ -144,7 +145,7 @@ class Tally:
         """Judge every leg of every process once."""
         before = {leg: counts["regressed"] for leg, counts in self.outcomes.items()}
         for index in range(len(processes)):
-            found = list(verdicts(processes, index, rng))
+            found = list(verdicts(processes, index, rng, self.confirming))
             self.red_suites += any(leg == UNCHANGED and v.outcome == "regressed" for _, leg, v, _ in found)
             for name, leg, verdict, where in found:
                 self.outcomes[leg][verdict.outcome] += 1
@@ -175,8 +176,7 @@ def read(options: argparse.Namespace) -> list[Process]:
     source = "cache/" if options.one_source else ""
 
     def seen(case: dict[str, Any]) -> dict[str, Any]:
-        case = bound_by_launches({**case, "code": source + case["code"]}, options.kernel_share)
-        return time_alone(case) if options.time_alone else case
+        return bound_by_launches({**case, "code": source + case["code"]}, options.kernel_share)
 
     return [{name: seen(case) for name, case in run["cases"].items() if "plain" in case} for run in runs]
 
@@ -195,7 +195,11 @@ def main() -> None:
         "--kernel-share", type=float, default=KERNEL_SHARE, help="slower hosts of busier cases are left out"
     )
     chosen = options.parse_args()
-    processes, rng, tally = read(chosen), random.Random(chosen.seed), Tally(chosen.draws)
+    processes, rng = read(chosen), random.Random(chosen.seed)
+    known = any("python-calls" in case["plain"] for process in processes for case in process.values())
+    tally = Tally(chosen.draws, (counted.MAX_PROCESSES if known else MAX_PROCESSES) - 1)
+    if chosen.time_alone:
+        processes = [{name: time_alone(case) for name, case in process.items()} for process in processes]
     for _ in range(chosen.draws):
         tally.draw(processes, rng)
     unchanged = ", ".join(f"{count} {outcome}" for outcome, count in tally.outcomes[UNCHANGED].most_common())

@@ -69,12 +69,29 @@ def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], caps
 
 def test_processes_that_tuned_otherwise_do_not_count() -> None:
     base = [replace(sample(0.001 * n), code="source/a") for n in range(5)]
-    here = [replace(sample(0.0), code="source/a"), *[replace(sample(0.1), code="source/b")] * 4]
+    here = [*[replace(sample(0.1), code="source/b")] * 2, *[replace(sample(0.0), code="source/a")] * 3]
     (found,) = compare.judged({"test_a": base}, {"test_a": here})
     assert found.verdict.outcome == "pass"
-    assert "4 of 5 processes ran other compiled code and do not count" in found.text
-    (slower,) = compare.judged({"test_a": base}, {"test_a": [replace(s, code="source/a") for s in here]})
-    assert slower.verdict.outcome == "regressed" and "do not count" not in slower.text
+    assert "2 of 5 processes ran other compiled code and do not count" in found.text
+    slow = [*here[:2], *[replace(sample(0.1), code="source/a")] * 3]
+    (slower,) = compare.judged({"test_a": base}, {"test_a": slow})
+    assert slower.verdict.outcome == "regressed" and "2 of 5" in slower.text
+
+
+def test_code_that_most_processes_of_both_sides_ran_is_compared() -> None:
+    base = [replace(sample(0.001 * n), code=code) for code in ("source/a", "other/b") for n in range(5)]
+    here = [replace(sample(0.3), code="source/a"), *[replace(sample(0.0), code="other/b")] * 4]
+    (found,) = compare.judged({"test_a": base}, {"test_a": here})
+    assert found.verdict.outcome == "pass" and "1 of 5" in found.text
+
+
+def test_where_too_few_ran_the_code_of_the_base_all_are_other_compilations() -> None:
+    base = [replace(sample(0.001 * n), code=f"source/{tuning}") for n, tuning in enumerate("abcdd")]
+    for slower, called in ((0.3, "regressed"), (0.05, "inconclusive"), (0.0, "pass")):
+        here = [replace(sample(slower), code=f"source/{tuning}") for tuning in "efgha"]
+        (found,) = compare.judged({"test_a": base}, {"test_a": here})
+        assert found.verdict.outcome == called
+        assert "do not count" not in found.text
 
 
 def test_sides_alternate_and_the_first_round_only_fills_the_cache(repository: Path, runs: list[str]) -> None:

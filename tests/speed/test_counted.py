@@ -51,6 +51,12 @@ def test_more_calls_that_cost_no_time_are_no_regression() -> None:
     assert outcome(run(0.0, calls=400), run(0.01, calls=400), run(-0.01, calls=400)) == "pass"
 
 
+def test_more_calls_of_processes_that_scatter_as_much_as_they_are_slower_are_no_regression() -> None:
+    steady = [run(noise / 10) for noise in UNSTEADY]
+    assert outcome(run(0.04, calls=330), run(0.05, calls=330), run(0.03, calls=330), stored=steady) == "regressed"
+    assert outcome(run(0.2, calls=330), run(0.05, calls=330), run(0.0, calls=330), stored=steady) != "regressed"
+
+
 def test_more_calls_ask_for_another_process_even_where_the_first_was_fast() -> None:
     assert needs_another_process(STORED, [run(-0.01, calls=320)], tests=12)
     assert not needs_another_process(STORED, [run(-0.01)], tests=12)

@@ -29,7 +29,9 @@ CONFTEST = """
         return SpeedSample(
             wall=pair(float(wall), 1e-3), host=pair(float(wall), 4e-4), device=pair(float(device), 9e-4),
             kernels=(20, 7), rounds=12, problems=tuple(problems), code=os.environ.get(code, ""),
-            environment={"device": "NVIDIA H200", "torch": "2.11.0", "cuda": "13.0", "uuid": "GPU-1"},
+            environment={
+                "device": "NVIDIA H200", "torch": "2.11.0", "cuda": "13.0", "uuid": os.environ.get("DEVICE", "GPU-1")
+            },
         )
 
     @pytest.fixture(autouse=True)
@@ -184,6 +186,44 @@ def test_process_that_tuned_anew_is_decided_by_further_ones(
     result = run(project)
     result.assert_outcomes(failed=failed, passed=1 - failed)
     result.stdout.fnmatch_lines([line])
+
+
+def test_device_that_no_run_is_of_is_not_gated(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(project)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    monkeypatch.setenv("DEVICE", "GPU-2")
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*inconclusive: its runs are from 1 other device*"])
+
+
+def test_runs_that_a_test_is_held_against_are_counted(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project, times=10, codes=("source/a", "other/b"))
+    monkeypatch.setenv("CODE", "source/a")
+    run(project).stdout.fnmatch_lines(["test_speed.py::test_double  pass * 20 > 7     5"])
+
+
+@pytest.mark.parametrize(("stored", "runs"), [(3, 4), (8, 11)], ids=["while recording", "later"])
+def test_while_few_runs_are_stored_nothing_is_confirmed(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, stored: int, runs: int
+) -> None:
+    path = record(project, times=stored)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    monkeypatch.setenv("SLOWER_AGAIN", "0,0")
+    run(project, "--compile-update-baselines").assert_outcomes(passed=1)
+    assert len(json.loads(path.read_text())["benchmarks"][0]["extra_info"]["torch_compile"]["runs"]) == runs
+
+
+def test_confirming_process_with_problems_is_not_recorded(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = record(project)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    monkeypatch.setenv("SLOWER_AGAIN", "0.05,0.045,the device was throttled")
+    run(project, "--compile-update-baselines").assert_outcomes(passed=1)
+    assert len(json.loads(path.read_text())["benchmarks"][0]["extra_info"]["torch_compile"]["runs"]) == 9
 
 
 def test_process_that_does_not_count_is_recorded_too(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ import math
 import subprocess
 import sys
 
+import pytest
+
 from pytest_torch_compile.speed.held import Held
 from pytest_torch_compile.speed.sample import Figures
 
@@ -123,12 +125,16 @@ def test_new_tuning_among_many_is_one_more_of_them() -> None:
     assert tuned("a", "b", "b", "c", "d", "e", by_source=False).other
 
 
-def test_memory_of_a_new_tuning_is_not_judged() -> None:
+@pytest.mark.parametrize(
+    ("tunings", "code", "outcome"),
+    [("abcde", "new", "pass"), ("abcde", "a", "pass"), ("aaaab", "new", "pass"), ("aaaaa", "a", "regressed")],
+    ids=["new among many", "one of many", "new among few", "the only one"],
+)
+def test_memory_is_judged_only_where_all_runs_are_tuned_alike(tunings: str, code: str, outcome: str) -> None:
     """Seen on an H200: of 13 processes that tuned one source, five held 32 MiB more."""
-    codes = [f"source/{tuning}" for tuning in "abcde"]
     runs = [{**run(noise), "memory": (7.2e7, 4.5e7, -0.47)} for noise in NOISE]
-    against = Held.of(runs, codes, "source/new", tests=12, priors={})
-    assert against.judge([{**run(0.0), "memory": (7.2e7, 7.9e7, 0.09)}] * 3).outcome == "pass"
+    against = Held.of(runs, [f"source/{its}" for its in tunings], f"source/{code}", tests=12, priors={})
+    assert against.judge([{**run(0.0), "memory": (7.2e7, 7.9e7, 0.09)}] * 3).outcome == outcome
 
 
 def test_new_tuning_confirms_once() -> None:

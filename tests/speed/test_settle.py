@@ -139,6 +139,15 @@ def test_no_figures_and_problems_leave_it_open() -> None:
     assert settled(Measured(SLOWER, problems=("throttled",)), Measured(SLOWER))[1] == 0
 
 
+def test_what_forbids_a_verdict_beforehand_asks_for_nothing() -> None:
+    against = partial(Held.of, [Measured(noise).figures() for noise in NOISE], ["source/a"] * 7, tests=12, priors={})
+
+    def another(held: Held) -> Measured:
+        raise AssertionError("a further process was asked")
+
+    assert settle(against, Measured(SLOWER), another, ["no run is of this device"]).verdict().outcome == "inconclusive"
+
+
 def test_imports_neither_torch_nor_pytest() -> None:
     code = "import sys, pytest_torch_compile.speed.settle; print([m for m in ('torch', 'pytest') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -10,13 +10,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from . import confirm, message
 from .held import Held
-from .sample import SpeedSample
-from .verdict import Verdict
+from .sample import Figures, SpeedSample
+from .verdict import MIN_PROCESSES, Verdict
 
 ROUNDS = 5
 Samples = Mapping[str, Sequence[SpeedSample]]
@@ -81,18 +80,13 @@ def judged(base: Samples, here: Samples) -> list[Compared]:
 
 
 def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int) -> Compared:
+    if not base:
+        return _no_baseline(test)
     stored = [sample.figures() for sample in base]
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
-    codes, ran = [sample.code for sample in base], [sample.code for sample in here]
-    against = partial(
-        Held.of, stored, codes, next((code for code in ran if code in codes), ran[0]), tests=tests, priors={}
-    )
-    held = against(by_source=False) if against().retuned else against()
-    counted = [sample for index, sample in enumerate(here) if held.admits(sample.code, ran[:index])]
+    held, counted = _held([sample.code for sample in base], stored, here, tests)
     new = [sample.figures() for sample in counted]
-    verdict = held.judge(new, problems, compilations=len(set(ran)))
-    if verdict.outcome == "no-baseline":
-        verdict = Verdict("no-baseline", reason="the base revision has no such test")
+    verdict = held.judge(new, problems, compilations=len({sample.code for sample in here}))
     lines = [f"{verdict.outcome:12} {test}  {message.summary(verdict)}".rstrip()]
     if left := len(here) - len(counted):
         lines.append(f"    {left} of {len(here)} processes ran other compiled code and do not count")
@@ -100,6 +94,23 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
         details = "\n".join(filter(None, [message.table(stored, new), message.where(verdict, stored, new)]))
         lines += [f"    {line}" for line in details.splitlines()]
     return Compared(test, verdict, "\n".join(lines))
+
+
+def _no_baseline(test: str) -> Compared:
+    verdict = Verdict("no-baseline", reason="the base revision has no such test")
+    return Compared(test, verdict, f"{verdict.outcome:12} {test}  {message.summary(verdict)}")
+
+
+def _held(
+    codes: Sequence[str], stored: Sequence[Figures], here: Sequence[SpeedSample], tests: int
+) -> tuple[Held, list[SpeedSample]]:
+    """What this side is held against, and the samples of it that count: those of one code, if enough are, or all."""
+    ran = [sample.code for sample in here]
+    held = Held.of(stored, codes, max(ran, key=lambda code: (code in codes, ran.count(code))), tests=tests, priors={})
+    counted = [sample for index, sample in enumerate(here) if held.admits(sample.code, ran[:index])]
+    if len(counted) >= min(MIN_PROCESSES, len(here)):
+        return held, counted
+    return Held(stored, codes, tests, other=True), list(here)
 
 
 def alternate(

@@ -157,7 +157,8 @@ class CompileBenchmark:
         }
         if samples:
             result["sample"] = samples[0].to_dict()
-            result["entry"] = record.new_entry(test, self._benchmark_entry(), samples)
+            sound = [sample for sample in samples if sample is samples[0] or not sample.problems]
+            result["entry"] = record.new_entry(test, self._benchmark_entry(), sound)
         self._benchmark.extra_info[record.KEY] = {name: value for name, value in result.items() if name != "entry"}
         self._item.stash.setdefault(RESULTS, []).append(result)
 

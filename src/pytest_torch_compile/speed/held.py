@@ -81,7 +81,9 @@ class Held:
         same = same_code(codes, code) if by_source or code in codes else set()
         alike = [(run, its) for run, its in zip(runs, codes, strict=True) if its in same]
         if same and code not in same:
-            alike = [(_but_memory(run), its) for its, run in {its: run for run, its in alike}.items()]
+            alike = [(run, its) for its, run in {its: run for run, its in alike}.items()]
+        if len(same) > 1:
+            alike = [(_but_memory(run), its) for run, its in alike]
         if len(alike) == len(runs) or len(alike) >= FEWEST_RUNS:
             return cls([run for run, _ in alike], [its for _, its in alike], tests, False, priors)
         akin = [(_but_memory(run), its) for run, its in zip(runs, codes, strict=True) if akin_to(its, code)]
@@ -147,7 +149,10 @@ class Held:
 
 
 def _but_memory(run: Figures) -> Figures:
-    """Tuning leaves workspaces behind, so that the memory of a process that tuned otherwise says nothing."""
+    """Tuning leaves workspaces behind, so that the memory of processes that tune says nothing.
+
+    Seen on an H200: two that chose the same tuning, of 16 that chose 15, differed by 28 MiB.
+    """
     return {name: pair for name, pair in run.items() if name != "memory"}
 
 

@@ -65,12 +65,18 @@ class Change:
 
 
 def change(base: Reference, new: Sequence[Figures]) -> Change:
-    """How new runs lie against the stored ones: a two-sample t test, two-sided, the spread of both pooled."""
+    """How new runs lie against the stored ones: a two-sample t test, two-sided.
+
+    The spread is that of both, pooled, or that of the new runs where it is larger: the stored ones are many, and may be
+    of a quieter day.
+    """
     effects = tuple(log_ratio(run, base.metric, base.control) - base.mean for run in new)
     effect, apart = fmean(effects), math.sqrt(1 / len(new) + 1 / base.runs)
-    squares = base.freedom * base.spread**2 + sum((its - effect) ** 2 for its in effects)
+    squares = sum((its - effect) ** 2 for its in effects)
     freedom, error = base.freedom + len(new) - 1, base.spread * apart
-    chance = 2 * t_tail(abs(effect) / (math.sqrt(squares / freedom) * apart), freedom)
+    pooled = math.sqrt((base.freedom * base.spread**2 + squares) / freedom)
+    spread = max(pooled, math.sqrt(squares / max(1, len(new) - 1)))
+    chance = 2 * t_tail(abs(effect) / (spread * apart), freedom)
     odd = 2 * t_tail(abs(effect) / error, base.freedom)
     return Change(base.metric, effect, base.floor, chance, base.control, effects=effects, error=error, odd=odd)
 
