@@ -75,6 +75,18 @@ def test_other_code_much_slower_is_compiled_twice_more_and_then_called() -> None
     assert [c.metric for c in against.judge([run(0.2)] * 3).changed("regressed")] == ["device", "wall"]
 
 
+@pytest.mark.parametrize(("slower", "called"), [(0.2, ["device"]), (0.0, [])], ids=["slower kernels", "unchanged"])
+def test_host_that_is_slower_for_both_legs_is_no_slower_compilation(slower: float, called: list[str]) -> None:
+    """Seen on an H200: a host twice as slow held up a model that waits for its kernels elsewhere."""
+    slow_host = {"wall": (2.1e-3, 8e-4, math.log(8 / 21)), "host": (2e-3, 7.8e-4, math.log(0.39))}
+    before = [{**each, "wall": (1e-3, 5e-4, math.log(0.5)), "host": (9e-4, 3.5e-4, math.log(0.39))}
+              for each in stored(0.0, 0.01, 0.02)[0]]  # fmt: skip
+    against = Held.of(before, stored(0.0, 0.01, 0.02)[1], "new", tests=12, priors={})
+    found = against.judge([{**run(slower), **slow_host}] * 3)
+    assert [c.metric for c in found.changed("regressed")] == called
+    assert "the host was slower for eager alike" in found.reason
+
+
 def test_one_bad_compilation_is_no_regression() -> None:
     against, new = held("new", 0.0, 0.01, 0.02), [run(0.2), run(0.0)]
     assert not against.needs_another(new)

@@ -181,11 +181,11 @@ def judge(
         return Verdict("no-baseline", reason="no stored runs of this test in this environment")
     found = changes_of(stored, new, priors)
     share = level / max(1, tests * len(found) * (1 + MAX_PROCESSES - MIN_PROCESSES))
-    settled = tuple(_not_eager(_with_its_work(decided(c, share), stored, new), stored, new) for c in found)
+    settled = tuple(not_eager(_with_its_work(decided(c, share), stored, new), stored, new) for c in found)
     return Verdict(worst(settled), settled, _reason(settled, len(new)))
 
 
-def _not_eager(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> Change:
+def not_eager(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> Change:
     """A regression must be the compiled leg's: not a faster eager, and not a device that is slower for both legs."""
     if found.outcome != "regressed" or found.metric not in ("device", "wall"):
         return found
