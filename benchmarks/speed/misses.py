@@ -4,7 +4,8 @@
 
 For each process others are drawn for a baseline, fifteen at most, and as many to confirm as the gate may ask for. A
 confirming process that ran other compiled code confirms nothing, as in the gate. The unchanged leg of each process is
-judged in the same way: a red one is a false alarm.
+judged in the same way: a red one is a false alarm. What the gate would not judge and not store, as another process used
+the device, is left out; so are slower hosts of cases that were bound by their launches in few of the processes only.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from pytest_torch_compile.speed.reference import priors_of
 from pytest_torch_compile.speed.settle import NoFigures, settle
 from pytest_torch_compile.speed.verdict import MAX_PROCESSES, Verdict, side_of, split_wall
 
-BASELINE_RUNS = 15
-FEWEST_PROCESSES = FEWEST_RUNS + counted.MAX_PROCESSES
+BASELINE_RUNS, CONFIRMING = 15, MAX_PROCESSES - 1
+FEWEST_PROCESSES = FEWEST_RUNS + MAX_PROCESSES
 UNCHANGED = ("unchanged", "0")
 Process = dict[str, Any]
 Leg = tuple[str, str]
@@ -43,31 +44,32 @@ def legs_of(case: dict[str, Any]) -> Iterator[Leg]:
             yield side, level
 
 
-def bound_by_launches(case: dict[str, Any], share: float) -> dict[str, Any]:
-    """The case without its slower hosts where kernels take more than this share of the time."""
-    plain = case["plain"]
-    busy = "device" in plain and plain["device"][1] > share * plain["wall"][1]
-    return {name: value for name, value in case.items() if not (busy and name == "host")}
+def bound_by_launches(processes: Sequence[Process], share: float) -> set[str]:
+    """The cases that most processes slowed on the host, and whose kernels took less than this share of the time."""
+
+    def bound(case: dict[str, Any]) -> bool:
+        plain = case["plain"]
+        return "host" in case and not ("device" in plain and plain["device"][1] > share * plain["wall"][1])
+
+    taken = Counter(name for process in processes for name in process)
+    found = Counter(name for process in processes for name, case in process.items() if bound(case))
+    return {name for name, count in found.items() if count > taken[name] / 2}
 
 
-def verdicts(
-    processes: Sequence[Process], index: int, rng: random.Random, confirming: int
-) -> Iterator[tuple[str, Leg, Verdict, str]]:
+def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> Iterator[tuple[str, Leg, Verdict, str]]:
     """Case, leg, verdict and where, for every leg of one process."""
-    others = [p for i, p in enumerate(processes) if i != index]
-    drawn = rng.sample(others, min(len(others), BASELINE_RUNS + confirming))
-    base, again = drawn[confirming:], drawn[:confirming]
-    names = sorted(processes[index])
-    alike = [[p[n]["plain"] for p in base if n in p and p[n]["code"] == code]
-             for n in names for code in {p[n]["code"] for p in base if n in p}]  # fmt: skip
+    others = rng.sample([p for i, p in enumerate(processes) if i != index], len(processes) - 1)
+    taken = {name: [p[name] for p in others if name in p] for name in sorted(processes[index])}
+    bases = {name: cases[CONFIRMING : CONFIRMING + BASELINE_RUNS] for name, cases in taken.items()}
+    alike = [[c["plain"] for c in base if c["code"] == code] for base in bases.values()
+             for code in {c["code"] for c in base}]  # fmt: skip
     priors = priors_of(alike)
-    for name in names:
+    for name, base in bases.items():
         case = processes[index][name]
-        stored = [p[name] for p in base if name in p]
-        runs, codes = [c["plain"] for c in stored], [c["code"] for c in stored]
-        against = partial(Held.of, runs, codes, tests=len(names), priors=priors)
+        runs, codes = [c["plain"] for c in base], [c["code"] for c in base]
+        against = partial(Held.of, runs, codes, tests=len(bases), priors=priors)
         for leg in legs_of(case):
-            further = [Measured(p[name], leg) for p in again if leg in legs_of(p.get(name, {}))]
+            further = [Measured(c, leg) for c in taken[name][:CONFIRMING] if leg in legs_of(c)]
             yield name, leg, *judged(against, Measured(case, leg), further)
 
 
@@ -134,7 +136,6 @@ class Tally:
     """What came of every leg of every process, in all draws: outcomes, and for slowed legs which side was named."""
 
     draws: int
-    confirming: int
     outcomes: dict[Leg, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     caught: dict[Leg, list[int]] = field(default_factory=dict)
     sides: Counter[Leg] = field(default_factory=Counter)
@@ -145,7 +146,7 @@ class Tally:
         """Judge every leg of every process once."""
         before = {leg: counts["regressed"] for leg, counts in self.outcomes.items()}
         for index in range(len(processes)):
-            found = list(verdicts(processes, index, rng, self.confirming))
+            found = list(verdicts(processes, index, rng))
             self.red_suites += any(leg == UNCHANGED and v.outcome == "regressed" for _, leg, v, _ in found)
             for name, leg, verdict, where in found:
                 self.outcomes[leg][verdict.outcome] += 1
@@ -175,10 +176,22 @@ def read(options: argparse.Namespace) -> list[Process]:
         raise SystemExit(f"{len(runs)} processes: {FEWEST_PROCESSES} at least are needed, to store five and ask seven")
     source = "cache/" if options.one_source else ""
 
-    def seen(case: dict[str, Any]) -> dict[str, Any]:
-        return bound_by_launches({**case, "code": source + case["code"]}, options.kernel_share)
+    processes = [
+        {name: {**case, "code": source + case["code"]} for name, case in run["cases"].items() if sound(case)}
+        for run in runs
+    ]
+    hosts = bound_by_launches(processes, options.kernel_share)
+    return [{name: case if name in hosts else but_host(case) for name, case in p.items()} for p in processes]
 
-    return [{name: seen(case) for name, case in run["cases"].items() if "plain" in case} for run in runs]
+
+def sound(case: dict[str, Any]) -> bool:
+    """Whether the gate would judge and store what was measured."""
+    return "plain" in case and not case["problems"]
+
+
+def but_host(case: dict[str, Any]) -> dict[str, Any]:
+    """The case without its slower hosts."""
+    return {name: value for name, value in case.items() if name != "host"}
 
 
 def main() -> None:
@@ -192,19 +205,22 @@ def main() -> None:
     options.add_argument("--one-source", action="store_true", help="take codes for tunings of one source")
     options.add_argument("--time-alone", action="store_true", help="leave out what was counted")
     options.add_argument(
-        "--kernel-share", type=float, default=KERNEL_SHARE, help="slower hosts of busier cases are left out"
+        "--kernel-share",
+        type=float,
+        default=KERNEL_SHARE,
+        help="slower hosts of busier cases are left out; 1 keeps all",
     )
     chosen = options.parse_args()
     processes, rng = read(chosen), random.Random(chosen.seed)
-    known = any("python-calls" in case["plain"] for process in processes for case in process.values())
-    tally = Tally(chosen.draws, (counted.MAX_PROCESSES if known else MAX_PROCESSES) - 1)
+    tally = Tally(chosen.draws)
     if chosen.time_alone:
         processes = [{name: time_alone(case) for name, case in process.items()} for process in processes]
     for _ in range(chosen.draws):
         tally.draw(processes, rng)
     unchanged = ", ".join(f"{count} {outcome}" for outcome, count in tally.outcomes[UNCHANGED].most_common())
     red = "".join(f"; {what} {count}" for what, count in tally.wrong[UNCHANGED].items())
-    print(f"{len(processes)} processes, {chosen.draws} draws; unchanged: {unchanged}")
+    judged_cases = sum(map(len, processes))
+    print(f"{judged_cases} cases in {len(processes)} processes, {chosen.draws} draws; unchanged: {unchanged}")
     print(f"{tally.red_suites} of {chosen.draws * len(processes)} unchanged suites red{red}")
     print("\n".join(tally.lines()))
 

@@ -86,6 +86,13 @@ def test_processes_are_added_until_it_is_clear() -> None:
     assert not another(*[run(device=0.02)] * verdict.MAX_PROCESSES, base=noisy), "enough is enough"
 
 
+def test_where_processes_scatter_up_to_eight_decide() -> None:
+    noisy = [run(device=6 * n) for n in NOISE]
+    slower = [run(device=0.02 + 6 * n) for n in (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015, -0.0005, 0.0005)]
+    assert all(another(*slower[:count], base=noisy) for count in range(1, 8))
+    assert [judge(noisy, slower[:count], tests=12).outcome for count in (7, 8)] == ["inconclusive", "regressed"]
+
+
 def test_one_odd_process_is_no_regression() -> None:
     odd = [run(device=0.5, wall=0.5), run(), run()]
     found = judge(stored(), odd, tests=12)

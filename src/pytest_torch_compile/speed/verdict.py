@@ -21,7 +21,7 @@ Outcome = Literal["pass", "regressed", "improved", "inconclusive", "no-baseline"
 FAMILY_LEVEL = 0.01
 SUSPICION = 0.05
 HOPE = 0.01
-MIN_PROCESSES, MAX_PROCESSES = 3, 5
+MIN_PROCESSES, MAX_PROCESSES = 3, 8
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,9 @@ def needs_another_process(
     stored: Sequence[Figures], new: Sequence[Figures], *, tests: int, priors: Mapping[str, float] | None = None
 ) -> bool:
     """Whether the runs so far are odd, but not enough of them to say regressed or improved."""
-    found = changes_of(stored, new, priors) if stored else []
-    odd = len(new) < MAX_PROCESSES and any(suspicious(c) for c in found)
-    costly = len(new) < counted.MAX_PROCESSES and any(_may_cost(c, stored, new) for c in found)
-    if not odd and not costly:
+    found = changes_of(stored, new, priors) if stored and len(new) < MAX_PROCESSES else []
+    costly = any(_may_cost(c, stored, new) for c in found)
+    if not costly and not any(suspicious(c) for c in found):
         return False
     outcome = judge(stored, new, tests=tests, priors=priors).outcome
     return outcome != "regressed" and (costly or outcome != "improved")
@@ -172,7 +171,7 @@ def judge(
 
     ``level`` is the chance that any test of an unchanged suite is called changed; every metric of every test gets
     an equal share of it (Bonferroni), as a test must be decided before the last one has run, and so does every look
-    from the third process to the fifth; what does more work than ever has to be odd only. A change is called from three
+    from the third process to the last; what does more work than ever has to be odd only. A change is called from three
     processes on, and where it does not rest on one of them.
     """
     if reasons := "; ".join(problems):
