@@ -1,0 +1,78 @@
+"""Where the scatter of a ratio comes from: the time of measuring, the legs that are built, or the process.
+
+    PYTHONPATH=src python3 benchmarks/speed/builds.py --out builds.json --processes 7
+    PYTHONPATH=src python3 benchmarks/speed/builds.py --show builds.json
+
+In every process the legs of a case are built several times, the older ones kept, so that the new ones lie elsewhere in
+memory; and every build is measured twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from statistics import fmean, stdev, variance
+from typing import Any
+
+import runs
+
+BUILDS, REPEATS = 4, 2
+FORWARD = "bert-forward-default,llama-forward-default,gpt2-forward-default,mobilenet-forward-default,captioner-forward-default"
+
+
+def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
+    """One case: the log ratio of wall times of every build and repeat."""
+    import torch
+
+    from pytest_torch_compile.speed import timing
+    from pytest_torch_compile.speed.measure import Bench
+    from pytest_torch_compile.speed.room import with_room
+    from pytest_torch_compile.speed.statistics import log_ratios, trimmed_mean
+    from suites.speed.cases import CASES
+
+    kept, ratios = [], []
+    for _ in range(1 if options.only_compile else BUILDS):
+        module, inputs, settings = CASES[name].build(torch.device(options.device))
+        if options.backend != "inductor":
+            settings |= {"mode": None, "backend": options.backend}
+        torch.compiler.reset()
+        bench = Bench.of(module, kwargs=inputs, **settings)
+        kept.append(bench)
+        legs = {leg: bench.legs[leg].run for leg in ("eager", "compiled")}
+        calls = {leg: bench.legs[leg].calls for leg in legs}
+        for _ in range(0 if options.only_compile else REPEATS):
+            with timing.quiet_host():
+                rounds = with_room(
+                    timing.interleave, legs, calls, bench.timer, seconds=options.seconds, precision=options.precision
+                )
+            walls = [[wall for wall, _ in rounds[leg]] for leg in legs]
+            ratios.append(round(trimmed_mean(log_ratios(*walls)), 6))
+    return {"ratios": ratios}
+
+
+def show(path: Path) -> None:
+    """The three standard deviations of each case, in percent, and what four builds in a process would leave."""
+    processes = json.loads(path.read_text())["runs"]
+    print("| case | processes | of repeats | of builds | of processes | one build | four builds |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name in sorted({name for run in processes for name in run["cases"]}):
+        nested = [run["cases"][name]["ratios"] for run in processes if run["cases"].get(name, {}).get("ratios")]
+        builds = [[ratios[i : i + REPEATS] for i in range(0, len(ratios), REPEATS)] for ratios in nested]
+        repeats = fmean(variance(build) for process in builds for build in process)
+        between_builds = fmean(variance([fmean(build) for build in process]) for process in builds)
+        means = [fmean(ratios) for ratios in nested]
+        parts = repeats, between_builds - repeats / REPEATS, variance(means) - between_builds / BUILDS
+        apart = " | ".join(f"{100 * math.sqrt(max(0.0, part)):.2f} %" for part in parts)
+        first = stdev(fmean(process[0]) for process in builds)
+        print(f"| {name} | {len(nested)} | {apart} | {100 * first:.2f} % | {100 * stdev(means):.2f} % |")
+
+
+if __name__ == "__main__":
+    if "--show" in sys.argv:
+        show(Path(sys.argv[-1]))
+    else:
+        sys.argv += [] if "--cases" in sys.argv or "--tiny" in sys.argv else ["--cases", FORWARD]
+        runs.main(__file__, __doc__ or "", measure, tiny="mobilenet-forward-default")
