@@ -202,6 +202,7 @@ def main() -> None:
         "--draws", type=int, default=12, help="of stored and of confirming processes, for each process"
     )
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--processes", type=int, help="so many of them only, others in each draw")
     options.add_argument("--one-source", action="store_true", help="take codes for tunings of one source")
     options.add_argument("--time-alone", action="store_true", help="leave out what was counted")
     options.add_argument(
@@ -216,12 +217,13 @@ def main() -> None:
     if chosen.time_alone:
         processes = [{name: time_alone(case) for name, case in process.items()} for process in processes]
     for _ in range(chosen.draws):
-        tally.draw(processes, rng)
+        tally.draw(rng.sample(processes, chosen.processes) if chosen.processes else processes, rng)
     unchanged = ", ".join(f"{count} {outcome}" for outcome, count in tally.outcomes[UNCHANGED].most_common())
     red = "".join(f"; {what} {count}" for what, count in tally.wrong[UNCHANGED].items())
     judged_cases = sum(map(len, processes))
     print(f"{judged_cases} cases in {len(processes)} processes, {chosen.draws} draws; unchanged: {unchanged}")
-    print(f"{tally.red_suites} of {chosen.draws * len(processes)} unchanged suites red{red}")
+    suites = chosen.draws * (chosen.processes or len(processes))
+    print(f"{tally.red_suites} of {suites} unchanged suites red{red}")
     print("\n".join(tally.lines()))
 
 
