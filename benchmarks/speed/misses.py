@@ -113,7 +113,7 @@ def time_alone(case: dict[str, Any]) -> dict[str, Any]:
     """The case without what was counted, in every leg."""
 
     def timed(run: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in run.items() if name not in counted.TITLES}
+        return {name: value for name, value in run.items() if not name.startswith(tuple(counted.TITLES))}
 
     slowed = {
         side: {level: timed(run) for level, run in case[side].items()} for side, _ in legs_of(case) if side in case

@@ -133,6 +133,18 @@ def test_what_was_not_counted_proves_nothing() -> None:
     assert more_work("memory", STORED, [run(calls=900)]) == 0
 
 
+def test_calls_of_another_python_are_not_compared() -> None:
+    def by(python: str, calls: int = 300) -> Figures:
+        return {f"{name}-{python}" if name == "python-calls" else name: pair for name, pair in run(calls=calls).items()}
+
+    stored = [by("3.11")] * 3
+    assert more_work("wall", stored, [by("3.11", 900)]) == pytest.approx(math.log(3))
+    assert more_work("wall", stored, [by("3.12", 900)]) == 0
+    shown = message.table([*stored, run()], [by("3.11", 900)])
+    assert "compiled Python calls          300         900  +200.0 %" in shown
+    assert "Python calls" not in message.table(stored, [by("3.12", 900)])
+
+
 def test_message_shows_the_counts_of_both_legs() -> None:
     new = [run(0.06, calls=320)] * 3
     text = message.explain("test_speed.py::test_it", judge(STORED, new, tests=12), STORED, new)

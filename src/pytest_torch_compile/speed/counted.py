@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .sample import Figures
+from .sample import Figures, name_in
 
 # What a time is made of, and from how much more of it on that counts, as a number and as a share: kernels are exact; of
 # some hundred Python calls, processes that ran the same code differed by one. Code that calls as many functions as the
@@ -27,9 +27,10 @@ FEWEST_RUNS = 3
 def more_work(metric: str, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
     """How much more of a metric's work all new runs do than any stored one, as a log ratio.
 
-    Nought where they do not, and where it was not counted in all of them and in three stored ones.
+    Nought where they do not, and where it was not counted, by the same Python, in all of them and in three stored ones.
     """
-    name, number, share = WORK.get(metric, ("", 0, 0.0))
+    quantity, number, share = WORK.get(metric, ("", 0, 0.0))
+    name = name_in(new[0], quantity)
     known = [run[name][1] for run in stored if name in run]
     if len(known) < FEWEST_RUNS or not all(name in run for run in new):
         return 0.0

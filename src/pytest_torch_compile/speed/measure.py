@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -248,8 +249,10 @@ def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | No
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
-    """Device name and id, torch and CUDA versions."""
-    found: dict[str, Any] = {"device": device.type, "torch": torch.__version__.split("+")[0], "cuda": None}
+    """Device name and id, versions of torch, CUDA and Python."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    versions = {"torch": torch.__version__.split("+")[0], "cuda": None, "python": python}
+    found: dict[str, Any] = {"device": device.type, **versions}
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         found.update(device=properties.name, cuda=torch.version.cuda, uuid=f"GPU-{properties.uuid}")

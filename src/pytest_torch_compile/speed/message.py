@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .reference import METRICS
-from .sample import Figures
+from .sample import Figures, name_in
 from .statistics import fmean
 from .verdict import Change, Verdict, side_of, split_wall
 
@@ -40,11 +40,13 @@ def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -
 def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
     """Both legs of every quantity, before and now, so that a faster eager shows as what it is."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
-    for name, title in ROWS:
-        if all(name in run for run in (*stored, *new)):
+    for quantity, title in ROWS:
+        name = name_in(new[0], quantity)
+        known = [[run[name] for run in runs if name in run] for runs in (stored, new)]
+        if all(known):
             for leg, index in (("eager", 0), ("compiled", 1)):
-                before, now = (fmean(run[name][index] for run in runs) for runs in (stored, new))
-                show = SHOWN.get(name, _seconds)
+                before, now = (fmean(pair[index] for pair in pairs) for pairs in known)
+                show = SHOWN.get(quantity, _seconds)
                 change = percent(math.log(now / before))
                 lines.append(f"{leg + ' ' + title:22}{show(before):>12}{show(now):>12}{change:>10}")
     before, now = (math.exp(-fmean(run["wall"][2] for run in runs)) for runs in (stored, new))

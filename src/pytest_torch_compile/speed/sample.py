@@ -28,6 +28,11 @@ class Paired:
     half_width: float = 0.0
 
 
+def name_in(run: Figures, quantity: str) -> str:
+    """What a quantity is called in a run: Python calls by the version of Python, as versions differ in them."""
+    return next((name for name in run if name == quantity or name.startswith(f"{quantity}-")), quantity)
+
+
 @dataclass(frozen=True)
 class SpeedSample:
     """One process's measurement of one target.
@@ -67,7 +72,8 @@ class SpeedSample:
         """What a baseline stores of one process: eager, compiled and their log ratio, for each quantity."""
         pairs = {name: getattr(self, name) for name in ("wall", "host", "device", "memory")}
         found = {n: (p.eager, p.compiled, p.log_ratio) for n, p in pairs.items() if p is not None}
-        for name, counts in (("kernels", self.kernels), ("python-calls", self.python_calls)):
+        python_calls = "-".join(filter(None, ["python-calls", self.environment.get("python", "")]))
+        for name, counts in (("kernels", self.kernels), (python_calls, self.python_calls)):
             if counts and all(counts):
                 found[name] = (*counts, math.log(counts[1] / counts[0]))
         if self.start is not None:
