@@ -7,6 +7,7 @@ export PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore
 script=$1 seconds=$2 boards=$3
 shift 3
 began=$(date +%s)
+mkdir -p "$OUT"
 cores=${CORES:-16}
 cache=${CACHE:-/tmp/speed-inductor-cache}
 

@@ -44,8 +44,8 @@ def legs_of(case: dict[str, Any]) -> Iterator[Leg]:
             yield side, level
 
 
-def bound_by_launches(processes: Sequence[Process], share: float) -> set[str]:
-    """The cases that most processes slowed on the host, and whose kernels took less than this share of the time."""
+def bound_by_launches(processes: Sequence[Process], share: float, few: bool) -> set[str]:
+    """The cases that most processes, or a ``few``, slowed on the host, with kernels under this share of the time."""
 
     def bound(case: dict[str, Any]) -> bool:
         plain = case["plain"]
@@ -53,7 +53,7 @@ def bound_by_launches(processes: Sequence[Process], share: float) -> set[str]:
 
     taken = Counter(name for process in processes for name in process)
     found = Counter(name for process in processes for name, case in process.items() if bound(case))
-    return {name for name, count in found.items() if count > taken[name] / 2}
+    return {name for name, count in found.items() if few or count > taken[name] / 2}
 
 
 def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> Iterator[tuple[str, Leg, Verdict, str]]:
@@ -172,21 +172,25 @@ class Tally:
 def read(options: argparse.Namespace) -> list[Process]:
     """The processes of all files, as the options want them."""
     runs = [run for path in options.samples for run in json.loads(path.read_text())["runs"]]
-    if len(runs) < FEWEST_PROCESSES:
-        raise SystemExit(f"{len(runs)} processes: {FEWEST_PROCESSES} at least are needed, to store five and ask seven")
+    if min(len(runs), options.processes or len(runs)) < FEWEST_PROCESSES:
+        raise SystemExit(f"{FEWEST_PROCESSES} processes at least are needed, to store five and ask seven")
     source = "cache/" if options.one_source else ""
 
     processes = [
-        {name: {**case, "code": source + case["code"]} for name, case in run["cases"].items() if sound(case)}
+        {
+            name: {**case, "code": source + case["code"]}
+            for name, case in run["cases"].items()
+            if sound(case, options.all)
+        }
         for run in runs
     ]
-    hosts = bound_by_launches(processes, options.kernel_share)
+    hosts = bound_by_launches(processes, options.kernel_share, few=options.all)
     return [{name: case if name in hosts else but_host(case) for name, case in p.items()} for p in processes]
 
 
-def sound(case: dict[str, Any]) -> bool:
-    """Whether the gate would judge and store what was measured."""
-    return "plain" in case and not case["problems"]
+def sound(case: dict[str, Any], disturbed: bool) -> bool:
+    """Whether the gate would judge and store what was measured, or what was ``disturbed`` counts too."""
+    return "plain" in case and (disturbed or not case["problems"])
 
 
 def but_host(case: dict[str, Any]) -> dict[str, Any]:
@@ -204,6 +208,9 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--processes", type=int, help="so many of them only, others in each draw")
     options.add_argument("--one-source", action="store_true", help="take codes for tunings of one source")
+    options.add_argument(
+        "--all", action="store_true", help="leave out neither disturbed cases nor hosts of few processes"
+    )
     options.add_argument("--time-alone", action="store_true", help="leave out what was counted")
     options.add_argument(
         "--kernel-share",

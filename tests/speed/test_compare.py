@@ -83,6 +83,10 @@ def test_code_that_most_processes_of_both_sides_ran_is_compared() -> None:
     here = [replace(sample(0.3), code="source/a"), *[replace(sample(0.0), code="other/b")] * 4]
     (found,) = compare.judged({"test_a": base}, {"test_a": here})
     assert found.verdict.outcome == "pass" and "1 of 5" in found.text
+    base = [replace(s, device=sample(0.3).device) if s.code == "other/b" else s for s in base]
+    (slower,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.1), code="source/a")] * 5})
+    assert slower.verdict.outcome == "regressed"
+    assert "(of +10.3 % wall time, kernels +9.2 %" in slower.text, "against the runs that it was held against"
 
 
 def test_where_too_few_ran_the_code_of_the_base_all_are_other_compilations() -> None:

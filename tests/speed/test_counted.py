@@ -68,7 +68,7 @@ def test_more_calls_that_clearly_cost_no_time_ask_for_nothing() -> None:
     assert not needs_another_process(STORED, [run(-0.05, calls=400)], tests=12)
 
 
-def test_more_calls_are_worth_eight_processes_where_five_cannot_settle_it() -> None:
+def test_more_calls_that_are_not_odd_by_time_are_worth_eight_processes() -> None:
     noise = (0.02, -0.02, 0.01, -0.01, 0.0, 0.015, -0.015, 0.0)
     slower, silently = [run(0.026 + n, calls=320) for n in noise], [run(0.026 + n) for n in noise]
     assert needs_another_process(STORED, slower[:5], tests=12)

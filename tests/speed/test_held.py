@@ -87,6 +87,19 @@ def test_host_that_is_slower_for_both_legs_is_no_slower_compilation(slower: floa
     assert "the host was slower for eager alike" in found.reason
 
 
+def test_other_code_that_calls_more_functions_is_no_slower_host_by_that() -> None:
+    """Seen on an H200: another compilation of an unchanged model called 1175 functions for 1142."""
+
+    def process(calls: int, **slower: tuple[float, float, float]) -> Figures:
+        steady = {"wall": (1e-3, 5e-4, math.log(0.5)), "host": (9e-4, 3.5e-4, math.log(0.39))}
+        return {**run(0.0), **steady, **slower, "python-calls": (900, calls, math.log(calls / 900))}
+
+    slow_host = {"wall": (2.1e-3, 8e-4, math.log(8 / 21)), "host": (2e-3, 7.8e-4, math.log(0.39))}
+    codes = [f"code {number % 3}" for number in range(15)]
+    against = Held.of([process(1142)] * 15, codes, "new", tests=12, priors={})
+    assert against.judge([process(1175, **slow_host)] * 3).outcome == "inconclusive"
+
+
 def test_one_bad_compilation_is_no_regression() -> None:
     against, new = held("new", 0.0, 0.01, 0.02), [run(0.2), run(0.0)]
     assert not against.needs_another(new)

@@ -101,6 +101,19 @@ def test_one_odd_process_is_no_regression() -> None:
     assert judge(stored(), [run(device=0.036), run(device=0.03), run(device=0.03)], tests=12).outcome == "regressed"
 
 
+def test_one_that_is_far_beyond_others_which_are_all_slower_hides_nothing() -> None:
+    slower = [run(device=0.1), *[run(device=0.03)] * 3]
+    assert another(*slower[:3])
+    assert judge(stored(), slower, tests=12).outcome == "regressed"
+    assert judge(stored(), [slower[0], run(device=0.03), run(), run()], tests=12).outcome == "inconclusive"
+
+
+def test_new_processes_that_agree_by_luck_prove_no_more_than_the_stored_ones_scatter() -> None:
+    unsteady = [run(device=6 * n) for n in NOISE]
+    assert judge(unsteady, [run(device=0.019)] * 3, tests=12).outcome == "inconclusive"
+    assert judge(stored(), [run(device=0.019)] * 3, tests=12).outcome == "regressed"
+
+
 def test_processes_that_scatter_more_than_the_stored_ones_prove_less() -> None:
     """Seen on an H200: a host that became unsteady, an unchanged model, and wall times 2 % under to 12 % over."""
     many = [run(wall=noise, host=noise) for noise in NOISE] * 3
@@ -234,6 +247,13 @@ def test_host_that_is_slower_for_both_legs_is_no_regression() -> None:
     assert slow_process.outcome == "inconclusive"
     assert "the host was slower for eager alike" in slow_process.reason
     assert outcome(run(wall=0.05, host=0.05), run(wall=0.05, host=0.05)) == "regressed"
+    for host, called in ((0.024, "inconclusive"), (0.026, "regressed")):
+        assert judge(stored(), [run(wall=0.05, host=host)] * 3, tests=12).outcome == called, "half of it explains it"
+
+
+def test_regression_is_judged_by_the_runs_that_hold_what_it_takes() -> None:
+    partly = [{name: pair for name, pair in run().items() if name != "device"}, *stored()]
+    assert judge(partly, [run(device=0.05)] * 3, tests=12).outcome == "regressed"
 
 
 def test_memory_has_its_own_kind() -> None:

@@ -91,7 +91,7 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
     if left := len(here) - len(counted):
         lines.append(f"    {left} of {len(here)} processes ran other compiled code and do not count")
     if verdict.outcome in ("regressed", "improved"):
-        details = "\n".join(filter(None, [message.table(stored, new), message.where(verdict, stored, new)]))
+        details = "\n".join(filter(None, [message.table(held.runs, new), message.where(verdict, held.runs, new)]))
         lines += [f"    {line}" for line in details.splitlines()]
     return Compared(test, verdict, "\n".join(lines))
 

@@ -113,7 +113,7 @@ class Held:
             return verdict.judge(self.runs, new, tests=self.tests, problems=problems, priors=self.priors)
         counted = len(new) if compilations is None else compilations
         found = (self._change(metric, new, counted) for metric in self._metrics(new))
-        changes = tuple(verdict.not_eager(change, self.runs, new) for change in found)
+        changes = tuple(verdict.not_eager(change, self.runs, new, same_code=False) for change in found)
         return Verdict(verdict.worst(changes), changes, "; ".join(c.note for c in changes if c.note))
 
     def _metrics(self, new: Sequence[Figures]) -> list[str]:
