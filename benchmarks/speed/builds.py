@@ -1,7 +1,7 @@
 """Where the scatter of a ratio comes from: the time of measuring, the legs that are built, or the process.
 
     PYTHONPATH=src python3 benchmarks/speed/builds.py --out builds.json --processes 7
-    PYTHONPATH=src python3 benchmarks/speed/builds.py --show builds.json
+    PYTHONPATH=src python3 benchmarks/speed/builds.py --show board-0.json board-1.json
 
 In every process the legs of a case are built several times, the older ones kept, so that the new ones lie elsewhere in
 memory; and every build is measured twice.
@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean, stdev, variance
 from typing import Any
@@ -53,9 +54,11 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     return {"ratios": ratios}
 
 
-def show(path: Path) -> None:
+def show(paths: Iterable[Path]) -> None:
     """The three standard deviations of each case, in percent, and what four builds in a process would leave."""
-    processes = json.loads(path.read_text())["runs"]
+    processes = [run for path in paths for run in json.loads(path.read_text())["runs"]]
+    if len(processes) < 2:
+        raise SystemExit("two processes at least are needed")
     print("| case | processes | of repeats | of builds | of processes | one build | four builds |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name in sorted({name for run in processes for name in run["cases"]}):
@@ -71,8 +74,8 @@ def show(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    if "--show" in sys.argv:
-        show(Path(sys.argv[-1]))
+    if sys.argv[1:2] == ["--show"]:
+        show(map(Path, sys.argv[2:]))
     else:
-        sys.argv += [] if "--cases" in sys.argv or "--tiny" in sys.argv else ["--cases", FORWARD]
+        sys.argv[1:1] = ["--cases", FORWARD]  # what the command line names comes after it, and wins
         runs.main(__file__, __doc__ or "", measure, tiny="mobilenet-forward-default")
