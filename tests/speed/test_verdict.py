@@ -292,7 +292,7 @@ def test_false_alarms_of_a_whole_suite_stay_at_the_level() -> None:
         for _ in range(12):
             base = [process() for _ in range(10)]
             red += judge(base, [process(), process(), process()], tests=12).outcome == "regressed"
-    assert red <= 5
+    assert red <= 1
 
 
 def test_imports_neither_torch_nor_pytest() -> None:
