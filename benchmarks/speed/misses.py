@@ -15,11 +15,11 @@ import json
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from inject import KERNEL_SHARE
 
@@ -56,8 +56,16 @@ def bound_by_launches(processes: Sequence[Process], share: float, few: bool) -> 
     return {name for name, count in found.items() if few or count > taken[name] / 2}
 
 
-def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> Iterator[tuple[str, Leg, Verdict, str]]:
-    """Case, leg, verdict and where, for every leg of one process."""
+class Judged(NamedTuple):
+    """A verdict, the side it names, and how many further processes were asked for."""
+
+    verdict: Verdict
+    where: str
+    asked: int
+
+
+def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> Iterator[tuple[str, Leg, Judged]]:
+    """Case, leg and what came of it, for every leg of one process."""
     others = rng.sample([p for i, p in enumerate(processes) if i != index], len(processes) - 1)
     taken = {name: [p[name] for p in others if name in p] for name in sorted(processes[index])}
     bases = {name: cases[CONFIRMING : CONFIRMING + BASELINE_RUNS] for name, cases in taken.items()}
@@ -70,7 +78,7 @@ def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> It
         against = partial(Held.of, runs, codes, tests=len(bases), priors=priors)
         for leg in legs_of(case):
             further = [Measured(c, leg) for c in taken[name][:CONFIRMING] if leg in legs_of(c)]
-            yield name, leg, *judged(against, Measured(case, leg), further)
+            yield name, leg, judged(against, Measured(case, leg), further)
 
 
 @dataclass(frozen=True)
@@ -95,8 +103,8 @@ class Measured:
         return self.case["plain"] if self.leg == UNCHANGED else self.case[self.leg[0]][self.leg[1]]
 
 
-def judged(against: Callable[..., Held], first: Measured, further: Iterable[Measured]) -> tuple[Verdict, str]:
-    """The gate's verdict on a leg, with further processes as far as it asks for them, and the side it names."""
+def judged(against: Callable[..., Held], first: Measured, further: Sequence[Measured]) -> Judged:
+    """The gate's verdict on a leg, with further processes as far as it asks for them."""
     left = iter(further)
 
     def another(held: Held) -> Measured:
@@ -106,7 +114,8 @@ def judged(against: Callable[..., Held], first: Measured, further: Iterable[Meas
 
     settled = settle(against, first, another)
     verdict = settled.verdict()
-    return verdict, side_of(verdict, split_wall(settled.held.runs, settled.figures)) or ""
+    where = side_of(verdict, split_wall(settled.held.runs, settled.figures)) or ""
+    return Judged(verdict, where, len(further) - len(list(left)))
 
 
 def time_alone(case: dict[str, Any]) -> dict[str, Any]:
@@ -141,14 +150,16 @@ class Tally:
     sides: Counter[Leg] = field(default_factory=Counter)
     wrong: dict[Leg, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     red_suites: int = 0
+    asked: Counter[Leg] = field(default_factory=Counter)
 
     def draw(self, processes: Sequence[Process], rng: random.Random) -> None:
         """Judge every leg of every process once."""
         before = {leg: counts["regressed"] for leg, counts in self.outcomes.items()}
         for index in range(len(processes)):
             found = list(verdicts(processes, index, rng))
-            self.red_suites += any(leg == UNCHANGED and v.outcome == "regressed" for _, leg, v, _ in found)
-            for name, leg, verdict, where in found:
+            self.red_suites += any(leg == UNCHANGED and its.verdict.outcome == "regressed" for _, leg, its in found)
+            for name, leg, (verdict, where, asked) in found:
+                self.asked[leg] += asked
                 self.outcomes[leg][verdict.outcome] += 1
                 self.sides[leg] += verdict.outcome == "regressed" and where.startswith(leg[0])
                 if (verdict.outcome == "regressed") == (leg == UNCHANGED):
@@ -185,7 +196,12 @@ def read(options: argparse.Namespace) -> list[Process]:
         for run in runs
     ]
     hosts = bound_by_launches(processes, options.kernel_share, few=options.all)
-    return [{name: case if name in hosts else but_host(case) for name, case in p.items()} for p in processes]
+
+    def seen(name: str, case: dict[str, Any]) -> dict[str, Any]:
+        case = case if name in hosts else but_host(case)
+        return time_alone(case) if options.time_alone else case
+
+    return [{name: seen(name, case) for name, case in process.items()} for process in processes]
 
 
 def sound(case: dict[str, Any], disturbed: bool) -> bool:
@@ -219,10 +235,7 @@ def main() -> None:
         help="slower hosts of busier cases are left out; 1 keeps all",
     )
     chosen = options.parse_args()
-    processes, rng = read(chosen), random.Random(chosen.seed)
-    tally = Tally(chosen.draws)
-    if chosen.time_alone:
-        processes = [{name: time_alone(case) for name, case in process.items()} for process in processes]
+    processes, rng, tally = read(chosen), random.Random(chosen.seed), Tally(chosen.draws)
     for _ in range(chosen.draws):
         tally.draw(rng.sample(processes, chosen.processes) if chosen.processes else processes, rng)
     unchanged = ", ".join(f"{count} {outcome}" for outcome, count in tally.outcomes[UNCHANGED].most_common())
@@ -230,7 +243,8 @@ def main() -> None:
     judged_cases = sum(map(len, processes))
     print(f"{judged_cases} cases in {len(processes)} processes, {chosen.draws} draws; unchanged: {unchanged}")
     suites = chosen.draws * (chosen.processes or len(processes))
-    print(f"{tally.red_suites} of {suites} unchanged suites red{red}")
+    asked = tally.asked[UNCHANGED] / suites
+    print(f"{tally.red_suites} of {suites} unchanged suites red{red}; {asked:.1f} further processes for each")
     print("\n".join(tally.lines()))
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -89,6 +90,11 @@ def record(project: pytest.Pytester, times: int = 8, codes: Sequence[str] = ("",
     return path
 
 
+def stored_in(path: Path) -> Any:
+    """What the test's entry holds of us."""
+    return json.loads(path.read_text())["benchmarks"][0]["extra_info"]["torch_compile"]
+
+
 def test_missing_baseline_is_loud_and_passes(project: pytest.Pytester) -> None:
     result = run(project)
     result.assert_outcomes(passed=1)
@@ -157,15 +163,23 @@ def test_other_compiled_code_is_not_held_to_the_noise_of_this(
     result.stdout.fnmatch_lines([line])
 
 
-def test_fresh_process_that_ran_other_code_confirms_nothing(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("CODE_AGAIN", "another", "a change was seen, but the fresh process ran other compiled code"),
+        ("DEVICE", "GPU-2", "its runs are from 1 other device"),
+    ],
+    ids=["a fresh process that ran other code", "a device that no run is of"],
+)
+def test_what_nothing_can_confirm_is_not_gated(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, why: str
 ) -> None:
     record(project)
     monkeypatch.setenv("SLOWER", "0.05,0.045")
-    monkeypatch.setenv("CODE_AGAIN", "another")
+    monkeypatch.setenv(variable, value)
     result = run(project)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*inconclusive: a change was seen, but the fresh process ran other compiled code*"])
+    result.stdout.fnmatch_lines([f"*inconclusive: {why}*"])
 
 
 @pytest.mark.parametrize(
@@ -188,15 +202,6 @@ def test_process_that_tuned_anew_is_decided_by_further_ones(
     result.stdout.fnmatch_lines([line])
 
 
-def test_device_that_no_run_is_of_is_not_gated(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    record(project)
-    monkeypatch.setenv("SLOWER", "0.05,0.045")
-    monkeypatch.setenv("DEVICE", "GPU-2")
-    result = run(project)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*inconclusive: its runs are from 1 other device*"])
-
-
 def test_runs_that_a_test_is_held_against_are_counted(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,7 +218,7 @@ def test_while_few_runs_are_stored_nothing_is_confirmed(
     monkeypatch.setenv("SLOWER", "0.05,0.045")
     monkeypatch.setenv("SLOWER_AGAIN", "0,0")
     run(project, "--compile-update-baselines").assert_outcomes(passed=1)
-    assert len(json.loads(path.read_text())["benchmarks"][0]["extra_info"]["torch_compile"]["runs"]) == runs
+    assert len(stored_in(path)["runs"]) == runs
 
 
 def test_confirming_process_with_problems_is_not_recorded(
@@ -223,7 +228,7 @@ def test_confirming_process_with_problems_is_not_recorded(
     monkeypatch.setenv("SLOWER", "0.05,0.045")
     monkeypatch.setenv("SLOWER_AGAIN", "0.05,0.045,the device was throttled")
     run(project, "--compile-update-baselines").assert_outcomes(passed=1)
-    assert len(json.loads(path.read_text())["benchmarks"][0]["extra_info"]["torch_compile"]["runs"]) == 9
+    assert len(stored_in(path)["runs"]) == 9
 
 
 def test_process_that_does_not_count_is_recorded_too(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +237,7 @@ def test_process_that_does_not_count_is_recorded_too(project: pytest.Pytester, m
         monkeypatch.setenv(variable, value)
     monkeypatch.setenv("SLOWER", "0.05,0.045")
     run(project, "--compile-update-baselines").assert_outcomes(passed=1)
-    codes = json.loads(path.read_text())["benchmarks"][0]["extra_info"]["torch_compile"]["codes"]
-    assert codes[8:] == ["source/new", "source/a"]
+    assert stored_in(path)["codes"][8:] == ["source/new", "source/a"]
 
 
 def test_tracking_says_and_does_not_fail(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
