@@ -281,6 +281,13 @@ def test_message_shows_both_legs_and_the_side() -> None:
     assert rest.endswith("pytest 'a.py::test_a' --compile-perf=track --compile-update-baselines")
 
 
+def test_wall_time_that_did_not_regress_is_not_split() -> None:
+    """Seen on an H200: the message named the kernels, and the host for all of a slower machine's wall time."""
+    new = [run(device=0.05)] * 3
+    text = message.explain("a.py::test_a", judge(stored(), new, tests=12), stored(), new)
+    assert "where: kernels (wall time did not regress)\n" in text
+
+
 def test_false_alarms_of_a_whole_suite_stay_at_the_level() -> None:
     rng = random.Random(3)
 

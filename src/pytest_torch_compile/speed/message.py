@@ -28,11 +28,13 @@ def headline(found: Change) -> str:
 
 
 def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
-    """Whether a regression came from the kernels or from the host, and how the wall time splits into the two."""
+    """Whether a regression came from the kernels or from the host, and how a regression of wall time splits into the two."""
     split = split_wall(stored, new)
     side = side_of(verdict, split)
     if split is None or side is None:
         return ""
+    if all(found.metric != "wall" for found in verdict.changed("regressed")):
+        return f"where: {side} (wall time did not regress)"
     parts = f"kernels {percent(split.kernels)}, host {percent(split.host)}"
     return f"where: {side} (of {percent(split.wall)} wall time, {parts})"
 
