@@ -28,7 +28,7 @@ def headline(found: Change) -> str:
 
 
 def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
-    """Whether a regression came from the kernels or from the host, and how a regression of wall time splits into the two."""
+    """Whether a regression came from the kernels or the host, and how one of wall time splits into the two."""
     split = split_wall(stored, new)
     side = side_of(verdict, split)
     if split is None or side is None:
