@@ -96,6 +96,13 @@ def test_missing_folder_is_no_error(tmp_path: Path) -> None:
     assert load(tmp_path / "none", H200).missing == f"no baseline for {H200} in {tmp_path / 'none'}"
 
 
+def holding(*three: Any) -> str:
+    """A document with one run, whose wall time is this."""
+    header = {"schema_version": 1, "environment": H200}
+    damaged = {"fullname": "a.py::test_a", "extra_info": {"torch_compile": {"runs": [{"wall": three}]}}}
+    return json.dumps({"torch_compile": header, "benchmarks": [damaged]})
+
+
 BROKEN = {
     "cut off": ('{"benchmarks": [', "cannot be read"),
     "empty": ("", "cannot be read"),
@@ -106,6 +113,11 @@ BROKEN = {
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [{}]}),
         "an entry has no 'fullname'",
     ),
+    "two figures of three": (holding(1.0, 2.0), "no sound runs of a.py::test_a"),
+    "no time": (holding(0.0, 2.0, 0.5), "no sound runs of a.py::test_a"),
+    "no figure": (holding(1.0, 2.0, "fast"), "no sound runs of a.py::test_a"),
+    "a figure beyond all": (holding(1.0, 2.0, 0.5).replace("2.0", "1e999"), "no sound runs of a.py::test_a"),
+    "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "no sound runs of a.py::test_a"),
     "NaN": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [float("nan")]}),
         "holds NaN, which is no measurement",

@@ -87,6 +87,7 @@ def test_code_that_most_processes_of_both_sides_ran_is_compared() -> None:
     (slower,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.1), code="source/a")] * 5})
     assert slower.verdict.outcome == "regressed"
     assert "(of +10.3 % wall time, kernels +9.2 %" in slower.text, "against the runs that it was held against"
+    assert "compiled device time      901.8 us" in slower.text, "and those are shown"
 
 
 def test_where_too_few_ran_the_code_of_the_base_all_are_other_compilations() -> None:
@@ -96,6 +97,30 @@ def test_where_too_few_ran_the_code_of_the_base_all_are_other_compilations() -> 
         (found,) = compare.judged({"test_a": base}, {"test_a": here})
         assert found.verdict.outcome == called
         assert "do not count" not in found.text
+
+
+def test_one_compilation_in_all_processes_is_one_however_many_are_stored() -> None:
+    base = [replace(sample(0.001 * n), code=f"source {n}") for n in range(5)]
+    (found,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.3), code="new")] * 5})
+    assert found.verdict.outcome == "inconclusive"
+    assert "1 compilation cannot tell this from the compiler's tuning; compile anew in every process" in found.text
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_few_processes_of_the_same_code_are_held_against_it(processes: int) -> None:
+    base = [replace(sample(0.001 * n), code="source/a") for n in range(5)]
+    (found,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.3), code="source/a")] * processes})
+    assert found.verdict.outcome == "inconclusive"
+    assert "was not confirmed in fresh processes" in found.text
+
+
+def test_change_that_is_odd_for_one_test_may_be_chance_among_many() -> None:
+    base, here = [sample(0.004 * (n % 3 - 1)) for n in range(5)], [sample(s) for s in (0.015, 0.02, 0.025)]
+    alone, many = (
+        compare.judged(dict.fromkeys(names, base), dict.fromkeys(names, here)) for names in ("a", "abcdefgh")
+    )
+    assert {each.verdict.outcome for each in alone} == {"regressed"}
+    assert {each.verdict.outcome for each in many} == {"inconclusive"}
 
 
 def test_sides_alternate_and_the_first_round_only_fills_the_cache(repository: Path, runs: list[str]) -> None:
@@ -151,7 +176,11 @@ def test_no_speed_test_is_an_error(
     assert "no test that uses compile_benchmark left any figures" in capsys.readouterr().err
 
 
-def test_problem_on_either_side_is_inconclusive() -> None:
-    base, here = [sample(0.0)] * 4, [sample(0.5), sample(0.5, "the device was throttled: hardware slowdown")]
-    found = compare.judged({"t": base}, {"t": here})
-    assert [each.verdict.outcome for each in found] == ["inconclusive"]
+@pytest.mark.parametrize("throttled", ["base", "here"])
+def test_problem_on_either_side_is_inconclusive(throttled: str) -> None:
+    sides = {"base": [sample(0.0)] * 4, "here": [sample(0.5)] * 4}
+    sides[throttled] = [*sides[throttled], sample(0.5, "the device was throttled: hardware slowdown")]
+    (found,) = compare.judged({"t": sides["base"]}, {"t": sides["here"]})
+    assert (found.verdict.outcome, found.verdict.reason) == (
+        "inconclusive", "the device was throttled: hardware slowdown"
+    )  # fmt: skip

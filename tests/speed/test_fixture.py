@@ -256,6 +256,17 @@ def test_improvement_asks_to_tighten(project: pytest.Pytester, monkeypatch: pyte
     result.stdout.fnmatch_lines(["test_speed.py::test_double  improved *", "1 improved: run with --compile-update-*"])
 
 
+def test_gate_that_records_starts_an_entry_over_and_does_not_fail(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = record(project)
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    result = run(project, "--compile-update-baselines")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_speed.py::test_double  regressed *"])
+    assert len(stored_in(path)["runs"]) == 3
+
+
 def test_throttled_device_is_inconclusive(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     record(project)
     monkeypatch.setenv("SLOWER", "0.5,0.5,the device was throttled: hardware slowdown")

@@ -232,6 +232,12 @@ def test_metric_that_only_some_stored_runs_have_is_judged_by_those() -> None:
     assert judge(stored(), [grown] * 3, tests=12).outcome == "pass"
 
 
+def test_eager_that_is_as_fast_as_it_sometimes_was_excuses_nothing() -> None:
+    unsteady = [run(eager=s, device=s + n, wall=s + 3 * n, host=s) for n, s in zip(NOISE, (0.1, -0.1) * 5, strict=True)]
+    assert judge(unsteady, [run(eager=-0.15)] * 3, tests=12).outcome == "regressed"
+    assert judge(unsteady, [run(eager=-0.3)] * 3, tests=12).outcome == "pass"
+
+
 def test_device_that_is_slower_for_both_legs_is_no_regression() -> None:
     unsteady = [run(eager=10 * n, device=n) for n in NOISE]
     assert control_of("device", unsteady) == ""
@@ -246,6 +252,11 @@ def test_host_that_is_slower_for_both_legs_is_no_regression() -> None:
     slow_process = judge(stored(), [run(wall=0.05)] * 3, tests=12)
     assert slow_process.outcome == "inconclusive"
     assert "the host was slower for eager alike" in slow_process.reason
+    base = [{**each, "python-calls": (900.0, 800.0, math.log(8 / 9))} for each in stored()]
+    busier = [{**run(wall=0.05), "python-calls": (900.0, 880.0, math.log(88 / 90))}] * 3
+    found = judge(base, busier, tests=12)
+    assert found.outcome == "regressed", "a leg that calls more functions is slower by itself"
+    assert " where more work is counted, p = " in message.headline(found.changed("regressed")[0])
     assert outcome(run(wall=0.05, host=0.05), run(wall=0.05, host=0.05)) == "regressed"
     for host, called in ((0.024, "inconclusive"), (0.026, "regressed")):
         assert judge(stored(), [run(wall=0.05, host=host)] * 3, tests=12).outcome == called, "half of it explains it"

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import confirm, message
@@ -18,6 +18,7 @@ from .sample import Figures, SpeedSample
 from .verdict import MIN_PROCESSES, Verdict
 
 ROUNDS = 5
+REMEDY = "compile anew in every process, with --anew"
 Samples = Mapping[str, Sequence[SpeedSample]]
 Say = Callable[[str], None]
 
@@ -106,11 +107,12 @@ def _held(
 ) -> tuple[Held, list[SpeedSample]]:
     """What this side is held against, and the samples of it that count: those of one code, if enough are, or all."""
     ran = [sample.code for sample in here]
-    held = Held.of(stored, codes, max(ran, key=lambda code: (code in codes, ran.count(code))), tests=tests, priors={})
+    most = max(ran, key=lambda code: (code in codes, ran.count(code)))
+    held = replace(Held.of(stored, codes, most, tests=tests, priors={}), remedy=REMEDY)
     counted = [sample for index, sample in enumerate(here) if held.admits(sample.code, ran[:index])]
     if len(counted) >= min(MIN_PROCESSES, len(here)):
         return held, counted
-    return Held(stored, codes, tests, other=True), list(here)
+    return Held(stored, codes, tests, other=True, remedy=REMEDY), list(here)
 
 
 def alternate(

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from .sample import Figures, name_in
 
 # What a time is made of, and from how much more of it on that counts, as a number and as a share: kernels are exact,
-# and one Python call more or less may be chance. Code that calls as many functions as the forward passes of five models
-# do makes 2 to 5 % more calls where it slows a compiled leg by 5 % (inject-6.json).
+# while processes that ran the same code differed by one Python call. Code that calls as many functions as the forward
+# passes of five models do makes 2 to 5 % more calls where it slows a compiled leg by 5 % (inject-6.json).
 WORK = {"device": ("kernels", 1, 0.0), "wall": ("python-calls", 2, 0.01)}
 # One-sided: a host 5 % slower is called in 66 to 100 % where processes scatter by 4.5 to 0.3 %, one 10 % slower in 99
 # to 100 %, and work that costs nothing in 5 to 0 % (benchmarks/speed/simulated.py).

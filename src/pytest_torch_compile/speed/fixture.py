@@ -122,7 +122,7 @@ class CompileBenchmark:
         runs, codes = record.runs_of(entry), record.codes_of(entry)
         against = partial(Held.of, runs, codes, tests=self._suite_size(), priors=priors)
         strange = record.strange_device(entry, sample.environment.get("uuid", ""))
-        if os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(against(sample.code).runs) < FEWEST_RUNS):
+        if os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(runs) < FEWEST_RUNS):
             return Settled(against(sample.code), [sample], [*sample.problems, *filter(None, [strange])])
         return settle(against, sample, self._another, list(filter(None, [strange])))
 

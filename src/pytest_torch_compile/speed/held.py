@@ -53,7 +53,8 @@ class Held:
     ``codes`` has the code of each run. Where they are of ``other`` compilations than the one that is measured, every
     further process compiles anew, and a test regressed where each of three compilations is over 10 % slower than every
     stored run, those being of three compilations at least. Where their tuning is a new one among many, ``runs`` has one
-    run of each. ``retuned``: it is a new one among few, and where it looks odd a further process decides.
+    run of each. ``retuned``: it is a new one among few, and where it looks odd a further process decides. ``remedy``:
+    what a user can do about too few compilations.
     """
 
     runs: Sequence[Figures]
@@ -62,6 +63,7 @@ class Held:
     other: bool = False
     priors: Mapping[str, float] = field(default_factory=dict)
     retuned: bool = False
+    remedy: str = "keep the cache, or record this code"
 
     @classmethod
     def of(
@@ -146,7 +148,14 @@ class Held:
             return found
         if excess > _margin(metric) and compilations >= MIN_PROCESSES and known >= FEWEST_COMPILATIONS:
             return replace(found, outcome="regressed")
-        return replace(found, outcome="inconclusive", note=_note(metric, excess, compilations))
+        return replace(found, outcome="inconclusive", note=self._note(metric, excess, compilations))
+
+    def _note(self, metric: str, excess: float, compilations: int) -> str:
+        count = f"{compilations} compilation{'s' if compilations > 1 else ''}"
+        return (
+            f"{METRICS[metric].title} is {100 * math.expm1(excess):.1f} % over the highest stored run, but of other "
+            f"compiled code: {count} cannot tell this from the compiler's tuning; {self.remedy}"
+        )
 
 
 def _but_memory(run: Figures) -> Figures:
@@ -159,11 +168,3 @@ def _but_memory(run: Figures) -> Figures:
 
 def _margin(metric: str) -> float:
     return max(ACROSS, METRICS[metric].floor)
-
-
-def _note(metric: str, excess: float, compilations: int) -> str:
-    count = f"{compilations} compilation{'s' if compilations > 1 else ''}"
-    return (
-        f"{METRICS[metric].title} is {100 * math.expm1(excess):.1f} % over the highest stored run, but of other "
-        f"compiled code: {count} cannot tell this from the compiler's tuning; keep the cache, or record this code"
-    )

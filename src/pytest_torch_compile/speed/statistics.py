@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from statistics import fmean, median, stdev
 
@@ -93,57 +92,6 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 def _away_from_zero(value: float, tiny: float) -> float:
     return value if abs(value) > tiny else tiny
-
-
-def holm(p_values: Sequence[float], level: float) -> list[bool]:
-    """Which of the tests are significant when the chance of any false one is held at ``level`` (Holm)."""
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    significant = [False] * len(p_values)
-    for rank, index in enumerate(order):
-        if p_values[index] > level / (len(p_values) - rank):
-            break
-        significant[index] = True
-    return significant
-
-
-def mann_whitney(first: Sequence[float], second: Sequence[float]) -> float:
-    """The two-sided p value that ``first`` and ``second`` come from one distribution (normal approximation)."""
-    n, m = len(first), len(second)
-    ranks = _ranks([*first, *second])
-    u = sum(ranks[:n]) - n * (n + 1) / 2
-    ties = _tie_term([*first, *second])
-    total = n + m
-    variance = n * m / 12 * (total + 1 - ties / (total * (total - 1)))
-    if variance <= 0:
-        return 1.0
-    z = max(0.0, abs(u - n * m / 2) - 0.5) / math.sqrt(variance)
-    return math.erfc(z / math.sqrt(2))
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for index in order[start : end + 1]:
-            ranks[index] = (start + end) / 2 + 1
-        start = end + 1
-    return ranks
-
-
-def _tie_term(values: Sequence[float]) -> float:
-    counts: dict[float, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return float(sum(c**3 - c for c in counts.values()))
-
-
-def bootstrap(values: Sequence[float], count: int, rng: random.Random) -> list[float]:
-    """``count`` draws with replacement."""
-    return [rng.choice(values) for _ in range(count)]
 
 
 __all__ = ["fmean", "median", "stdev"]
