@@ -210,6 +210,21 @@ def test_runs_that_a_test_is_held_against_are_counted(
     run(project).stdout.fnmatch_lines(["test_speed.py::test_double  pass * 20 > 7     5"])
 
 
+@pytest.mark.parametrize(("others", "failed"), [(0.0, 1), (0.3, 0)], ids=["steady", "unsteady"])
+def test_few_runs_borrow_from_the_scatter_of_the_suites_other_tests(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, others: float, failed: int
+) -> None:
+    path = record(project, times=5)
+    document = json.loads(path.read_text())
+    (entry,) = document["benchmarks"]
+    runs = [{"wall": [2e-3, 1e-3, -0.7 + others * (number % 2)], "host": [1e-3, 4e-4, -0.7]} for number in range(5)]
+    ours = {"torch_compile": {**entry["extra_info"]["torch_compile"], "runs": runs}}
+    document["benchmarks"] += [{**entry, "fullname": f"test_{n}.py::test", "extra_info": ours} for n in range(5)]
+    path.write_text(json.dumps(document))
+    monkeypatch.setenv("SLOWER", "0,0.15")
+    run(project).assert_outcomes(failed=failed, passed=1 - failed)
+
+
 @pytest.mark.parametrize(("stored", "runs"), [(3, 4), (8, 11)], ids=["while recording", "later"])
 def test_while_few_runs_are_stored_nothing_is_confirmed(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, stored: int, runs: int
