@@ -109,7 +109,8 @@ def test_baselines_are_listed_and_pruned(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test_a.py").write_text("def test_kept(): pass\n")
     names = ["test_a.py::test_kept", "test_a.py::test_gone", "test_deleted.py::test_x"]
-    entries = {name: {"fullname": name, "extra_info": {}} for name in names}
+    ours = {"torch_compile": {"runs": [{"wall": [2e-3, 1e-3, -0.7]}]}}
+    entries = {name: {"fullname": name, "extra_info": ours} for name in names}
     baselines.update(tmp_path / "baselines", "cpu_torch-2.13", lambda stored: entries)
     (tmp_path / "baselines" / "broken").mkdir()
     (tmp_path / "baselines" / "broken" / "speed.json").write_text("{")
