@@ -236,6 +236,15 @@ def test_while_few_runs_are_stored_nothing_is_confirmed(
     assert len(stored_in(path)["runs"]) == runs
 
 
+def test_strange_device_is_named_while_few_runs_are_stored(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project, times=3)
+    monkeypatch.setenv("DEVICE", "GPU-2")
+    result = run(project, "--compile-update-baselines")
+    result.stdout.fnmatch_lines(["*test_double * inconclusive *its runs are from 1 other device*"])
+
+
 def test_confirming_process_with_problems_is_not_recorded(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
