@@ -44,6 +44,8 @@ def entry(test: str, ratio: float = -0.5, **extra: Any) -> dict[str, Any]:
         "options": {},
         "stats": stats,
         "extra_info": {"torch_compile": {"schema_version": 1, "runs": runs, **extra}},
+        "checks": [],
+        "kernels": [],
     }
 
 
@@ -113,11 +115,11 @@ BROKEN = {
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [{}]}),
         "an entry has no 'fullname'",
     ),
-    "two figures of three": (holding(1.0, 2.0), "no sound runs of a.py::test_a"),
-    "no time": (holding(0.0, 2.0, 0.5), "no sound runs of a.py::test_a"),
-    "no figure": (holding(1.0, 2.0, "fast"), "no sound runs of a.py::test_a"),
-    "a figure beyond all": (holding(1.0, 2.0, 0.5).replace("2.0", "1e999"), "no sound runs of a.py::test_a"),
-    "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "no sound runs of a.py::test_a"),
+    "two figures of three": (holding(1.0, 2.0), "is damaged in the entry of a.py::test_a"),
+    "no time": (holding(0.0, 2.0, 0.5), "is damaged in the entry of a.py::test_a"),
+    "no figure": (holding(1.0, 2.0, "fast"), "is damaged in the entry of a.py::test_a"),
+    "a figure beyond all": (holding(1.0, 2.0, 0.5).replace("2.0", "1e999"), "is damaged in the entry of a.py::test_a"),
+    "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "is damaged in the entry of a.py::test_a"),
     "NaN": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [float("nan")]}),
         "holds NaN, which is no measurement",

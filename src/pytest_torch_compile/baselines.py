@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import tempfile
@@ -19,6 +18,8 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal
+
+from .entries import has_checks, has_runs
 
 SCHEMA_VERSION = 1
 KEY = "torch_compile"
@@ -191,20 +192,10 @@ def _read(path: Path, environment: str, kind: Kind) -> dict[str, Entry]:
         entries = {entry["fullname"]: entry for entry in found[_list_of(kind)]}
     except (KeyError, TypeError):
         raise Corrupt(f"{path} is not a {kind} baseline: an entry has no 'fullname'") from None
-    damaged = [test for test, entry in entries.items() if kind == "speed" and not _has_runs(entry)]
-    if damaged:
-        raise Corrupt(f"{path} is damaged: no sound runs of {damaged[0]}; restore it from version control")
+    for test, entry in entries.items():
+        if not (has_runs(entry, KEY) if kind == "speed" else has_checks(entry)):
+            raise Corrupt(f"{path} is damaged in the entry of {test}; restore it from version control")
     return entries
-
-
-def _has_runs(entry: Entry) -> bool:
-    """Whether every quantity of every stored run is a figure of eager, one of compiled, and their log ratio."""
-    try:
-        runs = entry["extra_info"][KEY]["runs"]
-        figures = [[float(figure) for figure in three] for run in runs for three in run.values()]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return False
-    return all(len(three) == 3 and min(three[:2]) > 0 and all(map(math.isfinite, three)) for three in figures)
 
 
 def _top(path: Path) -> dict[str, Any]:

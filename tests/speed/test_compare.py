@@ -106,6 +106,20 @@ def test_one_compilation_in_all_processes_is_one_however_many_are_stored() -> No
     assert "1 compilation cannot tell this from the compiler's tuning; compile anew in every process" in found.text
 
 
+def test_what_compiling_anew_cannot_tell_is_not_sent_there_again(
+    repository: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled_anew(test: str, its: SpeedSample) -> None:
+        leave(test, replace(its, code=f"code {len(runs)}"))
+
+    leave = confirm.leave_sample
+    monkeypatch.setattr(confirm, "leave_sample", compiled_anew)
+    found = compare.compare_with("HEAD~1", ["."], anew=True, say=lambda line: None)
+    (text,) = [each.text for each in found if each.test == "test_a.py::test_a"]
+    assert "5 compilations cannot tell this from the compiler's tuning; only over 10 %" in text
+    assert "--anew" not in text
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_few_processes_of_the_same_code_are_held_against_it(processes: int) -> None:
     base = [replace(sample(0.001 * n), code="source/a") for n in range(5)]

@@ -19,6 +19,7 @@ from .verdict import MIN_PROCESSES, Verdict
 
 ROUNDS = 5
 REMEDY = "compile anew in every process, with --anew"
+NO_REMEDY = "only over 10 %, in three rounds or more, can be"
 Samples = Mapping[str, Sequence[SpeedSample]]
 Say = Callable[[str], None]
 
@@ -72,20 +73,21 @@ def compare_with(
         taken = alternate(sides, arguments, rounds, Path(cache), say, anew)
     if not taken["here"]:
         raise CompareError("no test that uses compile_benchmark left any figures; see the output above")
-    return judged(taken["base"], taken["here"])
+    return judged(taken["base"], taken["here"], NO_REMEDY if anew else REMEDY)
 
 
-def judged(base: Samples, here: Samples) -> list[Compared]:
-    """The verdict of each test, the runs of ``base`` being its baseline."""
-    return [_one(test, base.get(test, ()), here[test], len(here)) for test in sorted(here)]
+def judged(base: Samples, here: Samples, remedy: str = REMEDY) -> list[Compared]:
+    """The verdict of each test, the runs of ``base`` being its baseline; ``remedy`` as in ``Held``."""
+    return [_one(test, base.get(test, ()), here[test], len(here), remedy) for test in sorted(here)]
 
 
-def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int) -> Compared:
+def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int, remedy: str) -> Compared:
     if not base:
         return _no_baseline(test)
     stored = [sample.figures() for sample in base]
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
     held, counted = _held([sample.code for sample in base], stored, here, tests)
+    held = replace(held, remedy=remedy)
     new = [sample.figures() for sample in counted]
     verdict = held.judge(new, problems, compilations=len({sample.code for sample in here}))
     lines = [f"{verdict.outcome:12} {test}  {message.summary(verdict)}".rstrip()]
@@ -108,11 +110,11 @@ def _held(
     """What this side is held against, and the samples of it that count: those of one code, if enough are, or all."""
     ran = [sample.code for sample in here]
     most = max(ran, key=lambda code: (code in codes, ran.count(code)))
-    held = replace(Held.of(stored, codes, most, tests=tests, priors={}), remedy=REMEDY)
+    held = Held.of(stored, codes, most, tests=tests, priors={})
     counted = [sample for index, sample in enumerate(here) if held.admits(sample.code, ran[:index])]
     if len(counted) >= min(MIN_PROCESSES, len(here)):
         return held, counted
-    return Held(stored, codes, tests, other=True, remedy=REMEDY), list(here)
+    return Held(stored, codes, tests, other=True), list(here)
 
 
 def alternate(

@@ -1,0 +1,46 @@
+"""What an entry of a baseline must hold, so that a damaged one is refused where the file is read. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# No seconds and no bytes come near it, and sums and squares of figures under it are finite.
+LARGEST = 1e100
+
+
+def has_runs(entry: Mapping[str, Any], key: str) -> bool:
+    """Whether the runs under this key of a speed entry's extra info hold eager, compiled and log ratio throughout."""
+    try:
+        ours = entry["extra_info"][key]
+        named = _all(str, [*ours.get("devices", []), *ours.get("codes", [])])
+        return named and all(_is_run(run) for run in ours["runs"])
+    except (KeyError, TypeError, AttributeError):
+        return False
+
+
+def has_checks(entry: Mapping[str, Any]) -> bool:
+    """Whether a structure entry holds what is exact of its checks, and kernels per call."""
+    try:
+        counted = _all(int, [count for pair in entry["kernels"] for count in pair])
+        return counted and all(_is_check(check) for check in entry["checks"])
+    except (KeyError, TypeError, AttributeError):
+        return False
+
+
+def _is_run(run: Mapping[str, Any]) -> bool:
+    return "wall" in run and all(_are_figures(three) for three in run.values())
+
+
+def _are_figures(three: Any) -> bool:
+    finite = _all((int, float), three) and all(abs(figure) < LARGEST for figure in three)
+    return finite and len(three) == 3 and min(three[:2]) > 0
+
+
+def _is_check(check: Mapping[str, Any]) -> bool:
+    names = [check["target"], check["backend"], check["checked_mode"], *check["graph_breaks"]]
+    return _all(str, names) and _all(int, [check["recompiles"], check["cudagraph_skips"], *check["graphs"]])
+
+
+def _all(kind: Any, values: Iterable[Any]) -> bool:
+    return all(isinstance(value, kind) for value in values)
