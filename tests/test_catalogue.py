@@ -33,6 +33,7 @@ KINDS_IN_SCOPE = {
     "numerics",
     "gradient",
     "mutation",
+    "state",
     "aliasing",
     "metadata",
     "exception",

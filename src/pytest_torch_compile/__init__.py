@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .check import check_compile
-    from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding, Location
+    from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding, Location
     from .guard import compile_guard
     from .numerics import Tolerance, Tolerances
     from .ranks import RankGroup, run_ranks
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 # Loaded on first use: a project that has the plugin installed and does not use it must not import torch.
 _HOMES = {
     "check": ("check_compile",),
-    "findings": ("Budget", "CompileCheckFailed", "CompileUsageError", "Finding", "Location"),
+    "findings": ("Budget", "CompileCheckFailed", "CompileCheckWarning", "CompileUsageError", "Finding", "Location"),
     "guard": ("compile_guard",),
     "numerics": ("Tolerance", "Tolerances"),
     "ranks": ("RankGroup", "run_ranks"),
@@ -36,6 +36,7 @@ __all__ = [
     "Budget",
     "Call",
     "CompileCheckFailed",
+    "CompileCheckWarning",
     "CompileReport",
     "CompileSuite",
     "CompileUsageError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,14 +19,14 @@ from .copies import modules_of
 from .describe import call_row, located, rerun_command, target_name
 from .diagnose import Remake, diagnosis
 from .errors import error_findings, raise_if_usage_error
-from .findings import Budget, CompileCheckFailed, CompileUsageError, Finding
+from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding
 from .judge import judge, merged_over_calls
 from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
 from .numerics import Comparison, Tolerances, compare_calls, flatten
 from .observation import Observation
 from .recording import announce
 from .reference import ReferenceLeg
-from .report.text import failure_text
+from .report.text import failure_text, not_compared_text
 from .result import CallReport, CompileReport, NumericsReport
 from .sequence import as_calls
 from .shaken import shaken_records
@@ -109,6 +110,8 @@ def check_compile(
     report.findings += cache_misses(report.observation.cache) if warm else []
     report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
     announce(report)
+    if not_compared := report.numerics.not_compared:
+        warnings.warn(CompileCheckWarning(not_compared_text(report.target, not_compared)), stacklevel=2)
     if report.findings:
         raise CompileCheckFailed(failure_text(report), report, report.findings)
     return report
@@ -159,13 +162,14 @@ def _require_same_device(work: Work) -> None:
 
 def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: Sandbox) -> _Run:
     """Run every call in eager, then compiled, and compare, before the next one."""
-    eager, compiled = Leg(work), Leg(work, wrap=compiling)
+    eager = Leg(work)
+    compiled = Leg(work, eager.shared, wrap=compiling)
     reference = LazyLeg(lambda: ReferenceLeg(work, eager))
-    repeat = LazyLeg(lambda: Leg(work))
+    repeat = LazyLeg(lambda: Leg(work, eager.shared))
     observer = TraceObserver()
     run = _Run(observer.seen)
     for index in range(len(work.calls)):
-        with box.watching():
+        with box.watching(eager.shared.note):
             expected = eager.run(index)
         if index == 0:
             box.forget()
@@ -183,7 +187,7 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
                 actual,
                 reference=partial(reference.record, index),
                 repeat=partial(repeat.record, index),
-                shaken=partial(shaken_records, work, index),
+                shaken=partial(shaken_records, work, index, eager.shared),
                 tolerances=tolerances,
             )
         )
@@ -248,6 +252,7 @@ def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
         worst_leaf=worst.path if worst else "",
         reference=", ".join(sorted(references)) or "not needed",
         nondeterministic=any(comparison.nondeterministic for comparison in comparisons),
+        not_compared=tuple(dict.fromkeys(path for comparison in comparisons for path in comparison.not_compared)),
         ill_conditioned=sum(leaf.ok and leaf.other_roundings > 0 for leaf in leaves),
     )
 

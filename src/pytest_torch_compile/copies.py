@@ -12,11 +12,17 @@ from typing import Any
 import torch
 
 from ._torch.compiled import rebind
+from ._torch.identity import known_by_identity
 from .findings import CompileUsageError
 from .numerics import flatten
+from .reach import EMPTY, cells, content, lives_in_torch, parts, reached
 from .sequence import Call
+from .state import is_mutable
 
-_EMPTY = object()
+_COPIED_AS_THEY_ARE = (
+    str, bytes, int, float, complex, type(None), type, tuple, frozenset, types.ModuleType, types.BuiltinFunctionType,
+    types.MethodType, functools.partial,
+)  # fmt: skip
 
 
 def copy_leg(
@@ -31,13 +37,18 @@ def copy_leg(
         CompileUsageError: something that cannot be deep-copied.
     """
     memo: dict[int, Any] = {}
-    for owner in (target, *(action for call in calls for action in call.actions)):
-        _copy_closures(owner, memo)
     bases: dict[tuple[int, torch.dtype], torch.Tensor] = {}
-    for tensor in _tensors(calls):
-        replacement = _special_copy(tensor, memo) if cast is None else _cast_copy(tensor, cast, bases)
+    roots = _roots(target, calls)
+    registered = _registered(target)
+    for tensor in (*_tensors(calls), *(value for value in reached(roots) if isinstance(value, torch.Tensor))):
+        if id(tensor) in memo:
+            continue
+        casts = cast is not None and id(tensor) not in registered
+        replacement = _cast_copy(tensor, cast, bases) if casts and cast else _special_copy(tensor, memo)
         if replacement is not None:
             memo[id(tensor)] = replacement
+    _copy_functions(functions_to_copy(roots), memo)
+    _share_what_cannot_be_copied(roots, memo)
     try:
         new_target, new_calls = copy.deepcopy((target, list(calls)), memo)
     except CompileUsageError:
@@ -67,7 +78,7 @@ def on_device(target: Any, calls: Sequence[Call], device: str | None) -> tuple[A
     if device is None or all(tensor.device == _resolved(device) for tensor in tensors):
         return target, list(calls)
     memo: dict[int, Any] = {id(t): _moved(t, _resolved(device)) for t in _tensors(calls)}
-    _copy_closures(target, memo)
+    _copy_functions(functions_to_copy([target]), memo)
     target, moved = copy.deepcopy((target, list(calls)), memo)
     for module in modules_of(target).values():
         module.to(device)
@@ -104,57 +115,88 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
         yield "", target.func
         yield from ((f"argument {i}", value) for i, value in enumerate(target.args))
     elif isinstance(target, types.FunctionType):
-        yield from _closure(target)
+        yield from ((name, content(cell)) for name, cell in cells(target) if content(cell) is not EMPTY)
     elif hasattr(target, "__dict__") and not isinstance(target, type):
         yield from ((name, value) for name, value in vars(target).items() if isinstance(value, torch.nn.Module))
 
 
-def _closure(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        if _content(cell) is not _EMPTY:
-            yield name, _content(cell)
+def _roots(target: Any, calls: Sequence[Call]) -> list[Any]:
+    return [target, *(part for call in calls for part in (call.args, call.kwargs, call.actions))]
 
 
-def _copy_closures(owner: Any, memo: dict[int, Any]) -> None:
-    """Plain deepcopy keeps functions as they are; a leg needs the variables that a function closes over for itself."""
-    if isinstance(owner, functools.partial):
-        _copy_closures(owner.func, memo)
-    if not isinstance(owner, types.FunctionType) or not owner.__closure__ or id(owner) in memo:
-        return
-    cells = tuple(memo.setdefault(id(cell), types.CellType()) for cell in owner.__closure__)
-    twin = types.FunctionType(owner.__code__, owner.__globals__, owner.__name__, owner.__defaults__, cells)
-    twin.__kwdefaults__, twin.__qualname__, twin.__module__ = (
-        owner.__kwdefaults__,
-        owner.__qualname__,
-        owner.__module__,
-    )
-    twin.__dict__.update(owner.__dict__)
-    memo[id(owner)] = twin
-    for cell, twin_cell in zip(owner.__closure__, cells, strict=True):
-        _copy_cell(cell, twin_cell, memo)
+def _registered(target: Any) -> set[int]:
+    """Parameters and buffers: ``module.to`` casts them."""
+    modules = [value for value in reached([target]) if isinstance(value, torch.nn.Module)]
+    return {id(tensor) for module in modules for tensor in (*module.parameters(), *module.buffers())}
 
 
-def _copy_cell(cell: types.CellType, twin: types.CellType, memo: dict[int, Any]) -> None:
-    if _content(cell) is _EMPTY or _content(twin) is not _EMPTY:
-        return
-    content = _content(cell)
-    _copy_closures(content, memo)
+def functions_to_copy(roots: Sequence[Any]) -> list[types.FunctionType]:
+    """The functions that a leg needs for itself, since they hold what the leg has a copy of.
+
+    That is a tensor or module, or an object that is also reached otherwise. Functions that live in torch or that
+    dynamo knows by identity are never copied.
+    """
+    functions = [value for value in reached(roots) if isinstance(value, types.FunctionType)]
+    every = frozenset(map(id, functions))
+    copied = {id(value) for value in reached(roots, closed=every) if is_mutable(value)}
+    return [
+        function
+        for function in functions
+        if not lives_in_torch(function)
+        and not known_by_identity(function)
+        and any(
+            isinstance(value, (torch.Tensor, torch.nn.Module)) or id(value) in copied
+            for value in reached(part for _, part in parts(function))
+        )
+    ]
+
+
+def functions_left(target: Any, calls: Sequence[Call]) -> list[types.FunctionType]:
+    """The functions that all legs share with the caller."""
+    roots = _roots(target, calls)
+    copied = set(map(id, functions_to_copy(roots)))
+    return [value for value in reached(roots) if isinstance(value, types.FunctionType) and id(value) not in copied]
+
+
+def _copy_functions(functions: Sequence[types.FunctionType], memo: dict[int, Any]) -> None:
+    """Plain deepcopy keeps functions as they are; these get twins with variables and defaults of their own."""
+    for function in functions:
+        own = tuple(memo.setdefault(id(cell), types.CellType()) for _, cell in cells(function))
+        twin = types.FunctionType(function.__code__, function.__globals__, function.__name__, None, own)
+        twin.__qualname__, twin.__module__, twin.__doc__ = function.__qualname__, function.__module__, function.__doc__
+        memo[id(function)] = twin
+    for function in functions:
+        twin = memo[id(function)]
+        for _, cell in cells(function):
+            if content(cell) is not EMPTY and content(memo[id(cell)]) is EMPTY:
+                memo[id(cell)].cell_contents = _copied_content(content(cell), memo)
+        twin.__defaults__ = _copied_content(function.__defaults__, memo)
+        twin.__kwdefaults__ = _copied_content(function.__kwdefaults__, memo)
+        twin.__dict__.update({name: _copied_content(value, memo) for name, value in vars(function).items()})
+
+
+def _copied_content(value: Any, memo: dict[int, Any]) -> Any:
+    _share_what_cannot_be_copied([value], memo)
     try:
-        twin.cell_contents = copy.deepcopy(content, memo)
+        return copy.deepcopy(value, memo)
     except Exception as error:
-        if isinstance(content, (torch.nn.Module, torch.Tensor)):
+        if isinstance(value, (torch.nn.Module, torch.Tensor)):
             raise CompileUsageError(
-                f"{_name(content)}, which the target closes over, cannot be deep-copied, and each leg of the check "
+                f"{_name(value)}, which the target closes over, cannot be deep-copied, and each leg of the check "
                 f"needs its own copy: {type(error).__name__}: {error}"
             ) from error
-        twin.cell_contents = content  # a lock, a generator, a fixture: shared between the legs
+        return value  # a generator, a fixture: shared between the legs
 
 
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _EMPTY
+def _share_what_cannot_be_copied(roots: Sequence[Any], memo: dict[int, Any]) -> None:
+    """Locks, open files and the like hold no state of a model: the copy has the caller's."""
+    for value in reached(roots):
+        if id(value) in memo or is_mutable(value) or isinstance(value, _COPIED_AS_THEY_ARE):
+            continue
+        try:
+            copy.deepcopy(value, memo)
+        except Exception:  # a class may raise anything when it is copied
+            memo[id(value)] = value
 
 
 def _tensors(calls: Iterable[Call]) -> Iterator[torch.Tensor]:
@@ -186,7 +228,7 @@ def _special_copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | 
     if tensor.is_inference():
         with torch.inference_mode():
             return tensor.clone()
-    if tensor.requires_grad and not tensor.is_leaf:
+    if isinstance(tensor, torch.Tensor) and tensor.requires_grad and not tensor.is_leaf:
         twin = copy.deepcopy(tensor.detach(), memo).requires_grad_(True)
         twin.__dict__.update(tensor.__dict__)
         return twin

@@ -18,6 +18,7 @@ FindingKind = Literal[
     "numerics",
     "gradient",
     "mutation",
+    "state",
     "aliasing",
     "metadata",
     "exception",
@@ -139,6 +140,10 @@ class CompileUsageError(ValueError):
     """The check was asked for something that cannot be done; the message says what to change."""
 
 
+class CompileCheckWarning(UserWarning):
+    """A check could not compare everything. ``-W error::pytest_torch_compile.CompileCheckWarning`` makes it fail."""
+
+
 # Shown in test reports under the name they are imported by.
-for _public in (CompileCheckFailed, CompileUsageError):
+for _public in (CompileCheckFailed, CompileUsageError, CompileCheckWarning):
     _public.__module__ = __name__.rpartition(".")[0]

@@ -18,11 +18,12 @@ from ._torch.sandbox import (
     set_host_rng_state,
     set_rng_state,
 )
-from .copies import copy_leg
+from .copies import copy_leg, functions_left
 from .findings import CompileUsageError
-from .global_state import GlobalState
-from .numerics import CallRecord, flatten
+from .kept import kept
+from .numerics import CallRecord, Flat, flatten
 from .sequence import Call
+from .state import SharedState, Values
 
 Loss = Callable[[Any], torch.Tensor]
 OptimizerFactory = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
@@ -43,10 +44,21 @@ class Work:
 
 
 class Leg:
-    """Runs the calls of ``work`` in order on a copy of the target; ``wrap`` turns the copy into what is called."""
+    """Runs the calls of ``work`` in order on a copy of the target; ``wrap`` turns the copy into what is called.
 
-    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None = None, cast: torch.dtype | None = None) -> None:
+    ``shared`` is the state that cannot be copied, one object for all legs of a check.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        shared: SharedState | None = None,
+        wrap: Callable[[Any], Any] | None = None,
+        cast: torch.dtype | None = None,
+    ) -> None:
         self._work = work
+        self.shared = shared or SharedState(work.target, functions_left(work.target, work.calls))
+        self._values = Values()
         self._cast = cast
         self._initial, self._calls, self._modules = copy_leg(work.target, work.calls, cast)
         self._names = argument_names(work.target)
@@ -56,7 +68,7 @@ class Leg:
         self._called = wrap(self._initial) if wrap else _eager(self._initial)
         params = [p for m in self._modules.values() for p in m.parameters() if p.requires_grad]
         self._optimizer = work.optimizer(params) if work.optimizer else None
-        self._globals = GlobalState(work.target)
+        self._at_start: Flat | None = None
         self.went_backward = callable(work.train)
         with kept_rng():
             seed_everything(work.seed)
@@ -73,7 +85,8 @@ class Leg:
         call, given = self._calls[index], self._work.calls[index]
         record = CallRecord(label=f"call {index + 1}", pristine=(given.args, dict(given.kwargs)))
         record.initial_state = self._buffers()
-        with self._own_random_stream(record), self._default_dtype(), self._globals.in_force():
+        with self._own_random_stream(record), self._default_dtype(), self.shared.in_force(self._values):
+            self._take_kept_before(record)
             for action in call.actions:
                 action(self._initial)
             self._zero_grad(call)
@@ -81,8 +94,19 @@ class Leg:
                 self._steps(call, index, record)
             except Exception as error:
                 record.error = error
+            record.kept = self._kept()
         self._take_state(call, record)
         return record
+
+    def _take_kept_before(self, record: CallRecord) -> None:
+        before = self._kept()
+        self._at_start = self._at_start or before
+        record.kept_at_start = self._at_start
+        record.initial_kept = {path: tensor.detach().clone() for path, tensor in before.tensors.items()}
+
+    def _kept(self) -> Flat:
+        compared_already = [*self._parameters().values(), *self._named(lambda module: module.named_buffers()).values()]
+        return kept(self._initial, self.shared, [id(tensor) for tensor in compared_already])
 
     def _steps(self, call: Call, index: int, record: CallRecord) -> None:
         for step in range(self._work.steps):

@@ -17,8 +17,8 @@ class ReferenceLeg(Leg):
     """
 
     def __init__(self, work: Work, eager: Leg) -> None:
-        super().__init__(work, cast=torch.float64)
-        self._twin = Leg(work) if eager.has_drawn else None
+        super().__init__(work, eager.shared, cast=torch.float64)
+        self._twin = Leg(work, eager.shared) if eager.has_drawn else None
 
     def run(self, index: int) -> CallRecord:
         """Carry out call ``index`` and record what it did."""

@@ -24,7 +24,9 @@ class CallReport:
 class NumericsReport:
     """How close compiled was to eager. ``worst_ratio`` is error / limit: above 1 is a finding.
 
-    ``ill_conditioned`` counts the leaves that passed because eager itself moves as far when its rounding is disturbed.
+    ``not_compared`` names the leaves in which eager differs from itself by more than rounding: that they passed proves
+    little. ``ill_conditioned`` counts the leaves that passed because eager itself moves as far when its rounding is
+    disturbed.
     """
 
     leaves: int = 0
@@ -33,6 +35,7 @@ class NumericsReport:
     reference: str = "not needed"
     nondeterministic: bool = False
     ill_conditioned: int = 0
+    not_compared: tuple[str, ...] = ()
 
 
 @dataclass

@@ -11,6 +11,7 @@ import torch
 from ._torch.shaking import Shaking
 from .legs import LazyLeg, Leg, Work
 from .numerics import CallRecord
+from .state import SharedState
 
 # A gate that rounding may open or shut does so in one run of ten or so.
 RUNS = 32
@@ -22,8 +23,8 @@ SECONDS = 20.0
 class ShakenLeg(Leg):
     """Eager, with every op's rounding disturbed by its own random stream; the model's random numbers stay the same."""
 
-    def __init__(self, work: Work, seed: int) -> None:
-        super().__init__(work)
+    def __init__(self, work: Work, seed: int, shared: SharedState | None = None) -> None:
+        super().__init__(work, shared)
         self._shaking = Shaking(seed)
 
     def run(self, index: int) -> CallRecord:
@@ -36,14 +37,14 @@ class ShakenLeg(Leg):
             return super()._cotangents(outputs, index)
 
 
-def shaken_records(work: Work, index: int) -> Iterator[CallRecord]:
+def shaken_records(work: Work, index: int, shared: SharedState | None = None) -> Iterator[CallRecord]:
     """What such legs do on call ``index``, one after the other; one that cannot run is left out.
 
     Nothing is kept between them: each has its own copy of the model.
     """
     started = time.process_time()
     for seed in range(1, RUNS + 1):
-        record = LazyLeg(partial(ShakenLeg, work, seed)).record(index)
+        record = LazyLeg(partial(ShakenLeg, work, seed, shared)).record(index)
         if record is not None:
             yield record
         if seed >= LEAST_RUNS and time.process_time() - started > SECONDS:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import CodeType, FrameType
 from typing import Any
@@ -54,16 +54,15 @@ class Sandbox:
         self._ran: dict[int, CodeType] = {}
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Note which code runs in the body, if any code has been compiled at all."""
-        if not self._before:
-            yield
-            return
+    def watching(self, hear: Callable[[CodeType, dict[str, Any]], None]) -> Iterator[None]:
+        """Note which code runs in the body; ``hear`` gets each piece, with its globals, before its first run."""
         previous = sys.getprofile()
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
-            if event == "call":
-                self._ran[id(frame.f_code)] = frame.f_code
+            code = frame.f_code
+            if event == "call" and id(code) not in self._ran:
+                self._ran[id(code)] = code
+                hear(code, frame.f_globals)
 
         sys.setprofile(note)
         try:

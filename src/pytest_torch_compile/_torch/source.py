@@ -60,6 +60,17 @@ def is_library(file: str) -> bool:
     return "/site-packages/" in path or "/dist-packages/" in path or path.startswith((_STDLIB, "<frozen"))
 
 
+def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
+    """Whether code is the user's own: not installed, or installed in one of ``packages``, and never torch or ours."""
+    path = file.replace("\\", "/")
+    if not path or path.startswith(_OWN) or is_torch(path):
+        return False
+    for marker in ("/site-packages/", "/dist-packages/"):
+        if marker in path:
+            return path.split(marker, 1)[1].split("/")[0].removesuffix(".py") in packages
+    return not path.startswith((_STDLIB, "<frozen"))
+
+
 def stable_path(file: str) -> str:
     """A path that is the same on every machine: inside site-packages, or the last two parts."""
     path = file.replace("\\", "/")

@@ -5,7 +5,17 @@ from __future__ import annotations
 from .subject import Subject
 
 # What a later stage can do wrong; breaks and recompiles are dynamo's, which is the first stage.
-KINDS = {"numerics", "gradient", "mutation", "aliasing", "metadata", "exception", "compile-error", "eager-fallback"}
+KINDS = {
+    "numerics",
+    "gradient",
+    "mutation",
+    "state",
+    "aliasing",
+    "metadata",
+    "exception",
+    "compile-error",
+    "eager-fallback",
+}
 STAGES = {
     "eager": "dynamo: the graph that it captures does something else than the code",
     "aot_eager": "AOTAutograd: the graph is right before it makes it functional and traces its backward",

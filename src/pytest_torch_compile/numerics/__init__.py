@@ -5,13 +5,14 @@ from __future__ import annotations
 from .compare import Comparison, LeafVerdict, compare_calls
 from .record import CallRecord
 from .tolerances import Tolerance, Tolerances
-from .tree import Flat, flatten
+from .tree import Flat, Node, flatten
 
 __all__ = [
     "CallRecord",
     "Comparison",
     "Flat",
     "LeafVerdict",
+    "Node",
     "Tolerance",
     "Tolerances",
     "compare_calls",

@@ -15,20 +15,25 @@ from .measure import bitwise_equal
 from .metadata import metadata_differences, plain_tensors
 from .record import CallRecord
 from .sections import SECTIONS, Section, SectionName, before_the_call, plain_values, section
-from .structure import as_tensor, plain_leaf_difference, structure_differences
+from .structure import as_tensor, is_below, plain_leaf_difference, structure_differences
 from .tolerances import Tolerances
+from .tree import Flat
 
 __all__ = ["Comparison", "LeafVerdict", "compare_calls"]
 
 
 @dataclass
 class Comparison:
-    """What comparing one call showed. ``reference`` says what judged the leaves that no tolerance passed."""
+    """What comparing one call showed. ``reference`` says what judged the leaves that no tolerance passed.
+
+    ``not_compared`` names the leaves in which eager differs from itself by more than rounding.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     leaves: list[LeafVerdict] = field(default_factory=list)
     reference: str = "not needed"
     nondeterministic: bool = False
+    not_compared: tuple[str, ...] = ()
 
     @property
     def worst_ratio(self) -> float:
@@ -57,6 +62,8 @@ def compare_calls(
     if eager.error is not None or compiled.error is not None:
         return Comparison(messages.exception_findings(eager, compiled))
     legs = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
+    legs["kept"], unstable = _kept(eager, compiled, repeat)
+    legs = {name: (_chosen(one, tolerances), _chosen(other, tolerances)) for name, (one, other) in legs.items()}
     findings = [finding for left, right in legs.values() for finding in _structure(eager, left, right, tolerances)]
     pairs = [pair for left, right in legs.values() for pair in _pairs(left, right)]
     verdicts = judge(
@@ -66,14 +73,53 @@ def compare_calls(
         tolerances,
         lambda: (values for record in shaken() if (values := _values(record)) is not None),
     )
-    for name in SECTIONS:
+    for name in legs:
         findings += _value_findings(eager, name, pairs, verdicts)
     if tolerances.aliasing:
         findings += _aliasing(eager, compiled)
     if tolerances.rng:
         findings += _random_streams(eager, compiled)
     leaves = list(verdicts.verdicts.values())
-    return Comparison(findings, leaves, verdicts.reference, verdicts.nondeterministic)
+    not_compared = (*unstable, *(leaf.path for leaf in leaves if not leaf.compared))
+    nondeterministic = verdicts.nondeterministic or bool(unstable)
+    return Comparison(findings, leaves, verdicts.reference, nondeterministic, not_compared)
+
+
+def _chosen(part: Section, tolerances: Tolerances) -> Section:
+    """A section without the leaves that the user leaves out."""
+    if part.name == "kept" and not tolerances.state:
+        return Section(part.name, Flat())
+    if not tolerances.ignored:
+        return part
+    return Section(part.name, Flat({k: v for k, v in part.flat.nodes.items() if not tolerances.ignores(k)}))
+
+
+def _kept(
+    eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]
+) -> tuple[tuple[Section, Section], list[str]]:
+    """What both legs keep, as far as it can be compared, and where eager differs from itself.
+
+    Where the legs differ before the first call, as by what a compile wrapper puts on its target, nothing is compared.
+    """
+    own = _differing(eager.kept_at_start, compiled.kept_at_start)
+    unstable: list[str] = []
+    if _differing(eager.kept, compiled.kept) and (again := repeat()) is not None and again.error is None:
+        unstable = _differing(eager.kept, again.kept)
+    left_out = {*own, *unstable}
+    one, other = (
+        Flat({k: v for k, v in flat.nodes.items() if k not in left_out and not is_below(k, left_out)})
+        for flat in (eager.kept, compiled.kept)
+    )
+    return (Section("kept", one), Section("kept", other)), unstable
+
+
+def _differing(one: Flat, other: Flat) -> list[str]:
+    """Where two legs keep other containers or other values that are not tensors."""
+    paths = [path for path, _ in structure_differences(one, other)]
+    for path, left, right in _common(Section("kept", one), Section("kept", other)):
+        if not isinstance(left, torch.Tensor) and plain_leaf_difference(path, left, right, strict=False):
+            paths.append(path)
+    return paths
 
 
 def _values(record: CallRecord | None) -> Values | None:
@@ -81,8 +127,8 @@ def _values(record: CallRecord | None) -> Values | None:
 
 
 def _structure(record: CallRecord, eager: Section, compiled: Section, tolerances: Tolerances) -> Iterator[Finding]:
-    for line in structure_differences(eager.flat, compiled.flat):
-        yield messages.structure_finding(record, eager.name, line)
+    for path, line in structure_differences(eager.flat, compiled.flat):
+        yield messages.structure_finding(record, eager.name, path, line)
     for path, left, right in _common(eager, compiled):
         if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
             is_grad = eager.name in ("grad", "input grad")
@@ -94,7 +140,7 @@ def _structure(record: CallRecord, eager: Section, compiled: Section, tolerances
         elif as_tensor(left) is None or as_tensor(right) is None:
             line = plain_leaf_difference(path, left, right, strict=eager.name == "output")
             if line:
-                yield messages.plain_finding(record, eager.name, line)
+                yield messages.plain_finding(record, eager.name, path, line)
 
 
 def _common(eager: Section, compiled: Section) -> Iterator[tuple[str, object, object]]:
@@ -128,7 +174,7 @@ def _value_findings(record: CallRecord, name: SectionName, pairs: list[Pair], re
     failing = [p for p in pairs if p.section == name and not result.verdicts[p.path].ok]
     if not failing:
         return []
-    before = before_the_call(record, name) if name in ("argument", "state") else {}
+    before = before_the_call(record, name)
     groups: dict[tuple[str, str], list[LeafVerdict]] = {}
     for pair in failing:
         what = _write(pair, before.get(pair.path))
@@ -138,8 +184,8 @@ def _value_findings(record: CallRecord, name: SectionName, pairs: list[Pair], re
 
 
 def _kind(record: CallRecord, name: SectionName, path: str) -> str:
-    if name == "output":
-        return "numerics"
+    if name in ("output", "kept"):
+        return "numerics" if name == "output" else "state"
     if name in ("grad", "input grad"):
         return "gradient"
     stepped = record.optimizer_steps > 0 and path.startswith("parameter ")

@@ -31,6 +31,7 @@ Scalar = float | complex | int | bool
 class LeafVerdict:
     """One leaf's verdict. ``ratio`` is the measured error over its limit; ``index`` is the worst element's.
 
+    ``compared`` is False where eager differs from itself by more than rounding, so that ``ok`` proves little.
     ``other_roundings`` counts the eager runs with disturbed rounding that had a say in the limit.
     """
 
@@ -50,6 +51,7 @@ class LeafVerdict:
     note: str = ""
     measures: tuple[Measured, ...] = ()
     other_roundings: int = 0
+    compared: bool = True
 
 
 @dataclass
@@ -272,7 +274,7 @@ def _dirty_free_memory(asked: Sequence[Pair]) -> None:
 
 
 def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
-    base = LeafVerdict(pair.path, True, "spread", elements=pair.eager.numel())
+    base = LeafVerdict(pair.path, True, "spread", elements=pair.eager.numel(), compared=False)
     if not is_floating(pair.eager):
         return base
     # Eager's second run takes the place of the reference: its distance from the first is what is allowed.
@@ -285,7 +287,9 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
     index, eager = element(pair.eager, found.worst)
     limit = rule.SPREAD * max(found.max_eager, rule.eps(pair.eager.dtype) * found.rms_reference)
     worst = Measured("largest error", found.max_compiled, limit)
+    by_rounding = rule.alone(pair.eager.dtype, root_mean_square(pair.eager))
+    own = difference(pair.eager, second, by_rounding.rtol, by_rounding.atol)
     return LeafVerdict(
         pair.path, worst.ratio <= 1, "spread", worst.name, worst.error, worst.limit, worst.ratio, index, eager,
-        element(pair.compiled, found.worst)[1], None, elements=pair.eager.numel(),
+        element(pair.compiled, found.worst)[1], None, elements=pair.eager.numel(), compared=own.ratio <= 1,
     )  # fmt: skip

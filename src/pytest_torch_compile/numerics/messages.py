@@ -11,7 +11,12 @@ from .judge import Judgement, LeafVerdict
 from .record import CallRecord
 
 _LISTED = 5
-_STRUCTURE_KINDS: dict[str, FindingKind] = {"output": "metadata", "argument": "mutation", "state": "mutation"}
+_STRUCTURE_KINDS: dict[str, FindingKind] = {
+    "output": "metadata",
+    "argument": "mutation",
+    "state": "mutation",
+    "kept": "state",
+}
 
 _HINTS = {
     "numerics": "if the difference is expected, loosen this leaf by name: "
@@ -20,6 +25,8 @@ _HINTS = {
     "lost": "return the new value instead of writing it in place, or write with copy_() on the tensor itself",
     "unexpected": "clone the tensor before it is handed to the compiled function",
     "mutation": "compare with backend='aot_eager' to see whether tracing or code generation is wrong",
+    "state": "make compiled code write it too, or move the write out of the compiled function; if the difference is "
+    "meant, leave it out by name: tolerances=Tolerances(ignored=[{path!r}])",
     "compiled raises": "compare with backend='eager' to see whether tracing or the backend raises",
     "eager raises": "what is checked in eager is lost compiled: check data with torch._check(), shapes before the call",
     "both raise": "catch what both modes raise, or raise outside of the compiled function",
@@ -86,13 +93,15 @@ def _number(value: Any) -> str:
     return str(value)
 
 
-def structure_finding(record: CallRecord, section: str, line: str) -> Finding:
+def structure_finding(record: CallRecord, section: str, path: str, line: str) -> Finding:
     """A container, a length, a key or a ``None`` that differs."""
     kind = _STRUCTURE_KINDS.get(section, "gradient")
-    return Finding(kind, f"{record.label}: {line}", hint=_structure_hint(kind))
+    return Finding(kind, f"{record.label}: {line}", hint=_structure_hint(kind, path))
 
 
-def _structure_hint(kind: str) -> str:
+def _structure_hint(kind: str, path: str) -> str:
+    if kind == "state":
+        return _HINTS["state"].format(path=path)
     if kind == "gradient":
         return "a gradient that only one leg has: look for detach(), no_grad() or unused branches near this tensor"
     return "return the same containers in every branch of the checked function"
@@ -100,7 +109,8 @@ def _structure_hint(kind: str) -> str:
 
 def metadata_finding(record: CallRecord, section: str, path: str, lines: Sequence[str]) -> Finding:
     """Shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
-    kind: FindingKind = "mutation" if section == "argument" else "metadata"
+    kinds: dict[str, FindingKind] = {"argument": "mutation", "kept": "state"}
+    kind = kinds.get(section, "metadata")
     hint = "call .contiguous() (or .contiguous(memory_format=...)) on it, in both modes, before it is returned"
     only_strides = all(line.startswith("strides") for line in lines)
     return Finding(
@@ -111,9 +121,11 @@ def metadata_finding(record: CallRecord, section: str, path: str, lines: Sequenc
     )
 
 
-def plain_finding(record: CallRecord, section: str, line: str) -> Finding:
+def plain_finding(record: CallRecord, section: str, path: str, line: str) -> Finding:
     """A value that is not a tensor."""
-    return Finding("mutation" if section == "argument" else "numerics", f"{record.label}: {line}")
+    kinds: dict[str, FindingKind] = {"argument": "mutation", "kept": "state"}
+    hint = _HINTS["state"].format(path=path) if section == "kept" else ""
+    return Finding(kinds.get(section, "numerics"), f"{record.label}: {line}", hint=hint)
 
 
 def aliasing_finding(record: CallRecord, line: str) -> Finding:

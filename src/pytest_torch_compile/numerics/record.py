@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .tree import Flat
+
 
 @dataclass
 class CallRecord:
@@ -16,6 +18,8 @@ class CallRecord:
     ``arguments`` is ``(args, kwargs)`` after the call and ``pristine`` the caller's unmodified pair, which tells what
     eager changed in place. ``state`` holds parameters and buffers after the call by name, ``initial_state`` the same
     before it (may be empty), ``grads`` the parameters' gradients, ``input_grads`` those of the inputs.
+    ``kept`` is what the target keeps apart from those, such as attributes and closed-over variables, and
+    ``kept_at_start`` the same before the first call; ``initial_kept`` holds its tensors before this call.
     ``parameters`` names the entries of ``state`` that are parameters (the keys of ``grads`` when empty).
     ``argument_names`` gives the positional arguments names for messages.
     """
@@ -29,6 +33,9 @@ class CallRecord:
     state: Mapping[str, torch.Tensor] = field(default_factory=dict)
     grads: Mapping[str, torch.Tensor | None] = field(default_factory=dict)
     initial_state: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    kept: Flat = field(default_factory=Flat)
+    kept_at_start: Flat = field(default_factory=Flat)
+    initial_kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     rng: Mapping[str, torch.Tensor] = field(default_factory=dict)
     optimizer_steps: int = 0
     parameters: frozenset[str] = frozenset()

@@ -13,8 +13,8 @@ from .record import CallRecord
 from .structure import as_tensor
 from .tree import Flat, Node, flatten
 
-SectionName = Literal["output", "argument", "state", "grad", "input grad"]
-SECTIONS: tuple[SectionName, ...] = ("output", "argument", "state", "grad", "input grad")
+SectionName = Literal["output", "argument", "state", "kept", "grad", "input grad"]
+SECTIONS: tuple[SectionName, ...] = ("output", "argument", "state", "kept", "grad", "input grad")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ def section(record: CallRecord, name: SectionName) -> Section:
         return Section(name, _arguments(record, record.arguments))
     if name == "state":
         return Section(name, _named({record.state_label(key): value for key, value in record.state.items()}))
+    if name == "kept":
+        return Section(name, record.kept)
     if name == "grad":
         return Section(name, _named({f"grad of {key}": value for key, value in record.grads.items()}))
     return Section(name, _named({f"grad of argument {key}": value for key, value in record.input_grads.items()}))
@@ -44,6 +46,8 @@ def before_the_call(record: CallRecord, name: SectionName) -> dict[str, torch.Te
         return _arguments(record, record.pristine).tensors
     if name == "state":
         return {record.state_label(key): value for key, value in record.initial_state.items()}
+    if name == "kept":
+        return dict(record.initial_kept)
     return {}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -15,21 +15,26 @@ from .tree import Flat, Node, defines_equality, object_attributes
 _NAMED = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
 
 
-def structure_differences(eager: Flat, compiled: Flat) -> Iterator[str]:
-    """One readable line per container or leaf type that differs; what lies below a difference is left out."""
-    below: list[str] = []
+def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
+    """Path and a readable line for each container or leaf type that differs; what lies below one is left out."""
+    found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
-        if any(path.startswith(prefix) and path != prefix for prefix in below):
+        if is_below(path, found):
             continue
         line = _node_difference(path, eager.nodes.get(path), compiled.nodes.get(path))
         if line:
-            below.append(path)
-            yield line
+            found.append(path)
+            yield path, line
+
+
+def is_below(path: str, others: Iterable[str]) -> bool:
+    """Whether a path is a part of what one of the others leads to."""
+    return any(path.startswith(other) and path[len(other) : len(other) + 1] in (".", "[") for other in others)
 
 
 def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> str:
     if eager is None or compiled is None:
-        leg, other = ("compiled", "eager") if eager is None else ("eager", "compiled")
+        leg, other = ("compiled", "in eager") if eager is None else ("in eager", "compiled")
         return f"{path} exists {leg}, but not {other}"
     left, right = _type_name(eager), _type_name(compiled)
     if left != right or (eager.kind is not compiled.kind and not _both_tensors(eager, compiled)):

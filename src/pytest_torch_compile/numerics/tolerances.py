@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -35,6 +35,10 @@ class Tolerances:
         leaves: a tolerance for single leaves by path, ``*`` and ``?`` as wildcards, for example
             ``{"output.logits": Tolerance(rtol=1e-2, atol=1e-3)}``. The first pattern that matches decides.
         dtypes: a tolerance for all leaves of a dtype.
+        ignored: leaves that are not compared, by path, ``*`` and ``?`` as wildcards, for example
+            ``["attribute statistics*"]``.
+        state: compare what the target keeps apart from parameters and buffers: attributes, closed-over and global
+            variables.
         strides: compare the strides of dense tensors.
         aliasing: compare which outputs share memory with arguments, parameters, buffers and each other.
         rng: compare the state of the random generators after the call. This holds where compiled code draws the same
@@ -49,6 +53,8 @@ class Tolerances:
     atol: float | None = None
     leaves: Mapping[str, Tolerance] = field(default_factory=dict)
     dtypes: Mapping[torch.dtype, Tolerance] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
+    state: bool = True
     strides: bool = True
     aliasing: bool = True
     rng: bool = True
@@ -61,20 +67,30 @@ class Tolerances:
                 _require_tolerance(name, getattr(self, name))
         for name in ("leaves", "dtypes"):
             _require_entries(name, getattr(self, name))
+        if isinstance(self.ignored, str):
+            raise ValueError(f"ignored is one text, {self.ignored!r}; write a list of patterns: [{self.ignored!r}]")
         for dtype in self.dtypes:
             if not isinstance(dtype, torch.dtype):
                 raise ValueError(f"dtypes: {dtype!r} is not a torch.dtype")
 
+    def ignores(self, path: str) -> bool:
+        """Whether the user leaves this leaf out."""
+        return any(_matches(path, pattern) for pattern in self.ignored)
+
     def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
         """The tolerance the user gave for this leaf, or None: the documented rule decides."""
         for pattern, tolerance in self.leaves.items():
-            if path == pattern or fnmatch.fnmatchcase(path, pattern.replace("[", "[[]")):
+            if _matches(path, pattern):
                 return tolerance
         if dtype in self.dtypes:
             return self.dtypes[dtype]
         if self.rtol is not None and self.atol is not None:
             return Tolerance(self.rtol, self.atol)
         return None
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path == pattern or fnmatch.fnmatchcase(path, pattern.replace("[", "[[]"))
 
 
 def _require_tolerance(name: str, number: object) -> None:

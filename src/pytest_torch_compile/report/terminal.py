@@ -10,12 +10,15 @@ from typing import Any
 COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limit", "compile s", "verdict")
 
 REMARKS = "not observable"
+NOT_COMPARED = "not compared"
 
 
 def row(test: str, report: dict[str, Any]) -> dict[str, str]:
     """One row from a report's ``to_dict()``; plain text, so that it travels between processes."""
     seen, numerics = report["observation"], report["numerics"]
-    verdict = "pass" if report["ok"] else ", ".join(sorted({finding["kind"] for finding in report["findings"]}))
+    waived = len(numerics["not_compared"])
+    passed = f"pass, {waived} not compared" if waived else "pass"
+    verdict = passed if report["ok"] else ", ".join(sorted({finding["kind"] for finding in report["findings"]}))
     values = (
         f"{test} [{report['target']}]",
         str(len(seen["graphs"])),
@@ -26,7 +29,10 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
         f"{seen['compile_seconds']['total'] + seen['compile_seconds']['backward']:.1f}",
         verdict,
     )
-    return dict(zip(COLUMNS, values, strict=True)) | {REMARKS: "\n".join(seen["not_observable"])}
+    return dict(zip(COLUMNS, values, strict=True)) | {
+        REMARKS: "\n".join(seen["not_observable"]),
+        NOT_COMPARED: ", ".join(numerics["not_compared"]),
+    }
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
@@ -53,7 +59,9 @@ def table(rows: Iterable[dict[str, str]], width: int) -> str:
 
 def _remarks(entries: Iterable[dict[str, str]]) -> list[str]:
     counted = Counter(remark for entry in entries for remark in entry[REMARKS].splitlines())
-    return [f"Not observable in {n} check{'s' if n > 1 else ''}: {remark}" for remark, n in counted.items()]
+    remarks = [f"Not observable in {n} check{'s' if n > 1 else ''}: {remark}" for remark, n in counted.items()]
+    waived = ((entry["check"], entry[NOT_COMPARED]) for entry in entries if entry[NOT_COMPARED])
+    return remarks + [f"Not compared in {check}, where eager differs from itself: {paths}" for check, paths in waived]
 
 
 def _tail(text: str, room: int) -> str:

@@ -19,10 +19,21 @@ def failure_text(report: CompileReport) -> str:
     if len(report.calls) > 1:
         blocks.append("Sequence\n" + sequence_table(report.calls))
     blocks.append(_summary(report))
+    if report.numerics.not_compared:
+        blocks.append(f"Not compared, since eager differs from itself: {', '.join(report.numerics.not_compared)}")
     blocks += [f"Not observable: {what}" for what in report.not_observable]
     if report.rerun:
         blocks.append(f"Run again: {report.rerun}")
     return "\n\n".join(blocks)
+
+
+def not_compared_text(target: str, paths: Sequence[str]) -> str:
+    """The warning of a check that could not compare everything."""
+    return (
+        f"{target}: {', '.join(paths)} could not be compared, since eager differs from itself there by more than "
+        "rounding: make eager deterministic (a seed, torch.use_deterministic_algorithms, initialised memory), or leave "
+        "it out by name with tolerances=Tolerances(ignored=[...])"
+    )
 
 
 def _head(report: CompileReport) -> str:

@@ -11,7 +11,7 @@ from . import document
 
 # Worst first: wrong results, then code that did not compile, then code that compiles badly, then what is slower.
 RANKS = (
-    ("numerics", "gradient", "mutation", "aliasing", "exception", "metadata"),
+    ("numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"),
     ("nothing-compiled", "compile-error", "eager-fallback"),
     ("graph-break", "recompile"),
     ("slowdown", "memory", "compile-time", "cudagraph-skip", "cache-miss"),
@@ -109,10 +109,11 @@ def row(test: Mapping[str, Any]) -> dict[str, Any]:
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]
+    waived = sum(len(c["numerics"].get("not_compared", ())) for c in checks)
     speeds = [speed for speed in test["speed"] if speed["speedup"]]
     graphs = [graph for check in checks for graph in check["graphs"]]
     return {
-        "verdict": VERDICTS[test["outcome"]],
+        "verdict": VERDICTS[test["outcome"]] + (f", {waived} not compared" if waived else ""),
         "graphs": len(graphs) if checks else None,
         "ops": sum(graph["ops"] for graph in graphs) if checks else None,
         "breaks": sum(len(check["graph_breaks"]) for check in checks) if checks else None,

@@ -1,0 +1,19 @@
+"""Functions that dynamo knows by identity: a copy of one would be another function to it.
+
+Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._allowed_callable_ids``,
+``_disallowed_callable_ids`` and, from 2.8 on, ``_nonstrict_trace_callable_ids``.
+"""
+
+from __future__ import annotations
+
+import types
+
+_TABLES = ("_allowed_callable_ids", "_disallowed_callable_ids", "_nonstrict_trace_callable_ids")
+
+
+def known_by_identity(function: types.FunctionType) -> bool:
+    """Whether the function was registered with dynamo, for example by ``allow_in_graph`` or ``nonstrict_trace``."""
+    from torch._dynamo import trace_rules
+
+    tables = [getattr(trace_rules, name, ()) for name in _TABLES]
+    return any(id(function) in table for table in tables)

@@ -1,0 +1,81 @@
+"""What a target keeps apart from parameters and buffers, as one flat structure that two legs can be compared by."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Collection
+from typing import Any
+
+import torch
+
+from .numerics import Flat, Node
+from .reach import parts
+from .state import SharedState, is_mutable
+
+_HOLDERS = (tuple, types.MethodType, functools.partial)
+# No model keeps so many values; a graph of objects that does is left out from there on.
+MOST_VALUES = 50_000
+
+
+def kept(target: Any, shared: SharedState, covered: Collection[int]) -> Flat:
+    """Attributes, closed-over variables and what the code names, with everything that they hold.
+
+    Each object is met once, at its first path. Tensors whose ids are in ``covered`` are compared elsewhere. What is
+    shared with other legs is copied, since it will change when the leg has run.
+    """
+    walk = _Walk(shared, frozenset(covered))
+    if not shared.is_shared(target):
+        walk.enter(target, "", "variable" if isinstance(target, types.FunctionType) else "attribute")
+    for label, value in shared.variables():
+        walk.visit(value, label)
+    return walk.flat
+
+
+class _Walk:
+    def __init__(self, shared: SharedState, covered: frozenset[int]) -> None:
+        self.flat = Flat()
+        self._shared = shared
+        self._covered = covered
+        self._seen: set[int] = set()
+
+    def enter(self, value: Any, path: str, kind: str) -> None:
+        """The parts of the target itself, which are named without it."""
+        self._seen.add(id(value))
+        for text, part in parts(value):
+            if not text or (isinstance(part, torch.nn.Module) and isinstance(value, torch.nn.Module)):
+                self.enter(part, f"{path}{text}", kind) if id(part) not in self._seen else None
+            else:
+                self.visit(part, f"{kind} {(path + text).lstrip('.')}")
+
+    def visit(self, value: Any, path: str) -> None:
+        """One value and everything it holds."""
+        if id(value) in self._covered or len(self.flat.nodes) >= MOST_VALUES:
+            return
+        if isinstance(value, torch.Tensor):
+            self.flat.nodes[path] = Node(type(value), True, self._own(value))
+            if value.is_leaf and value.grad is not None:
+                self.flat.nodes[f"{path}.grad"] = Node(type(value), True, self._own(value.grad))
+            return
+        if isinstance(value, torch.Generator):
+            self.flat.nodes[path] = Node(type(value), True, value.get_state())
+            return
+        if isinstance(value, (set, frozenset)) or not (is_mutable(value) or isinstance(value, _HOLDERS)):
+            self.flat.nodes[path] = Node(type(value), True, set(value) if isinstance(value, set) else value)
+            return
+        if id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        self.flat.nodes[path] = Node(type(value), False, shape=_shape(value))
+        for text, part in parts(value):
+            self.visit(part, f"{path}{text}")
+
+    def _own(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().clone() if self._shared.is_shared(tensor) else tensor
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"keys {', '.join(map(str, value)) or 'none'}"
+    return f"length {len(value)}" if isinstance(value, (list, tuple, deque)) else ""

@@ -1,0 +1,303 @@
+"""State that the legs share with the caller: variables of modules, classes and functions, and what they hold.
+
+It cannot be copied for a leg, since the code names it. Its values are put in place while a leg runs instead: each leg
+starts from the caller's, goes on from its own, and the caller's are put back after every call.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ._torch.source import is_own
+from .reach import EMPTY, attributes, cells, content, is_open, lives_in_torch, reached
+
+_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+_CONTAINERS = (list, deque, set, dict)
+_MODULE_TABLES = ("_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
+
+
+@dataclass
+class Variable:
+    """One variable of a Python module or a closure, with how to read and assign it."""
+
+    label: str
+    take: Callable[[], Any]
+    assign: Callable[[Any], None]
+
+    def put(self, value: Any) -> None:
+        """Give the variable this value, if it has another; ``EMPTY`` removes it."""
+        if value is not self.take():
+            self.assign(value)
+
+
+class ClassAttributes:
+    """The attributes of a class that are neither methods nor descriptors; a leg may assign new ones."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def take(self) -> dict[str, Any]:
+        """The attributes now, by name."""
+        return {
+            name: value
+            for name, value in vars(self._kind).items()
+            if not (name.startswith("__") or name == "_abc_impl" or hasattr(type(value), "__get__"))
+        }
+
+    def put(self, held: dict[str, Any]) -> None:
+        """Give the class these attributes, and no others."""
+        now = self.take()
+        for name in now.keys() - held.keys():
+            delattr(self._kind, name)
+        for name, value in held.items():
+            if name not in now or now[name] is not value:
+                setattr(self._kind, name, value)
+
+    def labelled(self) -> Iterator[tuple[str, Any]]:
+        """The attributes with their labels."""
+        yield from ((f"class attribute {self._kind.__name__}.{name}", value) for name, value in self.take().items())
+
+
+class Mutable:
+    """An object whose content a leg may change in place."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def take(self) -> Any:
+        """What the object holds now: a tensor's numbers, or references to items and attributes."""
+        value = self._value
+        if isinstance(value, torch.Tensor):
+            return value.detach().clone(), value.grad if value.is_leaf else None
+        if isinstance(value, torch.Generator):
+            return value.get_state()
+        if _is_array(value):
+            return value.copy()
+        items = dict(value) if isinstance(value, dict) else list(value) if isinstance(value, _CONTAINERS) else None
+        return items, _own_attributes(value)
+
+    def put(self, held: Any) -> None:
+        """Give the object this content again, where it has another."""
+        value = self._value
+        if isinstance(value, torch.Tensor):
+            _put_tensor(value, *held)
+        elif isinstance(value, torch.Generator):
+            value.set_state(held)
+        elif _is_array(value):
+            value[...] = held
+        else:
+            items, own = held
+            if items is not None and not _same(value, items):
+                value.clear()
+                (value.update if isinstance(value, (dict, set)) else value.extend)(items)
+            _put_attributes(value, own)
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether the content of an object can be changed in place, as far as that is looked into."""
+    kinds = (torch.Tensor, torch.nn.Module, torch.Generator, types.FunctionType, *_CONTAINERS)
+    return isinstance(value, kinds) or _is_array(value) or is_open(value)
+
+
+def _is_array(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+
+
+def _own_attributes(value: Any) -> dict[str, Any]:
+    if not (isinstance(value, (torch.nn.Module, types.FunctionType)) or is_open(value)):
+        return {}
+    # What dynamo notes down on functions and objects is its own business.
+    return {k: v for k, v in attributes(value).items() if not str(k).startswith(("_torchdynamo", "_dynamo"))}
+
+
+def _put_attributes(value: Any, held: dict[str, Any]) -> None:
+    now = _own_attributes(value)
+    for name in now.keys() - held.keys():
+        object.__delattr__(value, name)
+    for name, attribute in held.items():
+        if name not in now or now[name] is not attribute:
+            object.__setattr__(value, name, attribute)  # past what a module or a frozen dataclass makes of it
+
+
+def _same(value: Any, items: Any) -> bool:
+    if isinstance(value, dict):
+        return list(value) == list(items) and all(value[key] is items[key] for key in items)
+    return len(value) == len(items) and all(one is other for one, other in zip(value, items, strict=True))
+
+
+def _put_tensor(tensor: torch.Tensor, numbers: torch.Tensor, gradient: torch.Tensor | None) -> None:
+    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+        if tensor.shape != numbers.shape or tensor.dtype != numbers.dtype:
+            tensor.data = numbers.clone()
+        elif not torch.equal(tensor, numbers):
+            tensor.copy_(numbers)
+    if tensor.is_leaf:
+        tensor.grad = gradient
+
+
+Holder = Variable | ClassAttributes | Mutable
+
+
+@dataclass
+class Values:
+    """What one leg has in the shared state; empty before its first call, where it has the caller's."""
+
+    held: dict[object, Any] = field(default_factory=dict)
+
+
+class SharedState:
+    """The shared state that a target's code names, as far as it is known, with the caller's values.
+
+    ``functions`` are those the target holds that legs do not copy. More is found as eager runs: when a function begins,
+    before it can change anything, what its code names is taken down.
+    """
+
+    def __init__(self, target: Any, functions: Iterable[types.FunctionType] = ()) -> None:
+        self._target = target
+        held = list(reached([target]))
+        homes = (type(value).__module__ for value in held if isinstance(value, torch.nn.Module))
+        self._packages = frozenset(
+            home.partition(".")[0] for home in (getattr(target, "__module__", None) or "", *homes)
+        )
+        self._holders: dict[object, Holder] = {}
+        self._initial: dict[object, Any] = {}
+        self._codes: dict[int, types.CodeType] = {}
+        self._classes: set[type] = set()
+        for function in functions:
+            self._note_function(function)
+        for kind in {type(value) for value in held}:
+            self._note_class(kind)
+
+    def note(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """Take down what code of the user's own names: global variables, what they hold, functions that it calls."""
+        if id(code) in self._codes or not is_own(code.co_filename, self._packages):
+            return
+        self._codes[id(code)] = code
+        names = names_in(code)
+        for name in sorted(names & namespace.keys()):
+            self._note_named(name, namespace, names)
+        if _STORE_GLOBAL in code.co_code[::2]:
+            for name in names - namespace.keys():
+                self._note_variable(f"global {name}", namespace, name)
+
+    def _note_named(self, name: str, namespace: dict[str, Any], names: set[str]) -> None:
+        value = namespace[name]
+        if isinstance(value, types.FunctionType):
+            self._note_function(value)
+        elif isinstance(value, type):
+            self._note_class(value)
+        elif isinstance(value, types.ModuleType):
+            if is_own(getattr(value, "__file__", None) or "", self._packages):
+                inner = vars(value)
+                for attribute in sorted(names & inner.keys()):
+                    if not isinstance(inner[attribute], (types.FunctionType, type, types.ModuleType)):
+                        self._note_variable(f"global {name}.{attribute}", inner, attribute)
+        else:
+            self._note_variable(f"global {name}", namespace, name)
+
+    def _note_function(self, function: types.FunctionType) -> None:
+        """What a function closes over and has as defaults, and what its code names."""
+        self._note_content(function)
+        self.note(function.__code__, function.__globals__)
+
+    def _note_class(self, kind: type) -> None:
+        """Attributes of a class of the user's own, and what its methods close over."""
+        for base in kind.__mro__:
+            if base in self._classes or not is_own(_file_of(base), self._packages):
+                continue
+            self._classes.add(base)
+            for value in list(vars(base).values()):
+                function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+                if isinstance(function, types.FunctionType):
+                    self._note_content(function)
+            attributes = ClassAttributes(base)
+            self._add(id(base), attributes)
+            self._note_content(attributes.take())
+
+    def _note_variable(self, label: str, namespace: dict[str, Any], name: str) -> None:
+        def assign(value: Any) -> None:
+            if value is EMPTY:
+                namespace.pop(name, None)
+            else:
+                namespace[name] = value
+
+        self._add((id(namespace), name), Variable(label, lambda: namespace.get(name, EMPTY), assign))
+        self._note_content(namespace.get(name))
+
+    def _note_cell(self, name: str, cell: types.CellType, function: types.FunctionType) -> None:
+        def assign(value: Any) -> None:
+            if value is EMPTY:
+                del cell.cell_contents
+            else:
+                cell.cell_contents = value
+
+        label = f"variable {name}" if function is self._target else f"variable {name} of {function.__name__}"
+        self._add(id(cell), Variable(label, lambda: content(cell), assign))
+
+    def _note_content(self, value: Any) -> None:
+        """Everything that can be changed in place in what a variable holds, gradients and closed-over variables too."""
+        for held in reached([value], closed=frozenset(key for key in self._holders if isinstance(key, int))):
+            if isinstance(held, types.FunctionType) and not lives_in_torch(held):
+                for name, cell in cells(held):
+                    if name != "__class__":
+                        self._note_cell(name, cell, held)
+            if is_mutable(held):
+                self._add(id(held), Mutable(held))
+            if isinstance(held, torch.Tensor) and held.is_leaf and held.grad is not None:
+                self._add(id(held.grad), Mutable(held.grad))
+            if isinstance(held, torch.nn.Module):
+                for table in _MODULE_TABLES:
+                    self._add(id(vars(held)[table]), Mutable(vars(held)[table]))
+
+    def _add(self, key: object, holder: Holder) -> None:
+        if key not in self._holders:
+            with suppress(RuntimeError, TypeError, NotImplementedError):  # a tensor that has no numbers to read
+                self._initial[key] = holder.take()
+                self._holders[key] = holder
+
+    @contextmanager
+    def in_force(self, values: Values) -> Iterator[None]:
+        """Put one leg's values in place in the body, and the caller's after it; ``values`` keeps the leg's."""
+        self._put(values.held)
+        try:
+            yield
+        finally:
+            values.held = {key: holder.take() for key, holder in self._holders.items()}
+            self._put({})
+
+    def _put(self, held: dict[object, Any]) -> None:
+        """Put a leg's values in place; the caller's where it has none of its own."""
+        for key, holder in list(self._holders.items()):
+            holder.put(held.get(key, self._initial[key]))
+
+    def variables(self) -> Iterator[tuple[str, Any]]:
+        """The shared variables and their values now, each with a label such as ``global COUNTER``."""
+        for holder in self._holders.values():
+            if isinstance(holder, ClassAttributes):
+                yield from holder.labelled()
+            elif isinstance(holder, Variable) and (value := holder.take()) is not EMPTY:
+                yield holder.label, value
+
+    def is_shared(self, value: Any) -> bool:
+        """Whether the content of an object will be the caller's again when the leg has run."""
+        return id(value) in self._holders
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """The global names and attributes that code mentions, functions and comprehensions inside it included."""
+    inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _file_of(kind: type) -> str:
+    module = sys.modules.get(kind.__module__)
+    return getattr(module, "__file__", None) or ("" if module is None or kind.__module__ == "builtins" else "<stdin>")
