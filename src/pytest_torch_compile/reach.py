@@ -6,7 +6,7 @@ import functools
 import sys
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -111,15 +111,15 @@ def content(cell: types.CellType) -> Any:
         return EMPTY
 
 
-def reached(roots: Iterable[Any], closed: frozenset[int] = frozenset()) -> Iterator[Any]:
+def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[Any]:
     """Every object that the roots hold, at any depth, each once, the roots included.
 
     Objects whose ids are in ``closed`` are left out with all that only they hold.
     """
-    waiting, seen = list(roots), set(closed)
+    waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < MOST_OBJECTS:
         value = waiting.pop()
-        if id(value) in seen:
+        if id(value) in seen or id(value) in closed:
             continue
         seen.add(id(value))
         yield value

@@ -245,7 +245,7 @@ class SharedState:
 
     def _note_content(self, value: Any) -> None:
         """Everything that can be changed in place in what a variable holds, gradients and closed-over variables too."""
-        for held in reached([value], closed=frozenset(key for key in self._holders if isinstance(key, int))):
+        for held in reached([value], closed=self._holders):
             if isinstance(held, types.FunctionType) and not lives_in_torch(held):
                 for name, cell in cells(held):
                     if name != "__class__":

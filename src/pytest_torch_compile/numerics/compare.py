@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -102,15 +102,16 @@ def _kept(
     Where the legs differ before the first call, as by what a compile wrapper puts on its target, nothing is compared.
     """
     own = _differing(eager.kept_at_start, compiled.kept_at_start)
+    one, other = _without(eager.kept, own), _without(compiled.kept, own)
     unstable: list[str] = []
-    if _differing(eager.kept, compiled.kept) and (again := repeat()) is not None and again.error is None:
-        unstable = _differing(eager.kept, again.kept)
-    left_out = {*own, *unstable}
-    one, other = (
-        Flat({k: v for k, v in flat.nodes.items() if k not in left_out and not is_below(k, left_out)})
-        for flat in (eager.kept, compiled.kept)
-    )
-    return (Section("kept", one), Section("kept", other)), unstable
+    if _differing(one, other) and (again := repeat()) is not None and again.error is None:
+        unstable = _differing(one, _without(again.kept, own))
+    return (Section("kept", _without(one, unstable)), Section("kept", _without(other, unstable))), unstable
+
+
+def _without(flat: Flat, paths: Sequence[str]) -> Flat:
+    """What is left when some paths, and what they lead to, are taken out."""
+    return Flat({k: v for k, v in flat.nodes.items() if k not in paths and not is_below(k, paths)}) if paths else flat
 
 
 def _differing(one: Flat, other: Flat) -> list[str]:
