@@ -163,11 +163,17 @@ def _require_same_device(work: Work) -> None:
 def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: Sandbox) -> _Run:
     """Run every call in eager, then compiled, and compare, before the next one."""
     eager = Leg(work)
-    compiled = Leg(work, eager.shared, wrap=compiling)
-    reference = LazyLeg(lambda: ReferenceLeg(work, eager))
-    repeat = LazyLeg(lambda: Leg(work, eager.shared))
     observer = TraceObserver()
     run = _Run(observer.seen)
+    try:
+        compiled = Leg(work, eager.shared, wrap=compiling)
+    except Exception as error:
+        if not compiling.is_torchs or isinstance(error, CompileUsageError):
+            raise
+        run.compile_error = error  # torch.compile itself refuses the target, as 2.6 does functions of torch
+        return run
+    reference = LazyLeg(lambda: ReferenceLeg(work, eager))
+    repeat = LazyLeg(lambda: Leg(work, eager.shared))
     for index in range(len(work.calls)):
         with box.watching(eager.shared.note):
             expected = eager.run(index)

@@ -68,6 +68,11 @@ class Compiling:
         return "fullgraph" if self.fullgraph else "default"
 
     @property
+    def is_torchs(self) -> bool:
+        """Whether ``torch.compile`` itself is called, and no wrapper of the caller's."""
+        return self.wrapper is None
+
+    @property
     def can_relax(self) -> bool:
         """Whether the same can be compiled without fullgraph."""
         return self.wrapper is None and self.fullgraph

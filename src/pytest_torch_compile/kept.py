@@ -19,16 +19,16 @@ _HOLDERS = (tuple, types.MethodType, functools.partial)
 MOST_VALUES = 50_000
 
 
-def kept(target: Any, shared: SharedState, covered: Collection[int]) -> Flat:
+def kept(target: Any, shared: SharedState, covered: Collection[int], *, own: bool = False) -> Flat:
     """Attributes, closed-over variables and what the code names, with everything that they hold.
 
     Each object is met once, at its first path. Tensors whose ids are in ``covered`` are compared elsewhere. What is
-    shared with other legs is copied, since it will change when the leg has run.
+    shared with other legs is copied, since it will change when the leg has run; with ``own`` it is left out.
     """
     walk = _Walk(shared, frozenset(covered))
     if not shared.is_shared(target):
         walk.enter(target, "", "variable" if isinstance(target, types.FunctionType) else "attribute")
-    for label, value in shared.variables():
+    for label, value in () if own else shared.variables():
         walk.visit(value, label)
     return walk.flat
 

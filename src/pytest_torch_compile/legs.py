@@ -99,14 +99,14 @@ class Leg:
         return record
 
     def _take_kept_before(self, record: CallRecord) -> None:
-        before = self._kept()
-        self._at_start = self._at_start or before
+        if self._at_start is None:
+            self._at_start = self._kept(own=True)
         record.kept_at_start = self._at_start
-        record.initial_kept = {path: tensor.detach().clone() for path, tensor in before.tensors.items()}
+        record.initial_kept = {path: tensor.detach().clone() for path, tensor in self._kept().tensors.items()}
 
-    def _kept(self) -> Flat:
+    def _kept(self, own: bool = False) -> Flat:
         compared_already = [*self._parameters().values(), *self._named(lambda module: module.named_buffers()).values()]
-        return kept(self._initial, self.shared, [id(tensor) for tensor in compared_already])
+        return kept(self._initial, self.shared, [id(tensor) for tensor in compared_already], own=own)
 
     def _steps(self, call: Call, index: int, record: CallRecord) -> None:
         for step in range(self._work.steps):

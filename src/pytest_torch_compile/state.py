@@ -39,6 +39,21 @@ class Variable:
             self.assign(value)
 
 
+@dataclass
+class Constant:
+    """A value that has a name and cannot be assigned: a default of a function. What it holds can change."""
+
+    label: str
+    value: Any
+
+    def take(self) -> Any:
+        """The value."""
+        return self.value
+
+    def put(self, value: Any) -> None:
+        """There is nothing to assign."""
+
+
 class ClassAttributes:
     """The attributes of a class that are neither methods nor descriptors; a leg may assign new ones."""
 
@@ -144,7 +159,7 @@ def _put_tensor(tensor: torch.Tensor, numbers: torch.Tensor, gradient: torch.Ten
         tensor.grad = gradient
 
 
-Holder = Variable | ClassAttributes | Mutable
+Holder = Variable | Constant | ClassAttributes | Mutable
 
 
 @dataclass
@@ -240,8 +255,19 @@ class SharedState:
             else:
                 cell.cell_contents = value
 
-        label = f"variable {name}" if function is self._target else f"variable {name} of {function.__name__}"
-        self._add(id(cell), Variable(label, lambda: content(cell), assign))
+        self._add(id(cell), Variable(self._label("variable", name, function), lambda: content(cell), assign))
+
+    def _note_defaults(self, function: types.FunctionType) -> None:
+        """Defaults that can be changed in place; the function itself cannot assign them."""
+        parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+        named = zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False)
+        for name, default in (*named, *(function.__kwdefaults__ or {}).items()):
+            if is_mutable(default):
+                label = self._label("default", name, function)
+                self._add((id(function), name), Constant(label, default))
+
+    def _label(self, kind: str, name: str, function: types.FunctionType) -> str:
+        return f"{kind} {name}" if function is self._target else f"{kind} {name} of {function.__name__}"
 
     def _note_content(self, value: Any) -> None:
         """Everything that can be changed in place in what a variable holds, gradients and closed-over variables too."""
@@ -250,6 +276,7 @@ class SharedState:
                 for name, cell in cells(held):
                     if name != "__class__":
                         self._note_cell(name, cell, held)
+                self._note_defaults(held)
             if is_mutable(held):
                 self._add(id(held), Mutable(held))
             if isinstance(held, torch.Tensor) and held.is_leaf and held.grad is not None:
@@ -284,7 +311,7 @@ class SharedState:
         for holder in self._holders.values():
             if isinstance(holder, ClassAttributes):
                 yield from holder.labelled()
-            elif isinstance(holder, Variable) and (value := holder.take()) is not EMPTY:
+            elif isinstance(holder, (Variable, Constant)) and (value := holder.take()) is not EMPTY:
                 yield holder.label, value
 
     def is_shared(self, value: Any) -> bool:

@@ -99,9 +99,9 @@ def _kept(
 ) -> tuple[tuple[Section, Section], list[str]]:
     """What both legs keep, as far as it can be compared, and where eager differs from itself.
 
-    Where the legs differ before the first call, as by what a compile wrapper puts on its target, nothing is compared.
+    What only one leg has before the first call, as what a compile wrapper puts on its target, is not compared.
     """
-    own = _differing(eager.kept_at_start, compiled.kept_at_start)
+    own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
     one, other = _without(eager.kept, own), _without(compiled.kept, own)
     unstable: list[str] = []
     if _differing(one, other) and (again := repeat()) is not None and again.error is None:

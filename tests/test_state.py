@@ -1,0 +1,211 @@
+"""State that a target keeps apart from parameters and buffers: compared, the same at each start, put back."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from pytest_torch_compile import (  # noqa: E402
+    CompileCheckFailed,
+    CompileCheckWarning,
+    CompileReport,
+    Tolerances,
+    check_compile,
+)
+
+OLD = torch.__version__.startswith("2.6.")
+STEPS = 0
+TOTAL = torch.zeros(3)
+HISTORY: list[Any] = []
+TABLE: dict[str, Any] = {}
+
+
+def found(*args: Any, **options: Any) -> list[tuple[str, str]]:
+    """Kind and message of each finding of a check under the eager backend."""
+    try:
+        check_compile(*args, backend="eager", **options)
+    except CompileCheckFailed as failure:
+        return [(finding.kind, finding.message) for finding in failure.findings]
+    return []
+
+
+def advance(x: Any) -> Any:
+    global STEPS
+    STEPS += 1
+    TOTAL.add_(x)
+    HISTORY.append(x.mean())
+    TABLE["last"] = x + 1
+    return x * STEPS * (10 if wrong() else 1)
+
+
+def wrong() -> bool:
+    return torch.compiler.is_compiling() and DEFECT[0]
+
+
+DEFECT = [False]
+
+
+@pytest.fixture
+def defect() -> Any:
+    DEFECT[0] = True
+    yield
+    DEFECT[0] = False
+
+
+class Cache(nn.Module):
+    """Keeps keys in plain attributes, as many decoders do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = torch.zeros(4, 3)
+        self.position = 0
+        self.lengths: list[int] = []
+
+    def forward(self, x: Any) -> Any:
+        if not wrong():
+            self.keys[self.position] = x
+        self.position += 1
+        self.lengths.append(x.shape[0])
+        return x * 2
+
+
+def test_global_state_is_the_same_for_each_leg_and_put_back() -> None:
+    assert found(advance, calls=[torch.ones(3)] * 3, max_recompiles=3) == []
+    assert STEPS == 0 and HISTORY == [] and TABLE == {} and TOTAL.sum() == 0
+
+
+def test_shared_state_does_not_hide_wrong_numbers(defect: None) -> None:
+    assert [kind for kind, _ in found(advance, torch.ones(3))] == ["numerics"]
+
+
+def test_attributes_that_are_no_buffers_may_change() -> None:
+    model = Cache()
+    assert found(model, calls=[torch.ones(3)] * 2, max_recompiles=1) == []
+    assert model.position == 0 and model.lengths == [] and model.keys.sum() == 0
+
+
+def test_a_lost_write_to_an_attribute_is_found(defect: None) -> None:
+    assert found(Cache(), torch.ones(3)) == [
+        ("state", "call 1: the write to attribute keys is lost: eager changes it, compiled leaves it as it was")
+    ]
+
+
+def test_state_can_be_left_out_by_name_or_altogether(defect: None) -> None:
+    assert found(Cache(), torch.ones(3), tolerances=Tolerances(ignored=["attribute keys"])) == []
+    assert found(Cache(), torch.ones(3), tolerances=Tolerances(state=False)) == []
+    with pytest.raises(ValueError, match="write a list of patterns"):
+        Tolerances(ignored="attribute keys")
+
+
+def test_closed_over_variables_are_compared_and_put_back() -> None:
+    count, seen = 0, []
+
+    def target(x: Any) -> Any:
+        nonlocal count
+        count += 1 if not wrong() else 2
+        seen.append(count)
+        return x * 2
+
+    assert found(target, torch.ones(3)) == []
+    assert (count, seen) == (0, [])
+    DEFECT[0] = True
+    try:
+        assert found(target, torch.ones(3)) == [
+            ("state", "call 1: variable count is 1 in eager, 2 compiled"),
+            ("state", "call 1: variable seen[0] is 1 in eager, 2 compiled"),
+        ]
+    finally:
+        DEFECT[0] = False
+
+
+class Counted:
+    """A callable object that counts on its class."""
+
+    total = 0
+
+    def __call__(self, x: Any) -> Any:
+        if not wrong():
+            type(self).total += 1
+        return x.sin()
+
+
+def test_class_attributes_are_compared_and_put_back(defect: None) -> None:
+    assert found(Counted(), torch.ones(3)) == [
+        ("state", "call 1: class attribute Counted.total is 1 in eager, 0 compiled")
+    ]
+    assert Counted.total == 0
+
+
+def test_what_a_compile_wrapper_adds_is_no_difference_and_what_it_changes_is_one() -> None:
+    def adds(model: Any) -> Any:
+        model.wrapped = True
+        return torch.compile(model, backend="eager")
+
+    def changes(model: Any) -> Any:
+        return torch.compile(model.eval(), backend="eager")
+
+    check_compile(nn.Linear(3, 3), torch.ones(3), compile=adds)
+    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, False compiled"):
+        check_compile(nn.Linear(3, 3), torch.ones(3), compile=changes)
+
+
+def test_functions_that_dynamo_knows_by_identity_are_not_copied() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    layer = nn.Linear(4, 4)
+    allowed = torch.compiler.allow_in_graph(lambda x: x * 2)
+    image = torch.randn(1, 1, 4, 4)
+    # torch.compile of 2.6 refuses the function itself.
+    refused = [("compile-error", "compilation raised AssertionError")] if OLD else []
+    assert found(F.max_pool2d, image, 2) == refused
+    assert found(functools.partial(F.max_pool2d, kernel_size=2), image) == []
+    assert found(lambda x: checkpoint(layer, x, use_reentrant=False), torch.randn(2, 4), train=True) == []
+    assert found(lambda x: allowed(layer(x)), torch.randn(2, 4)) == []
+
+
+def test_what_cannot_be_copied_is_shared() -> None:
+    model = nn.Linear(4, 4)
+    model.lock = threading.Lock()
+    model.lines = (line for line in "abc")
+    assert found(model, torch.randn(2, 4)) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm. is deprecated:FutureWarning")
+def test_weight_norm_of_the_old_style_is_copied() -> None:
+    assert found(nn.utils.weight_norm(nn.Linear(4, 4)), torch.randn(2, 4), train=True) == []
+
+
+class Stamped(nn.Module):
+    """Keeps another object's address each time it runs."""
+
+    def forward(self, x: Any) -> Any:
+        self.key = id(self)
+        return x.sin()
+
+
+def test_what_eager_itself_does_not_repeat_is_named_in_a_warning() -> None:
+    with pytest.warns(CompileCheckWarning, match="Stamped: attribute key could not be compared"):
+        report: CompileReport = check_compile(Stamped(), torch.ones(3), backend="eager")
+    assert report.ok and report.numerics.not_compared == ("attribute key",)
+
+
+def test_the_warning_can_be_made_a_failure() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileCheckWarning)
+        with pytest.raises(CompileCheckWarning, match="attribute key"):
+            check_compile(Stamped(), torch.ones(3), backend="eager")
+
+
+def test_what_eager_repeats_gives_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileCheckWarning)
+        check_compile(Cache(), torch.ones(3), backend="eager")
