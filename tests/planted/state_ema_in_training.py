@@ -26,4 +26,6 @@ def sgd(params):
 
 
 def check(**options):
-    return check_compile(Averaged(), torch.randn(3, 4), backend="aot_eager", train=True, optimizer=sgd, steps=3, **options)
+    return check_compile(
+        Averaged(), torch.randn(3, 4), backend="aot_eager", train=True, optimizer=sgd, steps=3, **options
+    )
