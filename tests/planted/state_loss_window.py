@@ -1,6 +1,6 @@
 """A deque of the last losses that the compiled step does not append to."""
 
-from collections import deque
+import collections
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ class Smoothed(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(4, 1)
-        self.recent_losses = deque([torch.ones(())], maxlen=3)
+        self.recent_losses = collections.deque([torch.ones(())], maxlen=3)
 
     def forward(self, x, y):
         loss = (self.linear(x) - y).square().mean()

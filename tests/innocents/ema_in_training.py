@@ -1,0 +1,28 @@
+"""Shadow weights in a plain dict that follow the parameters over three optimizer steps."""
+
+import torch
+from torch import nn
+
+from pytest_torch_compile import check_compile
+
+
+class Averaged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 1)
+        self.shadow = {name: p.detach().clone() for name, p in self.linear.named_parameters()}
+
+    def forward(self, x):
+        for name, parameter in self.linear.named_parameters():
+            self.shadow[name] = self.shadow[name] * 0.9 + parameter.detach() * 0.1
+        return self.linear(x).square().mean()
+
+
+def sgd(params):
+    return torch.optim.SGD(params, lr=0.1)
+
+
+def check(**options):
+    return check_compile(
+        Averaged(), torch.randn(3, 4), backend="aot_eager", train=True, optimizer=sgd, steps=3, **options
+    )
