@@ -9,14 +9,16 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from .numerics import Flat, Node
 from .reach import parts
 from .state import SharedState, is_mutable
 
 _HOLDERS = (tuple, types.MethodType, functools.partial)
-# No model keeps so many values; a graph of objects that does is left out from there on.
+# What holds more values than this, or holds them deeper, is no state of a model: it is left out from there on.
 MOST_VALUES = 50_000
+DEEPEST = 50
 
 
 def kept(target: Any, shared: SharedState, covered: Collection[int], *, own: bool = False) -> Flat:
@@ -49,9 +51,9 @@ class _Walk:
             else:
                 self.visit(part, f"{kind} {(path + text).lstrip('.')}")
 
-    def visit(self, value: Any, path: str) -> None:
+    def visit(self, value: Any, path: str, depth: int = 0) -> None:
         """One value and everything it holds."""
-        if id(value) in self._covered or len(self.flat.nodes) >= MOST_VALUES:
+        if id(value) in self._covered or len(self.flat.nodes) >= MOST_VALUES or depth > DEEPEST or is_lazy(value):
             return
         if isinstance(value, torch.Tensor):
             self.flat.nodes[path] = Node(type(value), True, self._own(value))
@@ -69,7 +71,7 @@ class _Walk:
         self._seen.add(id(value))
         self.flat.nodes[path] = Node(type(value), False, shape=_shape(value))
         for text, part in parts(value):
-            self.visit(part, f"{path}{text}")
+            self.visit(part, f"{path}{text}", depth + 1)
 
     def _own(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().clone() if self._shared.is_shared(tensor) else tensor

@@ -277,7 +277,7 @@ class SharedState:
                     if name != "__class__":
                         self._note_cell(name, cell, held)
                 self._note_defaults(held)
-            if is_mutable(held):
+            if is_mutable(held) and not (isinstance(held, torch.Tensor) and held.is_meta):
                 self._add(id(held), Mutable(held))
             if isinstance(held, torch.Tensor) and held.is_leaf and held.grad is not None:
                 self._add(id(held.grad), Mutable(held.grad))
@@ -287,7 +287,8 @@ class SharedState:
 
     def _add(self, key: object, holder: Holder) -> None:
         if key not in self._holders:
-            with suppress(RuntimeError, TypeError, NotImplementedError):  # a tensor that has no numbers to read
+            # Some tensors have no numbers to read: lazy ones, those of the meta device, wrapper subclasses.
+            with suppress(RuntimeError, TypeError, NotImplementedError, ValueError):
                 self._initial[key] = holder.take()
                 self._holders[key] = holder
 
