@@ -12,7 +12,7 @@ EXPECT = [("graph-break", "graph break 2 of 2, 1 allowed")]
 def traced(function):
     @functools.wraps(function)
     def wrapper(x):
-        torch._dynamo.graph_break()  # HERE, met through encode and through decode
+        torch._dynamo.graph_break()  # HERE, met through two functions
         return function(x)
 
     return wrapper

@@ -9,7 +9,7 @@ EXPECT = [("graph-break", "of 2, 1 allowed"), ("graph-break", "encode"), ("graph
 
 
 def report(x):
-    torch._dynamo.graph_break()  # HERE, met from encode and from decode
+    torch._dynamo.graph_break()  # HERE, met from two methods
     return x
 
 
