@@ -21,6 +21,7 @@ from .diagnose import Remake, diagnosis
 from .errors import error_findings, raise_if_usage_error
 from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding
 from .judge import judge, merged_over_calls
+from .keywords import Keywords, clear_keywords, keyword_options
 from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
 from .numerics import Comparison, Tolerances, compare_calls, flatten
 from .observation import Observation
@@ -33,8 +34,10 @@ from .shaken import shaken_records
 from .warmth import cache_misses
 
 
+@clear_keywords("calls")
 def check_compile(
     target: Callable[..., Any],
+    /,
     *args: Any,
     calls: Iterable[Any] | None = None,
     fullgraph: bool | None = None,
@@ -67,6 +70,7 @@ def check_compile(
         target: a module, function, bound method or other callable. What ``torch.compile`` returned is taken apart: the
             options of this check hold, not those it was compiled with.
         *args: the arguments of the one call, when ``calls`` is not given; keyword arguments that are no option too.
+            One that the target knows as well as this function is refused: ``calls=[call(x, mode="bicubic")]``.
         calls: the call sequence; an item is ``call(...)``, a tuple of positional arguments, or the one argument.
         fullgraph: handed to ``torch.compile``; True while ``max_graph_breaks`` is 0 and nothing is accepted.
         dynamic, backend, mode, options: handed to ``torch.compile``.
@@ -115,6 +119,9 @@ def check_compile(
     if report.findings:
         raise CompileCheckFailed(failure_text(report), report, report.findings)
     return report
+
+
+KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:

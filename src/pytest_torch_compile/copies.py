@@ -94,7 +94,9 @@ def _resolved(device: str) -> torch.device:
 
 
 def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+    moved = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+    moved.__dict__.update(tensor.__dict__)  # dynamic marks
+    return moved
 
 
 def modules_of(target: Any) -> dict[str, torch.nn.Module]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._torch import support
+from ._torch.defaults import defaults
 from ._torch.trace import error_location
 from .compiling import Compiling
 from .findings import CompileUsageError, Finding, Location
@@ -21,12 +22,21 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Co
         error = expected.error
         raise CompileUsageError(
             f"{expected.label} raises in eager, before torch.compile is involved: {type(error).__name__}: {error}"
+            f"{_default_device()}"
         ) from error
     if actual.error is not None and support.is_missing_compiler(actual.error):
         raise CompileUsageError(
             "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, or check with "
             f"backend='aot_eager', which needs none ({_summary(actual.error)})"
         ) from actual.error
+
+
+def _default_device() -> str:
+    """A remark on a default device other than the CPU, which another test may have left."""
+    device = defaults().device
+    if device is None or device.type == "cpu":
+        return ""
+    return f" (the default device is {device}, by torch.set_default_device: tensors that name no device are made there)"
 
 
 def error_findings(error: BaseException, frame: Location | None = None) -> list[Finding]:

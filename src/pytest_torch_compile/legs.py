@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
+from ._torch.defaults import defaults, set_defaults
 from ._torch.sandbox import (
     host_rng_state,
     kept_rng,
     rng_state,
+    seed_cuda,
     seed_everything,
     set_host_rng_state,
     set_rng_state,
@@ -59,7 +62,7 @@ class Leg:
         self._work = work
         self.shared = shared or SharedState(work.target, functions_left(work.target, work.calls))
         self._values = Values()
-        self._cast = cast
+        self._defaults = replace(defaults(), dtype=cast) if cast is not None else defaults()
         self._initial, self._calls, self._modules = copy_leg(work.target, work.calls, cast)
         self._names = argument_names(work.target)
         if wrap is not None and work.dynamic_dims:
@@ -77,7 +80,9 @@ class Leg:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the calls so far have drawn random numbers."""
+        """Whether the calls so far have drawn random numbers, or may have: on a device that they woke up."""
+        if self._rng.keys() != self._seeded.keys():
+            return True
         return any(not torch.equal(state, self._seeded[device]) for device, state in self._rng.items())
 
     def run(self, index: int) -> CallRecord:
@@ -85,7 +90,7 @@ class Leg:
         call, given = self._calls[index], self._work.calls[index]
         record = CallRecord(label=f"call {index + 1}", pristine=(given.args, dict(given.kwargs)))
         record.initial_state = self._buffers()
-        with self._own_random_stream(record), self._default_dtype(), self.shared.in_force(self._values):
+        with self._own_random_stream(record), self._own_defaults(), self.shared.in_force(self._values):
             self._take_kept_before(record)
             for action in call.actions:
                 action(self._initial)
@@ -184,6 +189,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
+            seed_cuda(self._work.seed)  # for a device that wakes up in this call, or that another leg woke up
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:
@@ -193,15 +199,15 @@ class Leg:
                 record.rng = self._rng
 
     @contextmanager
-    def _default_dtype(self) -> Iterator[None]:
-        before = torch.get_default_dtype()
-        if self._cast is not None:
-            torch.set_default_dtype(self._cast)
+    def _own_defaults(self) -> Iterator[None]:
+        """The leg's default dtype and device: what one of its calls changes holds in the next, and nowhere else."""
+        callers = defaults()
+        set_defaults(self._defaults)
         try:
             yield
         finally:
-            if self._cast is not None:
-                torch.set_default_dtype(before)
+            self._defaults = defaults()
+            set_defaults(callers)
 
 
 def _whole(tensor: Any) -> Any:
@@ -253,14 +259,12 @@ class LazyLeg:
 
 def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """Random gradients for backward, the same in every leg: a plain sum would hide errors that cancel."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     made = []
     for tensor in tensors:
-        noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
-        if tensor.is_complex():
-            noise = torch.complex(noise, torch.randn(tensor.shape, generator=generator, dtype=torch.float32))
-        else:
-            noise = noise.bfloat16()  # such numbers are exact in every dtype, so that all legs get the same
+        draw = partial(torch.randn, tensor.shape, generator=generator, dtype=torch.float32, device="cpu")
+        # Numbers of bfloat16 are exact in every dtype, so that all legs get the same.
+        noise = torch.complex(draw(), draw()) if tensor.is_complex() else draw().bfloat16()
         made.append(noise.to(device=tensor.device, dtype=tensor.dtype))
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -250,20 +251,19 @@ def compile_check(
     request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
 ) -> Iterator[Callable[..., CompileReport]]:
     """``check_compile`` with this test's options: the call's own, then markers, ``compile_options``, settings."""
-    from .check import check_compile
+    from .check import KEYWORDS, check_compile
     from .copies import on_device
     from .sequence import as_calls
 
-    markers = _marker_options(request)
-    defaults = {"backend": settings.current.backend, "tolerances": compile_tolerances, **compile_options, **markers}
+    own = _test_options(request, compile_options)
+    defaults = {"backend": settings.current.backend, "tolerances": compile_tolerances, **own}
 
-    def check(target: Callable[..., Any], *args: Any, calls: Any = None, **options: Any) -> CompileReport:
+    def check(target: Callable[..., Any], /, *args: Any, **keywords: Any) -> CompileReport:
         __tracebackhide__ = True
-        merged = defaults | options
-        if settings.current.device is None:
-            return check_compile(target, *args, calls=calls, **merged)
-        target, sequence = on_device(target, as_calls(args, {}, calls), settings.current.device)
-        return check_compile(target, calls=sequence, **merged)
+        options, kwargs = KEYWORDS.split(target, args, keywords)
+        calls = as_calls(args, kwargs, options.pop("calls", None))
+        target, calls = on_device(target, calls, settings.current.device)
+        return check_compile(target, calls=calls, **defaults | options)
 
     yield check
 
@@ -276,7 +276,7 @@ if find_spec("pytest_benchmark"):
         from .speed.fixture import CompileBenchmark, SpeedSettings
 
         chosen = settings.current
-        defaults = {"backend": chosen.backend, **compile_options, **_marker_options(request)}
+        defaults = {"backend": chosen.backend, **_test_options(request, compile_options)}
         folder = request.config.rootpath / chosen.baselines
         return CompileBenchmark(
             request, benchmark, SpeedSettings(chosen.perf, folder, chosen.update_baselines, defaults)
@@ -290,8 +290,20 @@ else:
         raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
 
 
-def _marker_options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    options: dict[str, Any] = {}
+def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> dict[str, Any]:
+    """The options of ``compile_options``, and over them those of the test's markers; the nearest marker wins."""
+    from .check import KEYWORDS
+    from .findings import CompileUsageError
+    from .speed.measure import BENCH_OPTIONS
+
+    # Both fixtures take what is theirs: an option of compile_benchmark is none that compile_check would misread.
+    known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
+    test = request.node.nodeid
+    known.require_known(compile_options, f"compile_options of {test}")
+    options = dict(compile_options)
     for marker in reversed(list(request.node.iter_markers(MARKER))):
+        if marker.args:
+            raise CompileUsageError(f"{test}: the marker {MARKER} takes keywords only: {MARKER}(max_recompiles=1)")
+        known.require_known(marker.kwargs, f"the marker {MARKER} of {test}")
         options |= marker.kwargs
     return options

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import unittest
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 
 from . import settings
-from .check import check_compile
+from .check import KEYWORDS, check_compile
 from .copies import on_device
 from .findings import CompileUsageError
 from .numerics import flatten
@@ -71,6 +72,8 @@ class CompileSuite:
         return [s if isinstance(s, Call) else as_call(self.make_inputs(s)).named(str(s)) for s in self.shapes]
 
     def _check(self, calls: list[Call], context: Any, **options: Any) -> CompileReport:
+        known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"})
+        known.require_known(self.options, f"{type(self).__name__}.options")
         chosen = {"backend": settings.current.backend, **options, **self.options}
         target, calls = on_device(self.make_model(), calls, settings.current.device)
         with context:

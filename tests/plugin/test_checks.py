@@ -188,3 +188,87 @@ def test_a(compile_check, n):
     )
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["Not observable in 2 checks: torch * is newer than 2.5, *"])
+
+
+@pytest.mark.parametrize("option", [[], ["--compile-device=cpu"], ["--compile-device=meta"]], ids=str)
+def test_keywords_of_the_target_pass_on_every_device(project, option):
+    result = project(
+        """
+class Scale(torch.nn.Module):
+    def forward(self, x, scale=1.0, *, mask=None):
+        return x.sin() * scale + mask
+
+def test_a(compile_check):
+    report = compile_check(Scale(), torch.ones(2), scale=2.0, mask=torch.ones(2), max_recompiles=1)
+    assert report.budget["max_recompiles"] == 1
+    assert report.device == WHERE
+
+def test_both_know_it(compile_check):
+    compile_check(lambda x, mode: x.sin(), torch.ones(2), mode="bicubic")
+""".replace("WHERE", repr(option[0].partition("=")[2] if option else "cpu")),
+        *option,
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["E *CompileUsageError: mode is an option of check_compile and an argument of*"])
+
+
+def test_options_of_the_settings_are_no_arguments_of_the_target(project):
+    result = project(
+        """
+def takes(x, backend="mine", tolerances=None, seed=3):
+    return x.sin() + seed
+
+@pytest.mark.torch_compile(seed=5)
+def test_a(compile_check):
+    compile_check(takes, torch.ones(2))
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("fixture", ["compile_check", "compile_benchmark"])
+def test_unknown_option_of_a_marker_or_a_fixture_names_the_test(project, fixture):
+    pytest.importorskip("pytest_benchmark")
+    result = project(
+        f"""
+@pytest.fixture
+def compile_options(request):
+    return {{"max_graphbreaks": 1}} if "wrong" in request.node.name else {{}}
+
+@pytest.mark.torch_compile(max_recompile=1)
+def test_marker({fixture}):
+    pass
+
+@pytest.mark.torch_compile(1)
+def test_number({fixture}):
+    pass
+
+def test_wrong_fixture({fixture}):
+    pass
+
+@pytest.mark.torch_compile(fullgraph=False, dynamic=True)
+def test_right({fixture}):
+    pass
+"""
+    )
+    result.assert_outcomes(passed=1, errors=3)
+    result.stdout.fnmatch_lines_random(
+        [
+            "E *the marker torch_compile of *::test_marker: max_recompile is no option of *, did you mean max_recompiles?",
+            "E *::test_number: the marker torch_compile takes keywords only: *",
+            "E *compile_options of *::test_wrong_fixture: max_graphbreaks is no option of *, did you mean *breaks?",
+        ]
+    )
+
+
+def test_dynamic_marks_move_with_the_inputs(project):
+    result = project(
+        """
+def test_a(compile_check):
+    calls = [torch.ones(4), torch.ones(6)]
+    torch._dynamo.mark_dynamic(calls[0], 0)
+    assert compile_check(lambda x: x.sin(), calls=calls).device == "meta"
+""",
+        "--compile-device=meta",
+    )
+    result.assert_outcomes(passed=1)

@@ -22,6 +22,7 @@ from torch._dynamo import convert_frame, pgo
 from torch._dynamo.eval_frame import reset_code
 from torch._dynamo.utils import counters
 
+from .defaults import kept_defaults
 from .source import function_name, is_torch
 
 
@@ -36,6 +37,7 @@ def sandbox() -> Iterator[Sandbox]:
         stack.enter_context(_kept_config(torch._dynamo.config))
         stack.enter_context(_kept_config(inductor_config))
         stack.enter_context(kept_rng())
+        stack.enter_context(kept_defaults())
         stack.enter_context(torch.set_grad_enabled(torch.is_grad_enabled()))
         stack.enter_context(_kept_counters())
         stack.enter_context(_kept_shape_memory())
@@ -140,14 +142,28 @@ def kept_rng() -> Iterator[None]:
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
+        if (
+            len(before) == 1
+        ):  # CUDA slept: it starts from the caller's seed, whether the body woke it up or it sleeps on
+            seed_cuda(torch.initial_seed())
+
+
+def has_cuda() -> bool:
+    """Whether there is a CUDA device, in use or not."""
+    return bool(torch.cuda.is_available())
+
+
+def generators() -> dict[str, torch.Generator]:
+    """The generators of the CPU and of every CUDA device once CUDA is in use, by the device's name."""
+    found = {"cpu": torch.default_generator}
+    if has_cuda() and torch.cuda.is_initialized():
+        found |= {f"cuda:{i}": generator for i, generator in enumerate(torch.cuda.default_generators)}
+    return found
 
 
 def rng_state() -> dict[str, torch.Tensor]:
     """Device name -> random state, for the CPU and every CUDA device once CUDA is in use."""
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        states |= {f"cuda:{i}": torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())}
-    return states
+    return {device: generator.get_state() for device, generator in generators().items()}
 
 
 def host_rng_state() -> tuple[Any, Any]:
@@ -172,10 +188,14 @@ def seed_everything(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed % 2**32)
 
 
+def seed_cuda(seed: int) -> None:
+    """Seed the CUDA devices; where CUDA is not in use yet, it takes the seed when it wakes up."""
+    if has_cuda():
+        torch.cuda.manual_seed_all(seed)
+
+
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:
-    """Put back what ``rng_state`` gave."""
-    for device, state in states.items():
-        if device == "cpu":
-            torch.set_rng_state(state)
-        else:
-            torch.cuda.set_rng_state(state, device)
+    """Put back what ``rng_state`` gave; a device that was not in use then keeps its state."""
+    for device, generator in generators().items():
+        if device in states:
+            generator.set_state(states[device])

@@ -120,7 +120,7 @@ def _map(
 
 
 def _as_tensor(name: str | int, value: Any) -> torch.Tensor:
-    return torch.tensor(value)
+    return torch.tensor(value, device="cpu")
 
 
 def _padded(call: Call, names: Sequence[str], dims: Dims, multiple: int) -> Call:

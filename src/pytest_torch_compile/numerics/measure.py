@@ -129,7 +129,7 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
 def errors(eager: torch.Tensor, compiled: torch.Tensor, reference: torch.Tensor) -> Errors:
     """Both legs' errors against the reference, in one pass."""
     found = Errors()
-    sums = torch.zeros(6, dtype=torch.float64)
+    sums = torch.zeros(6, dtype=torch.float64, device="cpu")
     for offset, (left, right, true) in blocks(eager, compiled, reference):
         finite = left.isfinite() & right.isfinite() & true.isfinite()
         zero = torch.zeros((), dtype=torch.float64, device=true.device)

@@ -122,8 +122,8 @@ def _compressed(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
 def _quantised(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
     parts = {f"{path}.int_repr()": tensor.int_repr()}
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-        parts[f"{path}.q_scale()"] = torch.tensor(tensor.q_scale(), dtype=torch.float64)
-        parts[f"{path}.q_zero_point()"] = torch.tensor(tensor.q_zero_point())
+        parts[f"{path}.q_scale()"] = torch.tensor(tensor.q_scale(), dtype=torch.float64, device="cpu")
+        parts[f"{path}.q_zero_point()"] = torch.tensor(tensor.q_zero_point(), device="cpu")
     else:
         parts[f"{path}.q_per_channel_scales()"] = tensor.q_per_channel_scales()
         parts[f"{path}.q_per_channel_zero_points()"] = tensor.q_per_channel_zero_points()

@@ -62,7 +62,8 @@ def as_tensor(leaf: Any) -> torch.Tensor | None:
         return leaf
     if isinstance(leaf, (float, complex)) and not isinstance(leaf, bool):
         # Python numbers come out of tensors with ``.item()``, so they carry no more than float32 in general.
-        return torch.tensor(leaf, dtype=torch.complex64 if isinstance(leaf, complex) else torch.float32)
+        dtype = torch.complex64 if isinstance(leaf, complex) else torch.float32
+        return torch.tensor(leaf, dtype=dtype, device="cpu")
     if type(leaf).__module__ == "numpy" and hasattr(leaf, "dtype"):
         return _from_numpy(leaf)
     return None
@@ -70,7 +71,7 @@ def as_tensor(leaf: Any) -> torch.Tensor | None:
 
 def _from_numpy(leaf: Any) -> torch.Tensor | None:
     try:
-        return torch.as_tensor(leaf if getattr(leaf, "ndim", 0) == 0 else leaf.copy())
+        return torch.as_tensor(leaf if getattr(leaf, "ndim", 0) == 0 else leaf.copy(), device="cpu")
     except (TypeError, ValueError, RuntimeError):
         return None
 

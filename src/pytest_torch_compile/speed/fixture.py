@@ -26,7 +26,6 @@ from .verdict import Verdict
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 FIXTURE = "compile_benchmark"
 MODES = ("off", "track", "gate")
-BENCH_OPTIONS = {"kwargs", "train", "optimizer", "mode", "backend", "options", "dynamic", "fullgraph", "compile"}
 BENCHMARK_ROUNDS = 50
 
 
@@ -55,6 +54,7 @@ class CompileBenchmark:
     def __call__(
         self,
         target: Any,
+        /,
         *args: Any,
         seconds: float = SECONDS,
         precision: float = PRECISION,
@@ -69,9 +69,14 @@ class CompileBenchmark:
 
         Raises:
             CompileCheckFailed: under ``--compile-perf=gate``, a confirmed regression.
+            CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
-        from .measure import Bench, device_of, environment_of
+        from ..keywords import Keywords
+        from .measure import BENCH_OPTIONS, Bench, device_of, environment_of
 
+        own = {"seconds": (seconds, SECONDS), "precision": (precision, PRECISION), "cold_start": (cold_start, False)}
+        given = options | {name: value for name, (value, default) in own.items() if value != default}
+        Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._settings.defaults.items() if k in BENCH_OPTIONS} | options
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if self._settings.perf == "off":

@@ -14,6 +14,7 @@ import torch
 from .._torch import code
 from .._torch.reset import drop_workspaces
 from .._torch.trace import not_captured
+from ..keywords import clear_keywords, keyword_options
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders
 from .python_calls import python_calls
@@ -36,18 +37,6 @@ class Leg:
     memory: int = 0
 
 
-def measure_compile(
-    target: Any, *args: Any, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False, **options: Any
-) -> SpeedSample:
-    """Measure ``target(*args)`` eager and compiled, in interleaved rounds.
-
-    Rounds stop when the 95 % interval of the ratio is within ``precision``, or after ``seconds``. Compiling,
-    autotuning and CUDA graph recording are excluded, and reported as cold start. ``raw=True`` keeps every round.
-    The other options are those of ``Bench.of``.
-    """
-    return Bench.of(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)["compiled"]
-
-
 class Bench:
     """Several legs of one target, built and warm, to be measured together. The first is the reference."""
 
@@ -67,6 +56,7 @@ class Bench:
     def of(
         cls,
         target: Any,
+        /,
         *args: Any,
         kwargs: Mapping[str, Any] | None = None,
         train: bool | Callable[[Any], Any] = False,
@@ -187,6 +177,28 @@ class Bench:
 
     def _state(self) -> dict[str, Any]:
         return device_state(environment_of(self.device)["uuid"]) if self._cuda else {}
+
+
+BENCH_OPTIONS = keyword_options(Bench.of)
+
+
+@clear_keywords("kwargs", also=BENCH_OPTIONS)
+def measure_compile(
+    target: Any,
+    /,
+    *args: Any,
+    seconds: float = SECONDS,
+    precision: float = PRECISION,
+    raw: bool = False,
+    **options: Any,
+) -> SpeedSample:
+    """Measure ``target(*args)`` eager and compiled, in interleaved rounds.
+
+    Rounds stop when the 95 % interval of the ratio is within ``precision``, or after ``seconds``. Compiling,
+    autotuning and CUDA graph recording are excluded, and reported as cold start. ``raw=True`` keeps every round.
+    The other options are those of ``Bench.of``.
+    """
+    return Bench.of(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)["compiled"]
 
 
 def _forget_what_is_gone() -> None:

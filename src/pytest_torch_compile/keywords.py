@@ -1,0 +1,144 @@
+"""Keyword arguments: which are options of a check and which are for its target."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+
+from ._torch.compiled import uncompiled
+from .findings import CompileUsageError
+from .sequence import Call
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Keywords:
+    """The options of a function that runs a target, and the one among them that holds the target's own keywords.
+
+    That is ``calls`` for a check, ``kwargs`` for a measurement. Where it is given, every other keyword is an option.
+    """
+
+    function: str
+    options: frozenset[str]
+    holder: str
+
+    def require_clear(self, target: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
+        """Refuse a keyword that the target knows as well, and a misspelt option.
+
+        Raises:
+            CompileUsageError: such a keyword; the message says how to write what was meant.
+        """
+        named = _named_parameters(target, args)
+        held = given.get(self.holder) is not None
+        for name in given:
+            if name == self.holder:
+                if name in named and not _is_sequence_of_calls(given[name]):
+                    raise CompileUsageError(self._both(target, name))
+            elif name in self.options:
+                if name in named and not held:
+                    raise CompileUsageError(self._both(target, name))
+            elif held or self.holder == "kwargs":
+                raise CompileUsageError(self._unknown(name, near(name, self.options)))
+            elif name not in named and (meant := near(name, self.options)):
+                raise CompileUsageError(self._unknown(name, meant))
+
+    def split(
+        self, target: Any, args: Sequence[Any], given: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The options among the keywords of one call, and the target's own.
+
+        Raises:
+            CompileUsageError: as ``require_clear``.
+        """
+        self.require_clear(target, args, given)
+        options = {name: value for name, value in given.items() if name in self.options}
+        return options, {name: value for name, value in given.items() if name not in self.options}
+
+    def require_known(self, names: Iterable[str], where: str) -> None:
+        """Refuse names that are no option; ``where`` says who gave them.
+
+        Raises:
+            CompileUsageError: such a name, with the one that was meant.
+        """
+        for name in names:
+            if name not in self.options:
+                meant = near(name, self.options)
+                end = f", did you mean {meant}?" if meant else f"; it has: {', '.join(sorted(self.options))}"
+                raise CompileUsageError(f"{where}: {name} is no option of {self.function}{end}")
+
+    def _both(self, target: Any, name: str) -> str:
+        return (
+            f"{name} is an option of {self.function} and an argument of {_name(target)}: for the target write "
+            f"{self._way(name)}; for the option write {self._way('')} and {name}=... beside it"
+        )
+
+    def _unknown(self, name: str, meant: str) -> str:
+        end = f", did you mean {meant}?" if meant else "."
+        return f"{name} is no option of {self.function}{end} An argument of the target is given as {self._way(name)}"
+
+    def _way(self, name: str) -> str:
+        if self.holder == "kwargs":
+            return f"kwargs={{'{name}': ...}}" if name else "kwargs={...}"
+        return f"calls=[call(x, {name}=...)]" if name else "calls=[call(x)]"
+
+
+def near(name: str, options: Collection[str]) -> str:
+    """The option that a misspelt name is meant for, or nothing."""
+    return next(iter(difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.8)), "")
+
+
+def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
+    """The names of a function's keyword-only parameters."""
+    parameters = inspect.signature(function).parameters.values()
+    return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+
+def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: refuse keywords that are not clear before the function runs.
+
+    Within the function, an option that was given its default cannot be told from one that was not given.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        keywords = Keywords(function.__name__, keyword_options(function) | frozenset(also), holder)
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            __tracebackhide__ = True
+            if args:
+                keywords.require_clear(args[0], args[1:], kwargs)
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
+    """The parameters of a target that a keyword could fill beside these positional arguments."""
+    function = uncompiled(target)
+    # A module's own signature is that of __call__, which takes everything.
+    function = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        signature = inspect.signature(function)
+        filled = set(signature.bind_partial(*args).arguments)
+    except (TypeError, ValueError):
+        return set()
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {p.name for p in signature.parameters.values() if p.kind in kinds and p.name not in filled}
+
+
+def _is_sequence_of_calls(given: Any) -> bool:
+    return given is None or (isinstance(given, (list, tuple)) and all(isinstance(item, Call) for item in given))
+
+
+def _name(target: Any) -> str:
+    return getattr(target, "__qualname__", None) or type(target).__name__
