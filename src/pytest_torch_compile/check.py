@@ -173,7 +173,9 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
         with observer:
             actual = compiled.run(index)
         raise_if_usage_error(expected, actual, compiling)
-        run.rows.append(call_row(index, work.calls[index], observer.seen, argument_names(work.target)))
+        raised = actual.error is not None
+        row = call_row(index, work.calls[index], observer.seen, argument_names(work.target), raised=raised)
+        run.rows.append(row)
         if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
             run.compile_error = actual.error
             break

@@ -17,6 +17,7 @@ from .recording import listening
 from .report import terminal
 from .report.collector import Collector, attach
 from .report.entries import check_entry
+from .tracebacks import OwnFramesHidden
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.current = settings.read(config)
     config.stash[_ROWS] = []
+    if not config.getoption("fulltrace", False):
+        config.pluginmanager.register(OwnFramesHidden(), "torch-compile-tracebacks")
     leads = not hasattr(config, "workerinput") and not isolate.is_child()
     try:
         config.stash[_FOLDER] = CacheFolder(settings.current.cache, leads=leads)
@@ -174,7 +177,7 @@ def pytest_runtest_makereport(
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """One aligned row for each check and each speed test, and the update of the baselines."""
-    if rows := _sent(terminalreporter, "torch_compile_rows"):
+    if rows := _rows(terminalreporter):
         terminalreporter.section("torch.compile checks")
         terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
     if speeds := _sent(terminalreporter, "torch_compile_speed"):
@@ -193,6 +196,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     for line in config.stash.get(_LINES, []):
         terminalreporter.write_line(f"torch.compile cache: {line}")
+
+
+def _rows(terminalreporter: pytest.TerminalReporter) -> list[dict[str, str]]:
+    """The rows of all checks; a failure that the test's markers expect is told as known."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    rows: list[dict[str, str]] = []
+    for report in reports:
+        expected = bool(getattr(report, "skipped", False) and hasattr(report, "wasxfail"))
+        sent = getattr(report, "torch_compile_rows", ())
+        rows += [terminal.expected(row, "known failure") for row in sent] if expected else sent
+    return rows
 
 
 def _sent(terminalreporter: pytest.TerminalReporter, name: str) -> list[dict[str, Any]]:
