@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import isolate, known_failure, settings
+from . import acceptance, isolate, known_failure, options, settings
 from .artifacts import ArtifactsRefused
 from .cache_folder import CacheFolder
 from .progress import sign_of_life
@@ -36,7 +36,7 @@ _SPEED_TESTS: pytest.StashKey[list[str]] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
-    settings.add_options(parser)
+    options.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{known_failure.MARKER}(reason, kind=None, torch=None): this check is known to fail; passing is an error",
     )
-    settings.current = settings.read(config)
+    settings.current = options.read(config)
     config.stash[_ROWS] = []
     if not config.getoption("fulltrace", False):
         config.pluginmanager.register(OwnFramesHidden(), "torch-compile-tracebacks")
@@ -58,6 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if settings.current.report and leads:
         folder = config.invocation_params.dir / settings.current.report
         config.pluginmanager.register(Collector(folder, config.rootpath), "torch-compile-report")
+    if settings.current.accept or (config.rootpath / acceptance.FILE_NAME).exists():
+        from .acceptance_session import AcceptanceSession
+
+        config.pluginmanager.register(AcceptanceSession(config.rootpath), "torch-compile-accept")
     if settings.current.perf != "off" or settings.current.update_baselines:
         from .structure_session import StructureSession
 
@@ -99,9 +103,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 
     chosen = settings.current
     device = chosen.device or "where the tests put it"
-    return [
-        f"torch.compile: torch {torch.__version__}, device {device}, backend {chosen.backend}, cache {chosen.cache}"
-    ]
+    backend = f"{chosen.check_backend}{' (--compile-fast: no generated code is checked)' if chosen.fast else ''}"
+    return [f"torch.compile: torch {torch.__version__}, device {device}, backend {backend}, cache {chosen.cache}"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -241,19 +244,19 @@ def _speaker(config: pytest.Config) -> Callable[[str], None]:
 
 @pytest.fixture
 def compile_options() -> dict[str, Any]:
-    """Options of ``check_compile`` for all tests in reach; override this fixture to set them."""
+    """Options of check_compile for all tests in reach; override this fixture to set them."""
     return {}
 
 
 @pytest.fixture
 def compile_tolerances() -> Tolerances | None:
-    """The tolerances of ``compile_check``; override this fixture to loosen them. None: the documented rule."""
+    """The tolerances of compile_check; override this fixture to loosen them. None: the documented rule."""
     return None
 
 
 @pytest.fixture
 def compile_device() -> torch.device:
-    """The device that tests should build on: ``--compile-device``, or the CPU."""
+    """The device that tests should build on: that of --compile-device, or the CPU."""
     import torch
 
     return torch.device(settings.current.device or "cpu")
@@ -263,17 +266,17 @@ def compile_device() -> torch.device:
 def compile_check(
     request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
 ) -> Iterator[Callable[..., CompileReport]]:
-    """``check_compile`` with this test's options: the call's own, then markers, ``compile_options``, settings."""
+    """check_compile with this test's options: the call's own, then markers, compile_options, and the command line."""
     from .check import check_compile
     from .copies import on_device
     from .sequence import as_calls
 
     markers = _marker_options(request)
-    defaults = {"backend": settings.current.backend, "tolerances": compile_tolerances, **compile_options, **markers}
+    defaults = {"tolerances": compile_tolerances, **compile_options, **markers}
 
-    def check(target: Callable[..., Any], *args: Any, calls: Any = None, **options: Any) -> CompileReport:
+    def check(target: Callable[..., Any], *args: Any, calls: Any = None, **chosen: Any) -> CompileReport:
         __tracebackhide__ = True
-        merged = defaults | options
+        merged = defaults | chosen
         if settings.current.device is None:
             return check_compile(target, *args, calls=calls, **merged)
         target, sequence = on_device(target, as_calls(args, {}, calls), settings.current.device)

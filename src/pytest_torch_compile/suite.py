@@ -71,7 +71,7 @@ class CompileSuite:
         return [s if isinstance(s, Call) else as_call(self.make_inputs(s)).named(str(s)) for s in self.shapes]
 
     def _check(self, calls: list[Call], context: Any, **options: Any) -> CompileReport:
-        chosen = {"backend": settings.current.backend, **options, **self.options}
+        chosen = {**options, **self.options}
         target, calls = on_device(self.make_model(), calls, settings.current.device)
         with context:
             return check_compile(target, calls=calls, **chosen)
