@@ -61,8 +61,8 @@ def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     two.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
     speed = two.add_argument_group(
         "speed of this checkout against a revision",
-        "Both sides run the speed tests in turn, in fresh processes; exit status 1 for a regression. Needs no baseline. "
-        "What is left of the line goes to pytest: tests, and its own options.",
+        "Both sides run the speed tests in turn, in fresh processes; exit status 1 for a regression. Needs no "
+        "baseline. What is left of the line goes to pytest: tests, and its own options.",
     )
     speed.add_argument("--against", metavar="REF", help="the revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="fresh processes on each side (default: 5)")
