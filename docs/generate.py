@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from pytest_torch_compile import cli, settings
+from pytest_torch_compile import cli
+from pytest_torch_compile import options as declared
 from pytest_torch_compile.findings import FINDING_KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -26,7 +27,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def options() -> str:
     rows = [("option", "ini", "meaning")]
-    named = {**settings.OPTIONS, **settings.FLAGS}
+    named = {**declared.OPTIONS, **declared.FLAGS}
     rows += [(f"`--compile-{n}`", f"`compile_{n.replace('-', '_')}`", text) for n, text in named.items()]
     return table(rows)
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_torch_compile import structure
+from pytest_torch_compile import Location, structure
 from pytest_torch_compile.entries import has_checks, has_runs
+from pytest_torch_compile.observation import GraphBreak
 from pytest_torch_compile.speed import record
 from pytest_torch_compile.speed.held import Held
 from pytest_torch_compile.speed.reference import priors_of
@@ -57,10 +58,13 @@ def read_speed(entry: Any) -> None:
     held.judge([slower] * 3)
 
 
+BREAKS = {name: GraphBreak(Location("a.py", 1), "", "", name) for name in STRUCTURE["checks"][0]["graph_breaks"]}
+
+
 def read_structure(entry: Any) -> None:
     """All that reads a structure entry."""
     structure.table({"test_a": entry}, {"test_a": STRUCTURE})
-    structure.worse(entry, STRUCTURE)
+    structure.worse(entry, STRUCTURE, BREAKS)
 
 
 @pytest.mark.parametrize(

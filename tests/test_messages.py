@@ -147,5 +147,20 @@ def test_message_reads_as_agreed(case):
     assert text == file.read_text()
 
 
+def test_report_of_a_check_that_passed_reads_well():
+    calls = [call(ramp(size)) for size in (4, 5)]
+    report = check_compile(targets.scaled, calls=calls, backend="eager", max_recompiles=1)
+    lines = str(report).splitlines()
+    assert re.match(r"scaled holds under torch.compile \(backend eager, fullgraph mode, torch .*, cpu\)", lines[0])
+    assert lines[2] == "Sequence" and "call 2" in lines[5] and "recompiled" in lines[5]
+    assert lines[-1].startswith("Seen: 2 graphs, 4 ops, 0 graph breaks, 1 recompile")
+
+
+def test_report_of_a_check_that_failed_is_its_message():
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(targets.breaks_twice, ramp(4), backend="eager")
+    assert str(failed.value.report) == str(failed.value)
+
+
 def test_every_golden_file_belongs_to_a_case():
     assert {file.stem for file in GOLDEN.glob("*.txt")} == {case.__name__ for case in CASES}

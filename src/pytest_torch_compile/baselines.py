@@ -129,12 +129,12 @@ def update(
         except FileNotFoundError:
             old, top = {}, {}
         except Corrupt:
-            old, top, kept = {}, {}, _set_aside(path)
+            old, top, kept = {}, {}, set_aside(path)
         rows = _rows(old, merge(old))
         if rows:
             entries = {**old, **{row.test: row.after for row in rows}}
             kept_entries = {test: entry for test, entry in entries.items() if entry is not None}
-            _write(path, _document(environment, kind, kept_entries, {**top, **(document or {})}))
+            write(path, _document(environment, kind, kept_entries, {**top, **(document or {})}))
     return Update(path, tuple(rows), kept)
 
 
@@ -177,7 +177,7 @@ class Corrupt(BaselineError):
 
 
 def _read(path: Path, environment: str, kind: Kind) -> dict[str, Entry]:
-    found = _parse(path)
+    found = parse(path)
     header = found.get(KEY)
     if not isinstance(header, dict) or not isinstance(found.get(_list_of(kind)), list):
         raise Corrupt(f"{path} is not a {kind} baseline: it has no {KEY!r} header or no {_list_of(kind)!r}")
@@ -199,11 +199,17 @@ def _read(path: Path, environment: str, kind: Kind) -> dict[str, Entry]:
 
 
 def _top(path: Path) -> dict[str, Any]:
-    found = _parse(path)
+    found = parse(path)
     return {name: value for name, value in found.items() if name not in (KEY, "benchmarks", "tests")}
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def parse(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        Corrupt: it cannot be read, holds a NaN, or something else than an object.
+    """
     try:
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except FileNotFoundError:
@@ -248,7 +254,12 @@ def _document(environment: str, kind: Kind, entries: Mapping[str, Entry], top: M
     return found
 
 
-def _write(path: Path, document: Mapping[str, Any]) -> None:
+def write(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document in one step, sorted and indented.
+
+    Raises:
+        BaselineError: it holds a NaN.
+    """
     try:
         text = _short_lists(json.dumps(document, indent=2, sort_keys=True, allow_nan=False)) + "\n"
     except ValueError:
@@ -273,7 +284,8 @@ def _short_lists(text: str) -> str:
     )
 
 
-def _set_aside(path: Path) -> Path:
+def set_aside(path: Path) -> Path:
+    """Keep a file that cannot be read under another name, which is returned."""
     number = 1
     while (kept := path.with_name(f"{path.name}.corrupt-{number}")).exists():
         number += 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from . import acceptance, settings
 from ._torch import support
 from ._torch.compiled import uncompiled
 from ._torch.sandbox import Sandbox, sandbox
@@ -42,7 +43,7 @@ def check_compile(
     calls: Iterable[Any] | None = None,
     fullgraph: bool | None = None,
     dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
+    backend: str | Callable[..., Any] | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     compile: Callable[[Any], Any] | None = None,
@@ -73,7 +74,8 @@ def check_compile(
             One that the target knows as well as this function is refused: ``calls=[call(x, mode="bicubic")]``.
         calls: the call sequence; an item is ``call(...)``, a tuple of positional arguments, or the one argument.
         fullgraph: handed to ``torch.compile``; True while ``max_graph_breaks`` is 0 and nothing is accepted.
-        dynamic, backend, mode, options: handed to ``torch.compile``.
+        dynamic, backend, mode, options: handed to ``torch.compile``. The backend is the one of ``--compile-backend``
+            where none is given, and Inductor where that is not given either.
         compile: ``callable(target) -> compiled`` in place of ``torch.compile`` with the options above.
         dynamic_dims: dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
         train: True runs backward with random cotangents through every floating output; a callable is the loss.
@@ -95,10 +97,13 @@ def check_compile(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    budget = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    own = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    budget = acceptance.widened(own)
     if fullgraph is None:
         fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
-    compiling = Compiling(backend, mode, options, dynamic, fullgraph, compile)
+    # Only Inductor has a cache that could be warm.
+    usual = settings.current.backend if warm else settings.current.check_backend
+    compiling = Compiling(backend or usual, mode, options, dynamic, fullgraph, compile)
     work = Work(
         uncompiled(target),
         as_calls(args, kwargs, calls),
@@ -111,7 +116,10 @@ def check_compile(
     _validate(work)
     tolerances = tolerances or Tolerances()
     report = _examine(work, compiling, budget, tolerances)
+    if backend is None and compile is None and usual != settings.current.backend:
+        report.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
     report.findings += cache_misses(report.observation.cache) if warm else []
+    acceptance.note(report, own)
     report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
     announce(report)
     if not_compared := report.numerics.not_compared:
@@ -190,7 +198,9 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
         with observer:
             actual = compiled.run(index)
         raise_if_usage_error(expected, actual, compiling)
-        run.rows.append(call_row(index, work.calls[index], observer.seen, argument_names(work.target)))
+        raised = actual.error is not None
+        row = call_row(index, work.calls[index], observer.seen, argument_names(work.target), raised=raised)
+        run.rows.append(row)
         if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
             run.compile_error = actual.error
             break
@@ -247,7 +257,8 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
         cudagraphs=compiling.wants_cudagraphs,
         limit=support.recompile_limit(),
     )
-    error = run.compile_error or (run.refused if not found else None)
+    accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= budget.accepted_breaks
+    error = run.compile_error or (run.refused if not found and not accepted else None)
     known = {finding.kind for finding in found}
     if error is not None:
         frame = run.seen.errors[-1].location if run.seen.errors else None

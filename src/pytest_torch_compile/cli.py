@@ -10,14 +10,15 @@ from pathlib import Path
 from . import __version__, baselines
 from .report import compare, document, github, html, markdown, render
 
+_WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
 FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; exit status 0 for fine, 1 for something worse or missing, 2 for wrong usage."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["compare"] and "--against" in given:
-        return _compare_speed([word for word in given[1:] if word != "--against"])
+    if given[:1] == ["compare"] and any(word.split("=")[0] == "--against" for word in given):
+        return _compare_speed([word.removeprefix("--against=") for word in given[1:] if word != "--against"])
     options = _parser().parse_args(given)
     try:
         return int(options.run(options))
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pytest-torch-compile", description=__doc__)
+    parser = argparse.ArgumentParser(prog="pytest-torch-compile", description=_WHAT)
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_reports(commands)
@@ -40,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser("report", help="render a report again")
     report.add_argument("path", type=Path, help="report.json, or the folder it is in")
-    report.add_argument("--format", choices=FORMATS, default="terminal")
+    report.add_argument("--format", choices=FORMATS, default="terminal", help="what to make (default: terminal)")
     report.add_argument("--output", type=Path, help="file to write to (default: the terminal)")
     report.set_defaults(run=_report)
     merge = commands.add_parser("merge", help="one report of several shards, torch versions or machines")
@@ -50,10 +51,23 @@ def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     two = commands.add_parser(
         "compare",
         help="what changed between two reports; with --against REF, the speed of this checkout against a revision",
+        usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n"
+        "       %(prog)s --against REF [--rounds N] [--anew] [what pytest should run]",
+        description="What changed between two reports; exit status 1 if anything is worse.",
     )
-    two.add_argument("old", type=Path)
-    two.add_argument("new", type=Path)
-    two.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
+    two.add_argument("old", type=Path, help="the earlier report.json, or the folder it is in")
+    two.add_argument("new", type=Path, help="the later one")
+    form = "how to print it (default: terminal)"
+    two.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
+    speed = two.add_argument_group(
+        "speed of this checkout against a revision",
+        "Both sides run the speed tests in turn, in fresh processes; exit status 1 for a regression. Needs no "
+        "baseline. What is left of the line goes to pytest: tests, and its own options.",
+    )
+    speed.add_argument("--against", metavar="REF", help="the revision to compare with, such as main or HEAD~1")
+    speed.add_argument("--rounds", metavar="N", help="fresh processes on each side (default: 5)")
+    anew = "compile again in every process, in place of one cache: for a change of the graph"
+    speed.add_argument("--anew", action="store_true", help=anew)
     two.set_defaults(run=_compare)
 
 
@@ -108,6 +122,8 @@ def _reports_in(given: Path) -> list[Path]:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    if options.rounds or options.anew:
+        raise document.DocumentError("--rounds and --anew are of a comparison with a revision: give --against REF too")
     changes = compare.changes(document.read(options.old), document.read(options.new))
     print((compare.as_markdown if options.format == "markdown" else compare.as_text)(changes))
     return int(any(change.worse for change in changes))

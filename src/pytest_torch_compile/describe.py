@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,9 +23,19 @@ from .sequence import Call
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64"}
 
 
+_NAMESPACES = (torch, torch.nn.functional, torch.linalg, torch.fft, torch.special)
+
+
 def target_name(target: Any) -> str:
     """What a person would call the target."""
-    return getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or type(target).__name__
+    name = str(getattr(target, "__qualname__", ""))
+    if inspect.isroutine(target) and ("." in name or inspect.isbuiltin(target)):
+        # Torch's own functions name the C++ class or the factory that made them.
+        public = (f"{m.__name__}.{key}" for m in _NAMESPACES for key, value in vars(m).items() if value is target)
+        name = next(public, re.sub(r"^_?TensorBase\.", "Tensor.", name))
+    if name:
+        return name
+    return getattr(target, "__name__", None) or type(target).__name__
 
 
 def definition(target: Any) -> Location | None:
@@ -73,10 +84,12 @@ def _value_text(name: str, value: Any) -> str:
     return f"{name}={text if len(text) <= 40 else text[:37] + '...'}".lstrip("=")
 
 
-def call_row(index: int, call: Call, seen: Observation, names: Sequence[str]) -> CallReport:
+def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
     """One call of the sequence: compiled, recompiled, reused or eager, and the guard that failed."""
     now = seen.during(index + 1)
-    if now.errors:
+    if now.errors and raised:
+        outcome, guard = "compilation failed", ""
+    elif now.errors:
         outcome, guard = "eager (error swallowed)", now.errors[0].message.splitlines()[0]
     elif now.fallbacks:
         outcome, guard = "eager (recompile limit)", now.fallbacks[0].detail

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from ._torch import support
 from ._torch.defaults import defaults
+from ._torch.guards import EXPLANATIONS, parse_guard, readable
 from ._torch.trace import error_location
 from .compiling import Compiling
+from .error_text import error_summary
 from .findings import CompileUsageError, Finding, Location
 from .numerics import CallRecord
 
@@ -27,7 +31,7 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Co
     if actual.error is not None and support.is_missing_compiler(actual.error):
         raise CompileUsageError(
             "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, or check with "
-            f"backend='aot_eager', which needs none ({_summary(actual.error)})"
+            f"backend='aot_eager', which needs none ({error_summary(actual.error)})"
         ) from actual.error
 
 
@@ -48,13 +52,24 @@ def error_findings(error: BaseException, frame: Location | None = None) -> list[
                 "eager-fallback",
                 f"the recompile limit of {support.recompile_limit()} was hit",
                 location,
-                _summary(error),
-                "bound what changes between calls: dynamic_dims=..., dynamic=True, or pad to a few sizes",
+                error_summary(error),
+                _limit_hint(error),
+            )
+        ]
+    if support.is_constraint_violation(error):
+        return [
+            Finding(
+                "compile-error",
+                "the code does not allow a dimension to be as dynamic as it is marked",
+                location,
+                readable(error_summary(error)),
+                _constraint_hint(str(error)),
             )
         ]
     if type(error).__name__ in ("Unsupported", "UserError"):
         message = "torch.compile cannot trace this with fullgraph=True"
-        return [Finding("graph-break", message, location, _summary(error), "see the line; or check fullgraph=False")]
+        hint = "rewrite the line with what torch.compile can trace, or check the default mode with fullgraph=False"
+        return [Finding("graph-break", message, location, _evidence(error, error), hint)]
     inner = support.user_error(error)
     return [
         Finding(
@@ -69,15 +84,31 @@ def error_findings(error: BaseException, frame: Location | None = None) -> list[
 
 def _evidence(error: BaseException, inner: BaseException) -> str:
     """What was raised, what torch explains about it, and the innermost cause."""
-    lines = [_summary(inner)]
+    lines = error_summary(inner).splitlines()
     told = ("Explanation:", "Developer debug context:")
     lines += [line.strip() for line in str(error).splitlines() if line.strip().startswith(told)]
     root = support.root_cause(error)
     if root is not inner:
-        lines.append(f"caused by {_summary(root)}")
+        lines.append(f"caused by {error_summary(root)}")
     return "\n".join(dict.fromkeys(lines))
 
 
-def _summary(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+def _constraint_hint(text: str) -> str:
+    """Which of the code and the mark to change, by what the code does with the size."""
+    constant = re.search(r"constant \((\d+)\)", text)
+    if constant:
+        return (
+            f"the code works for the size {constant[1]} only, because it compares the size with a number or uses it as "
+            "one: rewrite that line, or remove the mark (dynamic_dims=..., mark_dynamic) from the dimension"
+        )
+    return (
+        "the code ties this size to another one or to a range: give the range, dynamic_dims={'x': {0: (low, high)}}, "
+        "or remove the mark from one of them"
+    )
+
+
+def _limit_hint(error: BaseException) -> str:
+    """What to do about the guard that torch names as the last reason."""
+    last = re.search(r"last reason: (.+)", str(error))
+    cause = parse_guard(last[1]).cause if last else "other"
+    return f"{cause}: {EXPLANATIONS[cause]}"

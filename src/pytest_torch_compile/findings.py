@@ -79,7 +79,7 @@ class Budget:
     ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that holds decides; none holding means 0.
 
     Raises:
-        ValueError: a negative limit or a specifier that does not parse.
+        CompileUsageError: a negative limit or a specifier that does not parse.
     """
 
     max_graph_breaks: int | Mapping[str, int] = 0
@@ -108,11 +108,11 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
         try:
             SpecifierSet(specifier)
         except InvalidSpecifier:
-            raise ValueError(
+            raise CompileUsageError(
                 f"{name}: {specifier!r} is not a version specifier; write one like '>=2.8' or '<2.11'"
             ) from None
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise ValueError(f"{name} is {number!r}; it must be a whole number, 0 or more")
+            raise CompileUsageError(f"{name} is {number!r}; it must be a whole number, 0 or more")
 
 
 def _limit_on(limit: int | Mapping[str, int], torch_version: str) -> int:

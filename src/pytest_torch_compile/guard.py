@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from . import acceptance
 from ._torch import support
 from ._torch.trace import TraceObserver
 from .describe import rerun_command
@@ -44,13 +45,15 @@ def compile_guard(
         ValueError: a negative budget.
     """
     support.require_supported_torch()
-    budget = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    own = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    budget = acceptance.widened(own)
     with TraceObserver() as observer:
         yield observer.seen
     report = _report(observer.seen, budget, name)
     report.findings = judge(
         observer.seen, budget, aborted=False, cudagraphs=cudagraphs, limit=support.recompile_limit()
     )
+    acceptance.note(report, own)
     announce(report)
     if report.findings:
         raise CompileCheckFailed(failure_text(report), report, report.findings)

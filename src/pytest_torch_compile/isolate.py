@@ -47,9 +47,10 @@ def save(config: pytest.Config, report: pytest.TestReport) -> None:
 
 def _shared_options(config: pytest.Config) -> list[str]:
     names = ("backend", "device", "cache", "report", "diagnose")
+    flags = [f"--compile-{name}" for name in ("fast", "accept") if config.getoption(f"--compile-{name}")]
     plugins = [part for name in config.getoption("plugins", []) for part in ("-p", name)]
     given = [f"--compile-{name}={value}" for name in names if (value := config.getoption(f"--compile-{name}"))]
-    return [*plugins, *(["-c", str(config.inipath)] if config.inipath else []), *given]
+    return [*plugins, *(["-c", str(config.inipath)] if config.inipath else []), *given, *flags]
 
 
 def _read(item: pytest.Item, line: str) -> pytest.TestReport:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ._torch.guards import EXPLANATIONS
-from ._torch.hints import SURFACE_ERRORS
+from ._torch.hints import SURFACE_ERRORS, dynamic_output_hint
 from .findings import Budget, Finding
 from .observation import CompileError, EagerFallback, FailedGuard, GraphBreak, Observation, Recompile
 
@@ -20,7 +20,6 @@ BREAK_HINTS = {
     "explicit graph break": "remove the graph_break() call",
     "disabled function": "the function is marked torch.compiler.disable: call it outside the compiled region, or allow "
     "this break with max_graph_breaks or accepted_breaks",
-    "dynamic output shape": "the op's output shape depends on data: use a form with a fixed shape (torch.where, masks)",
     "call to print or a logger": "remove the call, guard it with torch.compiler.is_compiling(), or move it out",
     "function that dynamo skips": "dynamo does not trace this function: replace it, or call it outside",
 }
@@ -48,12 +47,13 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
     if len(counted) <= allowed:
         return []
     return [
-        _graph_break(found, f"graph break {i} of {len(counted)}, {allowed} allowed", budget)
+        graph_break_finding(found, f"graph break {i} of {len(counted)}, {allowed} allowed")
         for i, found in enumerate(counted, 1)
     ]
 
 
-def _graph_break(found: GraphBreak, count: str, budget: Budget) -> Finding:
+def graph_break_finding(found: GraphBreak, count: str) -> Finding:
+    """One graph break, with its line of source, torch's words and the fix; ``count`` says how many are too many."""
     lines = [found.location.source] if found.location.source else []
     if found.location.library is not None:
         lines.append(f"inside {found.location.library}: {found.location.library.source}".rstrip(": "))
@@ -67,6 +67,8 @@ def _graph_break(found: GraphBreak, count: str, budget: Budget) -> Finding:
         else "rewrite the line with what torch.compile can trace, or accept the break by its fingerprint"
     )
     hint = BREAK_HINTS.get(found.category, fallback_hint)
+    if found.category == "dynamic output shape":
+        hint = dynamic_output_hint(f"{found.reason} {found.explanation}")
     return Finding("graph-break", f"{count}: {found.category}", found.location, "\n".join(lines), hint)
 
 
@@ -109,13 +111,13 @@ def _first_of_each_frame(fallbacks: Sequence[EagerFallback]) -> list[EagerFallba
 
 def _fallback(fallback: EagerFallback, limit: int) -> Finding:
     when = f" at call {fallback.call}" if fallback.call else ""
+    cause = fallback.cause or "other"
     return Finding(
         "eager-fallback",
         f"{fallback.frame} hit the recompile limit of {limit}{when}: calls that fit no graph now run in eager",
         fallback.location,
         f"the guard that failed last: {fallback.detail}",
-        "bound what changes between calls: mark a dimension dynamic (dynamic_dims=...), use dynamic=True, or pad to a "
-        "few sizes",
+        f"{cause}: {EXPLANATIONS[cause]}. Over {limit} graphs torch falls back whatever the budget",
     )
 
 

@@ -78,13 +78,14 @@ class Recompile:
 
 @dataclass(frozen=True)
 class EagerFallback:
-    """Code that ran in eager although it was meant to be compiled."""
+    """Code that ran in eager although it was meant to be compiled. ``cause`` is the kind of guard that failed last."""
 
     frame: str
     why: Literal["recompile-limit", "error"]
     detail: str
     location: Location | None = None
     call: int = 0
+    cause: str = ""
 
 
 @dataclass(frozen=True)

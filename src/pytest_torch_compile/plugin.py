@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import isolate, known_failure, settings
+from . import acceptance, isolate, known_failure, options, settings
 from .artifacts import ArtifactsRefused
 from .cache_folder import CacheFolder
 from .progress import sign_of_life
@@ -18,6 +18,7 @@ from .recording import listening
 from .report import terminal
 from .report.collector import Collector, attach
 from .report.entries import check_entry
+from .tracebacks import OwnFramesHidden
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +37,7 @@ _SPEED_TESTS: pytest.StashKey[list[str]] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
-    settings.add_options(parser)
+    options.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,8 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{known_failure.MARKER}(reason, kind=None, torch=None): this check is known to fail; passing is an error",
     )
-    settings.current = settings.read(config)
+    settings.current = options.read(config)
     config.stash[_ROWS] = []
+    if not config.getoption("fulltrace", False):
+        config.pluginmanager.register(OwnFramesHidden(), "torch-compile-tracebacks")
     leads = not hasattr(config, "workerinput") and not isolate.is_child()
     try:
         config.stash[_FOLDER] = CacheFolder(settings.current.cache, leads=leads)
@@ -56,6 +59,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if settings.current.report and leads:
         folder = config.invocation_params.dir / settings.current.report
         config.pluginmanager.register(Collector(folder, config.rootpath), "torch-compile-report")
+    if settings.current.accept or (config.rootpath / acceptance.FILE_NAME).exists():
+        from .acceptance_session import AcceptanceSession
+
+        config.pluginmanager.register(AcceptanceSession(config.rootpath), "torch-compile-accept")
     if settings.current.perf != "off" or settings.current.update_baselines:
         from .structure_session import StructureSession
 
@@ -97,9 +104,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 
     chosen = settings.current
     device = chosen.device or "where the tests put it"
-    return [
-        f"torch.compile: torch {torch.__version__}, device {device}, backend {chosen.backend}, cache {chosen.cache}"
-    ]
+    backend = f"{chosen.check_backend}{' (--compile-fast: no generated code is checked)' if chosen.fast else ''}"
+    return [f"torch.compile: torch {torch.__version__}, device {device}, backend {backend}, cache {chosen.cache}"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -175,7 +181,7 @@ def pytest_runtest_makereport(
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """One aligned row for each check and each speed test, and the update of the baselines."""
-    if rows := _sent(terminalreporter, "torch_compile_rows"):
+    if rows := _rows(terminalreporter):
         terminalreporter.section("torch.compile checks")
         terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
     if speeds := _sent(terminalreporter, "torch_compile_speed"):
@@ -194,6 +200,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     for line in config.stash.get(_LINES, []):
         terminalreporter.write_line(f"torch.compile cache: {line}")
+
+
+def _rows(terminalreporter: pytest.TerminalReporter) -> list[dict[str, str]]:
+    """The rows of all checks; a failure that the test's markers expect is told as known."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    rows: list[dict[str, str]] = []
+    for report in reports:
+        expected = bool(getattr(report, "skipped", False) and hasattr(report, "wasxfail"))
+        sent = getattr(report, "torch_compile_rows", ())
+        rows += [terminal.expected(row, "known failure") for row in sent] if expected else sent
+    return rows
 
 
 def _sent(terminalreporter: pytest.TerminalReporter, name: str) -> list[dict[str, Any]]:
@@ -228,19 +245,19 @@ def _speaker(config: pytest.Config) -> Callable[[str], None]:
 
 @pytest.fixture
 def compile_options() -> dict[str, Any]:
-    """Options of ``check_compile`` for all tests in reach; override this fixture to set them."""
+    """Options of check_compile for all tests in reach; override this fixture to set them."""
     return {}
 
 
 @pytest.fixture
 def compile_tolerances() -> Tolerances | None:
-    """The tolerances of ``compile_check``; override this fixture to loosen them. None: the documented rule."""
+    """The tolerances of compile_check; override this fixture to loosen them. None: the documented rule."""
     return None
 
 
 @pytest.fixture
 def compile_device() -> torch.device:
-    """The device that tests should build on: ``--compile-device``, or the CPU."""
+    """The device that tests should build on: that of --compile-device, or the CPU."""
     import torch
 
     return torch.device(settings.current.device or "cpu")
@@ -250,13 +267,12 @@ def compile_device() -> torch.device:
 def compile_check(
     request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
 ) -> Iterator[Callable[..., CompileReport]]:
-    """``check_compile`` with this test's options: the call's own, then markers, ``compile_options``, settings."""
+    """check_compile with this test's options: the call's own, then markers, compile_options, and the command line."""
     from .check import KEYWORDS, check_compile
     from .copies import on_device
     from .sequence import as_calls
 
-    own = _test_options(request, compile_options)
-    defaults = {"backend": settings.current.backend, "tolerances": compile_tolerances, **own}
+    defaults = {"tolerances": compile_tolerances, **_test_options(request, compile_options)}
 
     def check(target: Callable[..., Any], /, *args: Any, **keywords: Any) -> CompileReport:
         __tracebackhide__ = True

@@ -89,6 +89,12 @@ class CompileReport:
         """Whether nothing was found."""
         return not self.findings
 
+    def __str__(self) -> str:
+        """What a person wants to read: the verdict, the findings, the sequence of calls and what was seen."""
+        from .report.text import failure_text
+
+        return failure_text(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON-ready data."""
         return asdict(self) | {"ok": self.ok}

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .findings import Finding
+from .judge import graph_break_finding
+from .observation import GraphBreak
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]
@@ -45,14 +47,17 @@ def differences(before: Entry, after: Entry) -> list[str]:
     return lines
 
 
-def worse(before: Entry, after: Entry) -> list[Finding]:
-    """Graph breaks that are not stored, and recompiles beyond the stored ones: allowed by the budget, but new."""
+def worse(before: Entry, after: Entry, breaks: Mapping[str, GraphBreak]) -> list[Finding]:
+    """Graph breaks that are not stored, and recompiles beyond the stored ones: allowed by the budget, but new.
+
+    ``breaks`` are those seen now, by fingerprint: the baseline keeps fingerprints only.
+    """
     found = []
     for old, new, name in _pairs(before, after):
         fresh = _without(new["graph_breaks"], old["graph_breaks"])
         if fresh:
-            more = f"{len(new['graph_breaks'])} graph breaks, {len(fresh)} of them not in the baseline"
-            found.append(Finding("graph-break", f"{name}{more}", evidence="\n".join(fresh)))
+            more = f"{name}{len(new['graph_breaks'])} graph breaks, {len(fresh)} of them not in the baseline"
+            found += [graph_break_finding(breaks[each], more) for each in fresh]
         if new["recompiles"] > old["recompiles"]:
             more = f"{new['recompiles']} recompiles, the baseline has {old['recompiles']}"
             found.append(Finding("recompile", f"{name}{more}"))

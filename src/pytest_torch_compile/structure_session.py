@@ -10,13 +10,16 @@ import pytest
 
 from . import baselines, settings, structure
 from .findings import CompileCheckFailed
+from .observation import GraphBreak
 from .recording import listening
+from .report.text import finding_text
 
 if TYPE_CHECKING:
     from .result import CompileReport
 
 _CHECKED: pytest.StashKey[Sequence[structure.Checked]] = pytest.StashKey()
 _ENVIRONMENT: pytest.StashKey[str] = pytest.StashKey()
+_BREAKS: pytest.StashKey[Mapping[str, GraphBreak]] = pytest.StashKey()
 _REPORTED = "torch_compile_structure"
 
 
@@ -35,10 +38,13 @@ class StructureSession:
         """Note the checks of a test that passed, and hold them to the baseline."""
         seen: list[structure.Checked] = []
         item.stash[_CHECKED] = seen
+        breaks: dict[str, GraphBreak] = {}
+        item.stash[_BREAKS] = breaks
 
         def hear(report: CompileReport) -> None:
             seen.append(structure.checked(report.to_dict()))
             item.stash[_ENVIRONMENT] = _environment(report.device)
+            breaks.update({found.fingerprint: found for found in report.graph_breaks})
 
         with listening(hear):
             result = yield
@@ -49,9 +55,10 @@ class StructureSession:
     def _hold(self, item: pytest.Item) -> None:
         stored = baselines.load(self._folder, item.stash[_ENVIRONMENT], "structure")
         before = stored.entries.get(item.nodeid)
-        found = structure.worse(before, structure.entry(item.nodeid, item.stash[_CHECKED])) if before else []
+        now = structure.entry(item.nodeid, item.stash[_CHECKED])
+        found = structure.worse(before, now, item.stash[_BREAKS]) if before else []
         if found:
-            lines = [f"{each.kind}: {each.message}\n{each.evidence}".rstrip() for each in found]
+            lines = [finding_text(number, each) for number, each in enumerate(found, 1)]
             hint = f"If this is meant: pytest '{item.nodeid}' --compile-update-baselines"
             raise CompileCheckFailed("\n".join([*lines, f"The baseline is {stored.path}", hint]), None, found)
 

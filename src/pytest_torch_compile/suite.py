@@ -74,7 +74,7 @@ class CompileSuite:
     def _check(self, calls: list[Call], context: Any, **options: Any) -> CompileReport:
         known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"})
         known.require_known(self.options, f"{type(self).__name__}.options")
-        chosen = {"backend": settings.current.backend, **options, **self.options}
+        chosen = {**options, **self.options}
         target, calls = on_device(self.make_model(), calls, settings.current.device)
         with context:
             return check_compile(target, calls=calls, **chosen)

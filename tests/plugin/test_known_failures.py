@@ -88,3 +88,23 @@ def test_wrong_marker_is_refused_before_anything_runs(project, marker, text):
 
 def lines_with_error(result):
     return [line for line in result.errlines if "ERROR" in line]
+
+
+def test_known_failure_is_told_as_known_in_the_table(project):
+    result = project(
+        """
+@pytest.mark.compile_known_failure("breaks")
+def test_known(compile_check):
+    compile_check(breaking, torch.ones(4))
+
+@pytest.mark.xfail(strict=True)
+def test_expected(compile_check):
+    compile_check(breaking, torch.ones(4))
+
+def test_new(compile_check):
+    compile_check(breaking, torch.ones(4))
+"""
+    )
+    result.assert_outcomes(xfailed=2, failed=1)
+    verdicts = [line.split("  ")[-1] for line in lines_with(result, " [breaking]")]
+    assert sorted(verdicts) == ["graph-break", "known failure (graph-break)", "known failure (graph-break)"]

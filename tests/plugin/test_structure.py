@@ -8,7 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import structure  # noqa: E402
+from pytest_torch_compile import Location, structure  # noqa: E402
+from pytest_torch_compile.observation import GraphBreak  # noqa: E402
 from tests.plugin.projects import lines_with  # noqa: E402
 
 WHOLE = """
@@ -20,6 +21,15 @@ SIZES = """
 def test_whole(compile_check):
     calls = [(torch.ones(4), n) for n in {}]
     compile_check(changing, calls=calls, max_recompiles=2)
+"""
+
+
+BROKEN = """
+def target(x):
+    return {}
+
+def test_whole(compile_check):
+    compile_check(target, torch.ones(4), max_graph_breaks=1)
 """
 
 
@@ -72,6 +82,20 @@ def test_gate_fails_a_recompile_that_the_budget_allows_but_the_baseline_has_not(
     result.stdout.fnmatch_lines(["E *recompile: 1 recompiles, the baseline has 0", "E *If this is meant: *"])
 
 
+def test_gate_shows_the_line_of_a_break_that_the_baseline_has_not(project):
+    record(project, BROKEN.format("x.sin()"))
+    result = project(BROKEN.format("torch._dynamo.graph_break() or x.sin()"), "--compile-perf=gate")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *1. graph-break: 1 graph breaks, 1 of them not in the baseline: explicit graph break",
+            "E *at *test_gate_shows*.py:* in target",
+            "E *return torch._dynamo.graph_break() or x.sin()",
+            "E *fix: remove the graph_break() call",
+        ]
+    )
+
+
 def test_track_only_says_it(project):
     record(project, SIZES.format("(1,)"))
     result = project(SIZES.format("(1, 2)"), "--compile-perf=track")
@@ -117,24 +141,28 @@ def check(breaks=(), recompiles=0, **other):
     }  # fmt: skip
 
 
+def broken(fingerprint):
+    return GraphBreak(Location("model.py", 3, "forward", "print(x)"), "print", "call to print or a logger", fingerprint)
+
+
 def test_break_at_another_place_is_worse_even_when_their_number_is_the_same():
     before, after = (structure.entry("t", [check(breaks)]) for breaks in (("a", "b"), ("a", "c")))
-    (found,) = structure.worse(before, after)
-    assert (found.kind, found.evidence) == ("graph-break", "c")
-    assert structure.worse(before, before) == []
+    (found,) = structure.worse(before, after, {"c": broken("c")})
+    assert (found.kind, found.location) == ("graph-break", broken("c").location)
+    assert structure.worse(before, before, {}) == []
 
 
 def test_break_met_twice_is_worse_than_once():
     before, after = (structure.entry("t", [check(breaks)]) for breaks in (("a",), ("a", "a")))
-    assert [found.kind for found in structure.worse(before, after)] == ["graph-break"]
+    assert [found.kind for found in structure.worse(before, after, {"a": broken("a")})] == ["graph-break"]
 
 
 def test_check_of_another_target_is_not_held_to_this_one():
     before, after = structure.entry("t", [check()]), structure.entry("t", [check(recompiles=2, target="g")])
-    assert structure.worse(before, after) == []
+    assert structure.worse(before, after, {}) == []
 
 
 def test_kernels_are_a_line():
     before, after = structure.entry("t", [], [(20, 7)]), structure.entry("t", [], [(20, 9)])
     assert structure.differences(before, after) == ["kernels per call, eager > compiled: 20 > 7 -> 20 > 9"]
-    assert structure.worse(before, after) == []
+    assert structure.worse(before, after, {}) == []

@@ -159,3 +159,37 @@ def test_json_output_is_the_document(saved, capsys):
     made = documents.typical()
     cli.main(["report", saved(made, "a"), "--format=json"])
     assert json.loads(capsys.readouterr().out) == made
+
+
+def test_help_of_compare_names_its_options(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["compare", "--help"])
+    text = capsys.readouterr().out
+    for word in ("old", "new", "--format", "--against REF", "--rounds N", "--anew"):
+        line = next(line for line in text.splitlines() if line.strip().startswith(word))
+        assert len(line.split()) > 2 or text.splitlines()[text.splitlines().index(line) + 1].strip(), word
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["compare", "--help"], ["report", "--help"], ["baselines", "--help"]]
+)
+def test_help_has_no_marks(arguments, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(arguments)
+    assert "``" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("given", [["--against", "main", "tests"], ["--against=main", "tests"]])
+def test_compare_with_a_revision_is_of_speed(given, monkeypatch):
+    from pytest_torch_compile.speed import compare
+
+    taken = []
+    monkeypatch.setattr(compare, "main", lambda arguments: taken.append(arguments) or 0)
+    assert cli.main(["compare", *given]) == 0
+    assert taken == [["main", "tests"]]
+
+
+def test_options_of_a_speed_comparison_need_a_revision(saved, capsys):
+    path = saved(documents.made(documents.case("one")), "one")
+    assert cli.main(["compare", path, path, "--anew"]) == 2
+    assert "give --against REF too" in capsys.readouterr().err

@@ -147,12 +147,12 @@ def test_update_writes_and_shows_before_and_after(tmp_path: Path) -> None:
     assert any("changed" in line and "wall 1.994x" in line and "wall 3.999x" in line for line in second)
 
 
-def test_throttled_and_cpu_figures_are_not_recorded(tmp_path: Path) -> None:
+def test_throttled_and_cpu_figures_are_not_stored(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    cpu = replace(SAMPLE, problems=("CPU figures are recorded, not gated",))
+    cpu = replace(SAMPLE, problems=("CPU figures are shown, not judged and not stored",))
     lines = finish(tmp_path, result("a.py::t", "inconclusive", cpu, summary="CPU figures"), update=True)
-    assert "not recorded: a.py::t: CPU figures" in lines
+    assert "not stored: a.py::t: CPU figures" in lines
     assert not baselines.load(tmp_path, ENVIRONMENT).entries
 
 

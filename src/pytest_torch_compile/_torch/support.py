@@ -17,6 +17,7 @@ from ..findings import CompileUsageError
 
 OLDEST = Version("2.6")
 NEWEST = Version("2.15")
+CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
 
 def torch_version() -> str:
@@ -84,6 +85,11 @@ def is_recompile_limit(error: BaseException) -> bool:
             return True
         chain = chain.__cause__
     return False
+
+
+def is_constraint_violation(error: BaseException) -> bool:
+    """Whether an exception says that code cannot be as dynamic as a dimension was marked."""
+    return type(error).__name__ == CONSTRAINT_VIOLATION
 
 
 def is_missing_compiler(error: BaseException) -> bool:

@@ -229,7 +229,8 @@ class TraceObserver(logging.Handler):
         if _LIMIT.search(kind) or _LIMIT.search(reason):
             failed = self._pending.pop(key, ())
             detail = failed[0].text if failed else reason.splitlines()[0] if reason else ""
-            self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call))
+            cause = failed[0].cause if failed else ""
+            self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call, cause))
         elif kind in _BREAK_ERRORS and key not in self._broken and key in self._error_texts:
             # Before 2.9 a frame that is skipped whole, for a break in a try block say, tells of it only here.
             self._note_break(breaks.parse_error(self._error_texts[key], reason, self.call))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._torch.support import CONSTRAINT_VIOLATION
 from .subject import Subject
 
 # What a later stage can do wrong; breaks and recompiles are dynamo's, which is the first stage.
@@ -17,7 +18,7 @@ KINDS = {
     "eager-fallback",
 }
 STAGES = {
-    "eager": "dynamo: the graph that it captures does something else than the code",
+    "eager": "dynamo: it cannot trace the code, or the graph that it captures does something else than the code",
     "aot_eager": "AOTAutograd: the graph is right before it makes it functional and traces its backward",
     "aot_eager_decomp_partition": "a decomposition or the partitioning: the ops as they were written are right",
     "inductor": "Inductor: the graph that it is handed is right, so its lowering or generated code is wrong",
@@ -29,7 +30,7 @@ def stage(subject: Subject) -> list[str]:
     kinds = subject.kinds & KINDS
     names = list(STAGES)
     backend = subject.compiling.backend
-    if not kinds or subject.compiling.wrapper is not None or backend not in names[1:] or _is_limit(subject):
+    if not kinds or subject.compiling.wrapper is not None or backend not in names[1:] or _is_users(subject):
         return []
     earlier = names[: names.index(str(backend))]
     for name in earlier:
@@ -38,8 +39,10 @@ def stage(subject: Subject) -> list[str]:
     return [_line(str(backend), earlier)]
 
 
-def _is_limit(subject: Subject) -> bool:
-    """The recompile limit is dynamo's own, whatever the backend."""
+def _is_users(subject: Subject) -> bool:
+    """No stage is at fault where calls exceed the recompile limit, or the code fixes a size that is marked dynamic."""
+    if any(error.error == CONSTRAINT_VIOLATION for error in subject.report.observation.errors):
+        return True
     return bool(subject.report.fallbacks) and subject.kinds <= {"eager-fallback", "recompile"}
 
 

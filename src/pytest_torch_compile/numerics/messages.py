@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
+from ..error_text import error_summary
 from ..findings import Finding, FindingKind
 from .judge import Judgement, LeafVerdict
 from .record import CallRecord
@@ -18,13 +19,21 @@ _STRUCTURE_KINDS: dict[str, FindingKind] = {
     "kept": "state",
 }
 
+# Rounding that adds up badly misses its limit by a little; a wrong kernel, index or mask by orders of magnitude.
+CLOSE, FAR = 10, 1000
+_STAGES = "compare with backend='eager' and 'aot_eager': the first of them that goes wrong is the stage at fault"
+_LOOSEN = (
+    "if the difference is expected, loosen this leaf by name: "
+    "tolerances=Tolerances(leaves={{{path!r}: Tolerance(rtol=..., atol=...)}})"
+)
 _HINTS = {
-    "numerics": "if the difference is expected, loosen this leaf by name: "
-    "tolerances=Tolerances(leaves={{{path!r}: Tolerance(rtol=..., atol=...)}})",
-    "gradient": "compare with backend='aot_eager' to see whether tracing or code generation is wrong",
+    "close": _LOOSEN,
+    "between": f"{_STAGES}; {_LOOSEN}",
+    "far": f"this is more than rounding, so look for a defect: {_STAGES}. A looser tolerance would only hide it",
+    "gradient": _STAGES,
     "lost": "return the new value instead of writing it in place, or write with copy_() on the tensor itself",
     "unexpected": "clone the tensor before it is handed to the compiled function",
-    "mutation": "compare with backend='aot_eager' to see whether tracing or code generation is wrong",
+    "mutation": _STAGES,
     "state": "make compiled code write it too, or move the write out of the compiled function; if the difference is "
     "meant, leave it out by name: tolerances=Tolerances(ignored=[{path!r}])",
     "compiled raises": "compare with backend='eager' to see whether tracing or the backend raises",
@@ -44,8 +53,15 @@ def value_finding(
         cast(FindingKind, kind),
         f"{record.label}: {_what(worst, write)}",
         evidence="\n".join(_evidence(worst, found, result)),
-        hint=_HINTS[write or kind].format(path=worst.path),
+        hint=_HINTS[write or (_size(worst) if kind == "numerics" else kind)].format(path=worst.path),
     )
+
+
+def _size(leaf: LeafVerdict) -> str:
+    """How far over its limit a leaf is."""
+    if leaf.note or not leaf.ratio <= FAR:
+        return "far"
+    return "close" if leaf.ratio <= CLOSE else "between"
 
 
 def _what(leaf: LeafVerdict, write: str) -> str:
@@ -147,23 +163,18 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
         if _same_exception(left, right):
             return []
         message = f"eager raises {type(left).__name__}, compiled raises {type(right).__name__}"
-        evidence = f"eager: {_first_line(left)}\ncompiled: {_first_line(right)}"
+        evidence = f"eager: {error_summary(left)}\ncompiled: {error_summary(right)}"
         return [_exception(eager, message, evidence, "both raise")]
     if left is not None:
         message = f"eager raises {type(left).__name__}, compiled does not"
-        return [_exception(eager, message, _first_line(left), "eager raises")]
+        return [_exception(eager, message, error_summary(left), "eager raises")]
     assert right is not None
     message = f"compiled raises {type(right).__name__}, eager does not"
-    return [_exception(eager, message, _first_line(right), "compiled raises")]
+    return [_exception(eager, message, error_summary(right), "compiled raises")]
 
 
 def _exception(record: CallRecord, message: str, evidence: str, who: str) -> Finding:
     return Finding("exception", f"{record.label}: {message}", evidence=evidence, hint=_HINTS[who])
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:

@@ -12,7 +12,10 @@ _WIDTH = 120
 
 
 def failure_text(report: CompileReport) -> str:
-    """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence."""
+    """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence.
+
+    Of a check that passed, that it holds, and what was seen.
+    """
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if report.diagnosis:
         blocks.append("Diagnosis\n" + "\n".join(f"  {line}" for line in report.diagnosis))
@@ -22,7 +25,7 @@ def failure_text(report: CompileReport) -> str:
     if report.numerics.not_compared:
         blocks.append(f"Not compared, since eager differs from itself: {', '.join(report.numerics.not_compared)}")
     blocks += [f"Not observable: {what}" for what in report.not_observable]
-    if report.rerun:
+    if report.rerun and report.findings:
         blocks.append(f"Run again: {report.rerun}")
     return "\n\n".join(blocks)
 
@@ -40,6 +43,8 @@ def _head(report: CompileReport) -> str:
     # A guarded region compiles in its own way, so that there is no backend, mode or device to name.
     how = [f"backend {report.backend}", f"{report.checked_mode} mode"] if report.calls else []
     how += [f"torch {report.torch}", *([report.device] if report.calls else [])]
+    if not report.findings:
+        return f"{report.target} holds under torch.compile ({', '.join(how)})"
     found = count(len(report.findings), "finding")
     return f"{report.target} does not hold under torch.compile: {found} ({', '.join(how)})"
 

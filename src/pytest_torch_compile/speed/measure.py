@@ -164,7 +164,7 @@ class Bench:
         state = {"before": self._before, "after": self._state()}
         problems = device_problems(state["before"], state["after"], processes_of_holders())
         if not self._cuda:
-            problems = (f"{self.device.type.upper()} figures are recorded, not gated",)
+            problems = (f"{self.device.type.upper()} figures are shown, not judged and not stored",)
         return {
             "environment": environment_of(self.device),
             "state": state,

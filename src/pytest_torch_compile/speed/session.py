@@ -85,7 +85,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
     usable = [r for r in here if "entry" in r and not r["sample"]["problems"]]
     for result in here:
         if result not in usable:
-            say(f"not recorded: {result['test']}: {result['summary']}")
+            say(f"not stored: {result['test']}: {result['summary']}")
 
     def merge(old: Mapping[str, Any]) -> dict[str, Any]:
         return {r["test"]: record.merged(old.get(r["test"]), r["entry"], r["outcome"]) for r in usable}

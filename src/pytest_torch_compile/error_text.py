@@ -1,0 +1,25 @@
+"""An exception in a few lines: what it says first, and the lines that belong to it. Neither torch nor pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+
+def error_summary(error: BaseException) -> str:
+    """The exception's type and its key sentences.
+
+    These are the first line, the next one where a line ends in a colon, and the list of points (``- ...``) that
+    follows: torch names there what its first line only announces.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return "\n".join([f"{type(error).__name__}: {lines[0]}", *_belonging(lines)])
+
+
+def _belonging(lines: list[str]) -> Iterator[str]:
+    for before, line in pairwise(lines):
+        if not (before.endswith(":") or line.startswith("- ")):
+            return
+        yield line

@@ -1,0 +1,93 @@
+"""The options of the plugin: their declaration, their ini twins, and the settings that are read from them."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Iterable
+
+import pytest
+
+from .settings import Settings
+
+PREFIX = "compile_"
+OPTIONS: dict[str, str] = {
+    "backend": "backend of every check that names none: eager, aot_eager, inductor or a name",
+    "device": "device that targets and inputs are moved to: cpu, cuda, cuda:1 (default: where they are)",
+    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), a folder to keep, or an "
+    "fsspec URL such as s3://bucket/folder, from which artifacts are loaded and to which they are saved",
+    "report": "folder to write report.json, report.html and summary.md to",
+    "diagnose": "on a failed check: off, auto (the stage at fault and advice that was tried, for 30 s at most) or full "
+    "(the smallest module too, for 10 minutes at most)",
+    "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
+    "baselines": "folder of the stored baselines (default: baselines in the root directory)",
+}
+FLAGS: dict[str, str] = {
+    "isolate": "run each test that uses the plugin in a process of its own",
+    "update-baselines": "write what changed to the baselines, and show it",
+    "fast": "for the loop of development: backend aot_eager for every check that names none, so that all is "
+    "checked but the code that Inductor generates; not together with speed baselines",
+    "accept": "write the graph breaks and recompiles that this run finds to compile-accepted.json, so that only new "
+    "ones fail from then on, and take those away that are gone",
+}
+CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare each option and its ini twin."""
+    group = parser.getgroup("torch-compile", "torch.compile checks")
+    for name, text in OPTIONS.items():
+        group.addoption(f"--compile-{name}", default=None, metavar=name.upper(), help=text)
+        parser.addini(PREFIX + name, text, default=None)
+    for name, text in FLAGS.items():
+        group.addoption(f"--compile-{name}", action="store_true", default=None, help=text)
+        parser.addini(_key(name), text, type="bool", default=False)
+
+
+def read(config: pytest.Config) -> Settings:
+    """The settings from the command line, then the ini file, then the defaults.
+
+    Raises:
+        pytest.UsageError: an ini key that is almost one of ours.
+    """
+    _refuse_typos(_ini_keys(config), {_key(name) for name in (*OPTIONS, *FLAGS)})
+    chosen = {name: config.getoption(f"--compile-{name}") or config.getini(PREFIX + name) for name in OPTIONS}
+    flags = {name: bool(config.getoption(f"--compile-{name}") or config.getini(_key(name))) for name in FLAGS}
+    for name, known in CHOICES.items():
+        if chosen[name] and chosen[name] not in known:
+            raise pytest.UsageError(f"--compile-{name}={chosen[name]}: it is one of {', '.join(known)}")
+    if flags["fast"]:
+        _refuse_beside_fast(config, chosen, flags)
+    return Settings(
+        isolate=flags["isolate"],
+        update_baselines=flags["update-baselines"],
+        fast=flags["fast"],
+        accept=flags["accept"],
+        **{name: value for name, value in chosen.items() if value},
+    )
+
+
+def _refuse_beside_fast(config: pytest.Config, chosen: dict[str, str | None], flags: dict[str, bool]) -> None:
+    """Figures of aot_eager must never be taken for those of compiled code."""
+    if chosen["perf"] not in (None, "off") or flags["update-baselines"]:
+        raise pytest.UsageError("--compile-fast generates no code, so that it cannot time any: leave out one of them")
+    if config.getoption("--compile-backend") == "inductor":
+        raise pytest.UsageError("--compile-fast and --compile-backend=inductor exclude each other: give one of them")
+
+
+def _key(name: str) -> str:
+    return PREFIX + name.replace("-", "_")
+
+
+def _ini_keys(config: pytest.Config) -> list[str]:
+    """The keys of the ini file; pytest's own view of them is deprecated from 9.1 on, and only it knows the dialects."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(getattr(config, "inicfg", ()))
+
+
+def _refuse_typos(keys: Iterable[str], known: set[str]) -> None:
+    for key in keys:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.8) if key not in known else []
+        if key.startswith("compile") and near:
+            raise pytest.UsageError(f"unknown ini option {key!r}: did you mean {near[0]!r}?")

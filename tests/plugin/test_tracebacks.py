@@ -1,0 +1,53 @@
+"""A failure shows the user's line, not ours."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+OURS = "*pytest_torch_compile*.py:*"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compile_check(3, torch.ones(2))",
+        "compile_check(changing, torch.ones(2), calls=[(torch.ones(2),)])",
+        "compile_check(changing, torch.ones(2), 2, backend='unknown')",
+        "compile_check(changing, torch.ones(2), 2, max_recompiles=-1)",
+        "compile_check(breaking, torch.ones(2), 2)",
+        "compile_check(breaking, torch.ones(2))",
+        "check_compile(breaking, torch.ones(2))",
+        "with compile_guard():\n        pass",
+        "with compile_guard(max_graph_breaks=-1):\n        pass",
+    ],
+)
+def test_frames_of_ours_are_left_out(project, line):
+    source = "from pytest_torch_compile import check_compile, compile_guard\n\n"
+    result = project(f"{source}def test_a(compile_check):\n    {line}\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f">       {line.splitlines()[0]}"])
+    result.stdout.no_fnmatch_line(OURS)
+    result.stdout.no_fnmatch_line("*contextlib.py:*")
+
+
+def test_test_case_of_unittest_is_no_exception(project):
+    result = project(
+        "import unittest\nfrom pytest_torch_compile import check_compile\n\n"
+        "class TestA(unittest.TestCase):\n    def test_a(self):\n        check_compile(3, torch.ones(2))\n"
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line(OURS)
+
+
+def test_full_trace_shows_all(project):
+    result = project("def test_a(compile_check):\n    compile_check(3, torch.ones(2))\n", "--full-trace")
+    result.stdout.fnmatch_lines(["*check.py:*"])
+
+
+def test_error_that_is_no_finding_keeps_its_frames(project):
+    result = project(
+        "def test_a(compile_check):\n    compile_check(changing, torch.ones(2), 2, compile=lambda f: 1 / 0)\n"
+    )
+    result.stdout.fnmatch_lines([OURS])

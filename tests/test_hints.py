@@ -1,0 +1,192 @@
+"""What a finding tells its reader to do fits its cause, and never repeats the fault."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
+from pytest_torch_compile._torch.guards import EXPLANATIONS  # noqa: E402
+from pytest_torch_compile.describe import target_name  # noqa: E402
+from pytest_torch_compile.error_text import error_summary  # noqa: E402
+from pytest_torch_compile.errors import error_findings  # noqa: E402
+
+
+def found_in(target, *args, **options):
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(target, *args, **{"backend": "eager", **options})
+    return failed.value
+
+
+def only(failed, kind):
+    (finding,) = [found for found in failed.findings if found.kind == kind]
+    return finding
+
+
+# A dimension that is marked dynamic
+
+
+def fixes_its_size(x):
+    return x.sin() if x.size(0) == 3 else x.cos()
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_size_that_the_code_fixes_is_told_in_torchs_own_sentence(fullgraph):
+    failed = found_in(
+        fixes_its_size, torch.ones(3), dynamic_dims={"x": 0}, backend="aot_eager", fullgraph=fullgraph, diagnose="auto"
+    )
+    finding = only(failed, "compile-error")
+    assert "x.size()[0]" in finding.evidence and "constant (3)" in finding.evidence
+    assert finding.hint.startswith("the code works for the size 3 only")
+    assert "remove the mark" in finding.hint
+    assert failed.report.diagnosis == []
+
+
+def test_sizes_that_the_code_ties_are_no_constant():
+    error = type("ConstraintViolationError", (RuntimeError,), {})(
+        "Constraints violated (L['x'].size()[0])!\n  - Not all values of L['x'].size()[0] = L['x'].size()[0] in the "
+        "specified range satisfy the generated guard 4 <= L['x'].size()[0].\n\nUser stack: ..."
+    )
+    (finding,) = error_findings(error)
+    assert "satisfy the generated guard 4 <= x.size()[0]." in finding.evidence
+    assert finding.hint.startswith("the code ties this size to another one or to a range")
+
+
+def test_error_of_a_backend_still_names_its_stage():
+    def broken(x):
+        return x.sin()
+
+    failed = found_in(broken, torch.ones(3), backend=refuses)
+    assert failed.findings[0].hint.startswith("try backend='aot_eager'")
+
+
+def refuses(graph, inputs):
+    raise ValueError("no kernel")
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ("only this", "E: only this"),
+        ("announced:\nand said\nmore", "E: announced:\nand said"),
+        ("Constraints violated!\n  - first\n  - second\n\nlong story", "E: Constraints violated!\n- first\n- second"),
+        ("said\n\nlong story\n- a point of it", "E: said"),
+        ("", "E"),
+    ],
+)
+def test_summary_of_an_exception_keeps_the_lines_that_belong_to_its_first(text, summary):
+    assert error_summary(type("E", (Exception,), {})(text)) == summary
+
+
+def test_compilation_that_raised_is_not_told_as_swallowed():
+    failed = found_in(fixes_its_size, calls=[call(torch.ones(4)), call(torch.ones(3))], dynamic_dims={"x": 0})
+    assert "compilation failed" in [row.outcome for row in failed.report.calls]
+
+
+# Guards
+
+
+DOING = re.compile(r"[;:,] (?:make|pass|mark|keep|cast|reshape|move|detach|allow|set|clone|define|check|always) ?")
+
+
+@pytest.mark.parametrize("cause", sorted(EXPLANATIONS))
+def test_every_kind_of_guard_comes_with_something_to_do(cause):
+    assert DOING.search(EXPLANATIONS[cause])
+    assert "one graph for each" not in EXPLANATIONS[cause]
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_fallback_behind_a_string_guard_is_not_answered_with_padding(fullgraph):
+    def named(x, name):
+        return x.sin() if name else x.cos()
+
+    calls = [call(torch.ones(4), f"name {i}") for i in range(10)]
+    hint = only(found_in(named, calls=calls, fullgraph=fullgraph, max_recompiles=20), "eager-fallback").hint
+    assert hint.startswith("python-string: ")
+    assert "pad" not in hint and "dynamic" not in hint
+
+
+def test_fallback_behind_a_size_guard_is():
+    calls = [call(torch.ones(i, 3)) for i in range(2, 13)]
+    failed = found_in(lambda x: x.sin(), calls=calls, dynamic=False, fullgraph=False, max_recompiles=20)
+    assert "dynamic_dims" in only(failed, "eager-fallback").hint
+
+
+def test_limit_that_torch_raises_is_answered_by_its_last_reason():
+    error = type("FailOnRecompileLimitHit", (RuntimeError,), {})(
+        "recompile_limit reached with fullgraph=True.\nRecompile limit hit: 8\nlast reason: 0/7: name == 'name 7'"
+    )
+    (finding,) = error_findings(error)
+    assert finding.kind == "eager-fallback" and finding.hint.startswith("python-string: ")
+
+
+# Ops whose output shape depends on data
+
+
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [
+        (lambda x: torch.where(x == 1)[0] + 1, "torch.where(c, a, b) with all three arguments"),
+        (lambda x: torch.nonzero(x) + 1, "torch.nonzero_static"),
+        (lambda x: x[x > 1] + 1, "multiply by the mask"),
+        (lambda x: torch.masked_select(x, x > 1) + 1, "torch.where(mask, x, fill)"),
+        (lambda x: torch.unique(x) + 1, "call it outside"),
+        (lambda x: torch.repeat_interleave(x, x) + 1, "output_size=n"),
+        (lambda x: torch.bincount(x) + 1, "scatter_add"),
+    ],
+)
+def test_op_of_dynamic_output_shape_is_answered_with_another_form(target, advice):
+    finding = only(found_in(target, torch.arange(4), fullgraph=False), "graph-break")
+    assert "dynamic output shape" in finding.message
+    assert advice in finding.hint
+
+
+def test_form_that_is_advised_for_one_argument_where_holds():
+    check_compile(lambda x: torch.where(x == 1, x, 0), torch.arange(4), backend="eager", fullgraph=False)
+    check_compile(lambda x: torch.nonzero_static(x, size=4), torch.arange(4), backend="eager", fullgraph=False)
+
+
+# Numbers
+
+
+def off_by(amount):
+    def backend(graph, inputs):
+        return lambda *args: tuple(out + amount for out in graph(*args))
+
+    return backend
+
+
+@pytest.mark.parametrize(("amount", "looser"), [(3e-6, True), (1e-4, True), (0.5, False)])
+def test_loosening_is_advised_only_where_the_difference_is_small(amount, looser):
+    finding = only(found_in(lambda x: x.sin(), torch.linspace(0, 1, 8), backend=off_by(amount)), "numerics")
+    assert ("loosen this leaf" in finding.hint) is looser
+    assert ("the stage at fault" in finding.hint) is (amount > 1e-5)
+
+
+def test_integers_that_differ_are_a_defect():
+    finding = only(found_in(lambda x: x + 1, torch.arange(4), backend=off_by(1)), "numerics")
+    assert "look for a defect" in finding.hint
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        (torch.sin, "torch.sin"),
+        (torch.linalg.norm, "torch.linalg.norm"),
+        (torch.nn.functional.gelu, "torch.nn.functional.gelu"),
+        (torch.nn.functional.max_pool2d, "torch.nn.functional.max_pool2d"),
+        (torch.Tensor.sin, "Tensor.sin"),
+        (torch.ones(2).sin, "Tensor.sin"),
+        (found_in, "found_in"),
+        (torch.nn.Linear(1, 1), "Linear"),
+        (len, "len"),
+    ],
+)
+def test_target_has_its_public_name(target, name):
+    assert target_name(target) == name
