@@ -118,10 +118,8 @@ def test_break_met_from_other_lines_outside_the_compiled_code_is_one_place():
 def test_budget_counts_the_calls_of_a_helper_that_breaks():
     with pytest.raises(CompileCheckFailed, match="graph break 3 of 3, 1 allowed") as failure:
         check_compile(breaks.through_a_helper, torch.ones(4), backend="eager", max_graph_breaks=1)
-    evidence = [finding.evidence for finding in failure.value.findings]
-    assert [f"breaks.py:{line} in through_a_helper: cut()" in text for line, text in zip((94, 96, 99), evidence)] == [
-        True
-    ] * 3
+    for finding, line in zip(failure.value.findings, (94, 96, 99), strict=True):
+        assert f"breaks.py:{line} in through_a_helper: cut()" in finding.evidence
 
 
 def test_skipped_function_is_said_to_run_in_eager():
