@@ -36,15 +36,26 @@ PLACES = {
     "in_loop": [(26, "explicit graph break", "gb-34728cc199")],
     "in_with": [(33, "explicit graph break", "gb-b01aa11e31")],
     "in_try": [(40, "explicit graph break", "gb-1027c9fb6a")],
-    "in_called_function": [(47, "call to print or a logger", "gb-95e3f05a04")],
+    "in_called_function": [(47, "call to print or a logger", "gb-3709781796")],
     "on_data": [(57, "data-dependent branch", "gb-50196fb156")],
-    "in_custom_backward": [(69, "call to print or a logger", "gb-e45d9bc3bb")],
+    "in_custom_backward": [(69, "call to print or a logger", "gb-a7c0617b0e")],
     "several": [
         (78, "call to print or a logger", "gb-d4a5596693"),
         (80, "call to print or a logger", "gb-9b835bbb86"),
         (82, "data-dependent branch", "gb-a372160018"),
         (84, "explicit graph break", "gb-33761c762a"),
     ],
+    "through_a_helper": [
+        (89, "explicit graph break", "gb-e603161668"),
+        (89, "explicit graph break", "gb-bf2a47cdd0"),
+        (89, "explicit graph break", "gb-a04e003cf6"),
+    ],
+    "through_layers": [
+        (106, "explicit graph break", "gb-b69a8dce94"),
+        (106, "explicit graph break", "gb-97807c67a2"),
+    ],
+    "met_in_a_loop": [(89, "explicit graph break", "gb-e3c7078d6e")],
+    "in_a_comprehension": [(141, "call to print or a logger", "gb-d939f44c09")],
 }
 
 
@@ -73,7 +84,42 @@ def test_break_has_the_users_line_and_a_lasting_fingerprint(name):
     found = seen_in(getattr(breaks, name), torch.ones(4, requires_grad=True), backward=True)
     assert [(b.location.line, b.category, b.fingerprint) for b in found.graph_breaks] == PLACES[name]
     assert all(b.location.file == str(BREAKS) and b.location.source for b in found.graph_breaks)
+    assert all(line.file == str(BREAKS) for b in found.graph_breaks for line in b.stack)
     assert not found.not_observable
+
+
+def test_each_call_of_a_helper_that_breaks_is_a_break_of_its_own():
+    found = seen_in(breaks.through_a_helper, torch.ones(4)).graph_breaks
+    assert [[line.line for line in b.stack] for b in found] == [[94, 89], [96, 89], [99, 89]]
+    assert [b.callers[0].source for b in found] == ["cut()"] * 3
+    assert len({b.fingerprint for b in found}) == 3
+
+
+def test_each_call_of_a_layer_that_breaks_is_a_break_of_its_own():
+    found = seen_in(breaks.through_layers, torch.ones(4)).graph_breaks
+    assert [[line.line for line in b.stack] for b in found] == [[116, 106], [118, 106]]
+
+
+def test_break_met_in_a_loop_is_one_place_with_a_count():
+    (found,) = seen_in(breaks.met_in_a_loop, torch.ones(4)).graph_breaks
+    assert [line.line for line in found.stack] == [126, 132, 89]
+    assert found.times > 1
+
+
+def test_break_met_from_other_lines_outside_the_compiled_code_is_one_place():
+    compiled = torch.compile(breaks.through_a_helper, backend="eager")
+    with TraceObserver() as observer:
+        compiled(torch.ones(4))
+        compiled(torch.ones(5))
+        compiled(torch.ones(4, dtype=torch.double))
+    assert [b.times >= 3 for b in observer.seen.graph_breaks] == [True] * 3
+
+
+def test_budget_counts_the_calls_of_a_helper_that_breaks():
+    with pytest.raises(CompileCheckFailed, match="graph break 3 of 3, 1 allowed") as failure:
+        check_compile(breaks.through_a_helper, torch.ones(4), backend="eager", max_graph_breaks=1)
+    for finding, line in zip(failure.value.findings, (94, 96, 99), strict=True):
+        assert f"breaks.py:{line} in through_a_helper: cut()" in finding.evidence
 
 
 def test_skipped_function_is_said_to_run_in_eager():

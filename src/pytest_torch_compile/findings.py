@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ class Location:
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}"
         return f"{where} in {self.function}" if self.function else where
+
+    def shown(self) -> str:
+        """``file:line in function``, relative to the current folder where that is shorter."""
+        try:
+            relative = os.path.relpath(self.file)
+        except ValueError:  # another drive
+            relative = self.file
+        return str(replace(self, file=self.file if relative.startswith("..") else relative))
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ def graph_break_finding(found: GraphBreak, count: str) -> Finding:
     lines = [found.location.source] if found.location.source else []
     if found.location.library is not None:
         lines.append(f"inside {found.location.library}: {found.location.library.source}".rstrip(": "))
+    lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
     if found.skipped_frame:
         lines.append("torch skipped the whole function, so that all of it runs in eager")
     lines.append(f"torch says: {found.explanation or found.reason}")

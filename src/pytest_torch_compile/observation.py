@@ -30,7 +30,12 @@ class Graph:
 
 @dataclass
 class GraphBreak:
-    """One place where a graph broke. ``times`` counts the compilations in which it was met."""
+    """One place where a graph broke, reached by one chain of calls.
+
+    ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
+    ``callers`` are the user's lines in it that lead to ``location``. ``times`` counts the compilations in which the
+    break was met.
+    """
 
     location: Location
     reason: str
@@ -41,6 +46,8 @@ class GraphBreak:
     hints: tuple[str, ...] = ()
     skipped_frame: bool = False
     times: int = 1
+    stack: tuple[Location, ...] = ()
+    callers: tuple[Location, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from .describe import rerun_command
 from .findings import CompileCheckFailed, Finding, Location
 from .rank_process import Outcome, place_of
-from .report.text import count, failure_text, finding_text, place
+from .report.text import count, failure_text, finding_text
 
 _FIGURES = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+")
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x0*(?P<ident>[0-9a-f]+)")
@@ -66,8 +66,8 @@ def still_there(stacks: Mapping[int, Location | None]) -> list[str]:
 def _at(location: Location | None) -> str:
     if location is None:
         return "at a place that is not known"
-    inside = f", inside {place(location.library)}," if location.library else ""
-    return f"at {place(location)}{inside}"
+    inside = f", inside {location.library.shown()}," if location.library else ""
+    return f"at {location.shown()}{inside}"
 
 
 def main_stack(path: Path) -> Location | None:

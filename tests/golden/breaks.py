@@ -83,3 +83,60 @@ def several(x):
         return x + 1
     torch._dynamo.graph_break()
     return x - 1
+
+
+def cut():
+    torch._dynamo.graph_break()
+
+
+def through_a_helper(x):
+    x = x.sin()
+    cut()
+    x = x.cos()
+    cut()
+    for _ in range(2):
+        x = x.tan()
+    cut()
+    return x + 1
+
+
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        x = x.sin()
+        torch._dynamo.graph_break()
+        return x.cos()
+
+
+class Layers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = Layer()
+
+    def forward(self, x):
+        x = self.layer(x)
+        x = x + 1
+        return self.layer(x)
+
+
+through_layers = Layers()
+
+
+def met_in_a_loop(x):
+    for _ in range(3):
+        x = with_a_cut(x)
+    return x
+
+
+def with_a_cut(x):
+    x = x.sin()
+    cut()
+    return x.cos()
+
+
+def in_a_comprehension(x):
+    return sum([shown(value) for value in (x, x + 1)])
+
+
+def shown(x):
+    print("value")
+    return x.sin()

@@ -1,17 +1,19 @@
 """From the trace's graph-break text to a break with a place, a reason and a fingerprint. Text only: no torch.
 
 The wording was read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so that a fingerprint
-stands on the place and on a coarse category of the reason, never on the words.
+is made from the place, the calls that led there and a coarse category of the reason, never from the words.
 """
 
 from __future__ import annotations
 
 import hashlib
+import linecache
 import re
+from collections.abc import Sequence
 
 from ..findings import Location
 from ..observation import GraphBreak
-from .source import parse_stack, stable_path, user_location
+from .source import below_own, is_library, raw_frames, readable, stable_path, user_location
 
 _HEAD = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)
 _REASON = re.compile(
@@ -53,40 +55,64 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
-def parse_break(payload: str, call: int = 0) -> GraphBreak | None:
-    """The break that one ``dynamo_graph_break_reason`` payload tells of; None for text that names no place."""
-    head = _HEAD.search(payload)
-    stack_text = _STACK.search(payload)
-    frames = parse_stack(stack_text["stack"]) if stack_text else []
+def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
+    """The break that one ``dynamo_graph_break_reason`` payload reports; None for text that names no place.
+
+    ``stack`` is the user's stack where it is known better than the text says it: see ``stack.whole_stack``.
+    """
+    frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
+        head = _HEAD.search(payload)
         if head is None:
             return None
         frames = [Location(head["file"], int(head["line"]))]
     reason_text = _reason_text(payload)
     location = user_location(frames)
     category = categorise(reason_text)
+    led_here = callers(frames, location)
     return GraphBreak(
         location=location,
         reason=reason_text.strip().splitlines()[0].strip() if reason_text.strip() else "unknown reason",
         category=category,
-        fingerprint=fingerprint(location, category),
+        fingerprint=fingerprint(location, category, led_here),
         call=call,
         explanation=_labelled(reason_text, "Explanation")[0] if _labelled(reason_text, "Explanation") else "",
         hints=tuple(_labelled(reason_text, "Hint")),
         skipped_frame="Skipping the function" in payload,
+        stack=tuple(frames),
+        callers=led_here,
     )
 
 
-def parse_error(trace: str, reason: str, call: int = 0) -> GraphBreak | None:
+def written_stack(payload: str) -> list[Location]:
+    """The stack of user code as torch wrote it, outermost first."""
+    stack_text = _STACK.search(payload)
+    return raw_frames(stack_text["stack"]) if stack_text else []
+
+
+def callers(frames: Sequence[Location], location: Location) -> tuple[Location, ...]:
+    """The user's lines that led to ``location``, outermost first."""
+    places = [(frame.file, frame.line) for frame in frames]
+    innermost = len(places) - 1 - places[::-1].index((location.file, location.line))
+    own = [frame for frame in frames[:innermost] if not is_library(frame.file)]
+    return tuple(own if not is_library(location.file) else frames[:innermost])
+
+
+def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
     """The break behind a frame that dynamo skipped with an error: ``trace`` names the place, ``reason`` says why."""
-    user_code = trace.rsplit("from user code:", 1)
-    if len(user_code) < 2:
+    written = error_stack(trace)
+    if not written:
         return None
-    stack = user_code[1].split("\n\n")[0]
-    found = parse_break(f"Reason: {reason}\nUser code traceback:\n{stack.strip(chr(10))}\n", call)
+    found = parse_break(f"Reason: {reason}\n", call, stack or [readable(frame) for frame in below_own(written)])
     if found is not None:
         found.skipped_frame = True
     return found
+
+
+def error_stack(trace: str) -> list[Location]:
+    """The stack of user code that the text of an error ends with, outermost first."""
+    user_code = trace.rsplit("from user code:", 1)
+    return raw_frames(user_code[1].split("\n\n")[0]) if len(user_code) == 2 else []
 
 
 def _reason_text(payload: str) -> str:
@@ -110,9 +136,30 @@ def categorise(reason: str) -> str:
     return "unsupported code"
 
 
-def fingerprint(location: Location, category: str) -> str:
-    """A short name of a break: the same when lines above it move, when torch rewords it, and on another machine."""
-    parts = [stable_path(location.file), location.function, location.source or str(location.line), category]
+def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
+    """A short name of a break: the same when lines above it move, when torch rewords it, and on another machine.
+
+    The calls that led to it belong to it: a helper that breaks, called from two lines, is two breaks.
+    """
+    parts = [*_written_at(location), category]
     if location.library is not None:
         parts += [stable_path(location.library.file), location.library.function]
+    for caller in callers:
+        parts += _written_at(caller)
     return "gb-" + hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()[:10]
+
+
+def _written_at(place: Location) -> list[str]:
+    """A line by its text, which moves with it; lines of one function that read alike are told apart by their order."""
+    function = place.function.rsplit(".", 1)[-1]
+    parts = [stable_path(place.file), function, place.source or str(place.line)]
+    alike = _alike_before(place, function) if place.source else 0
+    return [*parts, f"no. {alike + 1} of its kind"] if alike else parts
+
+
+def _alike_before(place: Location, function: str) -> int:
+    above = [line.strip() for line in linecache.getlines(place.file)[: place.line - 1]]
+    starts = [
+        number for number, line in enumerate(above) if line.startswith((f"def {function}(", f"async def {function}("))
+    ]
+    return above[starts[-1] :].count(place.source) if starts else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
 from ..findings import Location
@@ -22,6 +23,11 @@ def function_name(name: str) -> str:
 
 def parse_stack(text: str) -> list[Location]:
     """Python traceback text as locations, outermost first, from the first frame below this package."""
+    return [readable(frame) for frame in below_own(raw_frames(text))]
+
+
+def raw_frames(text: str) -> list[Location]:
+    """Every frame of a traceback text as it is written, with dynamo's names for the functions that it resumes."""
     frames: list[Location] = []
     lines = text.splitlines()
     for index, line in enumerate(lines):
@@ -29,9 +35,17 @@ def parse_stack(text: str) -> list[Location]:
         if match is None:
             continue
         source = lines[index + 1].strip() if index + 1 < len(lines) and not _FRAME.match(lines[index + 1]) else ""
-        frames.append(
-            Location(match["file"], int(match["line"]), function_name((match["function"] or "").strip()), source)
-        )
+        frames.append(Location(match["file"], int(match["line"]), (match["function"] or "").strip(), source))
+    return frames
+
+
+def readable(frame: Location) -> Location:
+    """The frame under the name that a person gave its function."""
+    return replace(frame, function=function_name(frame.function))
+
+
+def below_own(frames: list[Location]) -> list[Location]:
+    """The frames that lie below the last one of this package."""
     own = [index for index, frame in enumerate(frames) if frame.file.startswith(_OWN)]
     return frames[own[-1] + 1 :] if own else frames
 

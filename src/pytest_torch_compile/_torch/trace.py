@@ -19,6 +19,7 @@ from ..findings import Location
 from ..observation import CompileError, EagerFallback, FailedGuard, Graph, GraphBreak, Observation, Recompile
 from . import breaks, guards
 from .source import function_name, is_torch, parse_stack, user_location
+from .stack import CodeKey, Running, inlined_now, whole_stack
 
 _OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
 _PLAIN_NAME = re.compile(r"^[\w.]+$")
@@ -52,9 +53,11 @@ class TraceObserver(logging.Handler):
         self.call = 0
         self._lock_seen = threading.RLock()
         self._frames: dict[Any, Location] = {}
+        self._names: dict[Any, str] = {}
         self._code_frames: dict[tuple[str, int, str], Any] = {}
         self._pending: dict[CompileKey, tuple[FailedGuard, ...]] = {}
-        self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
+        self._breaks: dict[tuple[Any, ...], GraphBreak] = {}
+        self._broke_at: dict[CodeKey, int] = {}
         self._tracing: dict[Any, Graph] = {}
         self._broken: dict[CompileKey, GraphBreak | None] = {}
         self._causes: dict[Any, set[str]] = {}
@@ -126,7 +129,7 @@ class TraceObserver(logging.Handler):
         if file.endswith(_INLINED_MODULE_FILE):
             name = TARGET_FRAME
         location = Location(file, int(code.get("line", 0)), function_name(name))
-        self._frames[key[:2]] = location
+        self._frames[key[:2]], self._names[key[:2]] = location, str(code.get("name", ""))
         self._note_new_code(name, location, key)
         if key in self._pending:
             self._add_recompile(key, self._pending.pop(key))
@@ -181,14 +184,18 @@ class TraceObserver(logging.Handler):
             setattr(self.seen.cache, field, getattr(self.seen.cache, field) + 1)
 
     def _graph_break(self, payload: str, key: CompileKey) -> None:
-        self._broken[key] = self._note_break(breaks.parse_break(payload, self.call))
+        inlined = inlined_now()
+        if inlined and (frame := self._frames.get(key[:2])):
+            inlined[0] = replace(inlined[0], function=self._names[key[:2]])
+            self._broke_at[frame.file, frame.line, inlined[0].function] = inlined[0].line
+        stack = whole_stack(inlined, breaks.written_stack(payload), Running.now(), self._broke_at)
+        self._broken[key] = self._note_break(breaks.parse_break(payload, self.call, stack))
 
     def _note_break(self, found: GraphBreak | None) -> GraphBreak | None:
         if found is None:
             self._unobservable("a graph break without a place was seen")
             return None
-        innermost = found.location.library or found.location
-        place = (innermost.file, innermost.line, found.category)
+        place = (*((frame.file, frame.line) for frame in found.stack), found.category)
         if place in self._breaks:
             self._breaks[place].times += 1
         else:
@@ -233,7 +240,9 @@ class TraceObserver(logging.Handler):
             self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call, cause))
         elif kind in _BREAK_ERRORS and key not in self._broken and key in self._error_texts:
             # Before 2.9 a frame that is skipped whole, for a break in a try block say, tells of it only here.
-            self._note_break(breaks.parse_error(self._error_texts[key], reason, self.call))
+            text = self._error_texts[key]
+            stack = whole_stack([], breaks.error_stack(text), Running.now(), self._broke_at)
+            self._note_break(breaks.parse_error(text, reason, self.call, stack))
         elif kind not in _BREAK_ERRORS:
             self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location))
 

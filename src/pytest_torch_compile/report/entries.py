@@ -21,7 +21,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
         **{name: report[name] for name in kept},
         "calls": [dict(call) for call in report["calls"]],
         "graphs": [{**graph, "ops": len(graph["ops"])} for graph in seen["graphs"]],
-        "graph_breaks": [_placed(found, root) for found in seen["graph_breaks"]],
+        "graph_breaks": [_break(found, root) for found in seen["graph_breaks"]],
         "recompiles": [_placed(found, root) for found in seen["recompiles"]],
         "fallbacks": [_placed(found, root) for found in seen["fallbacks"]],
         "errors": [dict(error) for error in seen["errors"]],
@@ -44,6 +44,12 @@ def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
         "speedup": wall["eager"] / wall["compiled"] if wall and wall["compiled"] else None,
         "sample": sample,
     }
+
+
+def _break(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """A graph break with the user's calls that led to it; the libraries' calls between them are left out."""
+    kept = {name: value for name, value in found.items() if name != "stack"}
+    return {**_placed(kept, root), "callers": [_place(caller, root) for caller in found["callers"]]}
 
 
 def _placed(found: Mapping[str, Any], root: Path) -> dict[str, Any]:

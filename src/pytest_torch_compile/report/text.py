@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-from ..findings import Finding, Location
+from ..findings import Finding
 from ..result import CallReport, CompileReport
 
 _WIDTH = 120
@@ -53,21 +52,11 @@ def finding_text(number: int, finding: Finding) -> str:
     """One numbered finding: what, where, evidence, likely fix."""
     lines = [f"{number}. {finding.kind}: {finding.message}"]
     if finding.location is not None:
-        lines.append(f"   at {place(finding.location)}")
+        lines.append(f"   at {finding.location.shown()}")
     lines += [f"     {line}" for line in finding.evidence.splitlines() if line.strip()]
     if finding.hint:
         lines.append("   fix: " + finding.hint.replace("\n", "\n        "))
     return "\n".join(lines)
-
-
-def place(location: Location) -> str:
-    """``file:line in function``, relative to the current folder where that is shorter."""
-    try:
-        relative = os.path.relpath(location.file)
-    except ValueError:  # another drive
-        relative = location.file
-    file = relative if not relative.startswith("..") else location.file
-    return f"{file}:{location.line}" + (f" in {location.function}" if location.function else "")
 
 
 def sequence_table(calls: Sequence[CallReport]) -> str:

@@ -1,0 +1,129 @@
+"""The user's whole stack at a graph break, from the entry of the compiled code down, the same on every torch.
+
+What was inlined is in the exception that torch handles while it writes about the break; the frames above still run.
+The written text is the last resort: on 2.6 it lacks the frames above, and from 2.8 on it takes two functions of one
+name that call each other, such as the ``forward`` of a module and of its layer, for one that was resumed.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
+``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (through which compiled code
+is entered), by their names only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import FrameType
+
+from ..findings import Location
+from .source import below_own, function_name, is_torch, readable
+
+_COMPILES = "torch/_dynamo/convert_frame.py"
+_ENTERS = "torch/_dynamo/eval_frame.py"
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+
+# A code object: its file, its first line and its name.
+CodeKey = tuple[str, int, str]
+
+
+@dataclass
+class Running:
+    """What runs while torch compiles a frame: ``above`` the entry of the compiled code, and ``inside`` it."""
+
+    above: list[Location] = field(default_factory=list)
+    inside: list[tuple[Location, int]] = field(default_factory=list)
+
+    @classmethod
+    def now(cls) -> Running:
+        """The frames that wait for the compiler; nothing where it cannot be told where compiled code was entered."""
+        frames = list(_outward(sys._getframe(1)))
+        compiler = next((place for place, frame in enumerate(frames) if _is(frame, _COMPILES)), len(frames))
+        entry = next((place for place in range(compiler, len(frames)) if _is(frames[place], _ENTERS)), None)
+        if entry is None:
+            return cls()
+        inside = [frame for frame in frames[compiler:entry] if not is_torch(frame.f_code.co_filename)]
+        return cls(
+            [_location(frame) for frame in reversed(frames[entry:])],
+            [(_location(frame), frame.f_code.co_firstlineno) for frame in reversed(inside) if not _is_plumbing(frame)],
+        )
+
+
+def inlined_now() -> list[Location]:
+    """The stack of the break that torch handles right now, from the frame that it compiles down; empty if not known."""
+    stack = getattr(sys.exc_info()[1], "real_stack", None) or ()
+    return [Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "") for frame in stack]
+
+
+def whole_stack(
+    inlined: list[Location], written: list[Location], running: Running, broke_at: Mapping[CodeKey, int]
+) -> list[Location]:
+    """The user's frames from the entry of the compiled code to the break, outermost first, without torch's.
+
+    ``inlined`` is the stack from the frame that is compiled down, and ``written`` torch's text in its place where it
+    is not known. ``broke_at`` is the line at which code that runs now was cut: on torch 2.6 its frame only knows the
+    first line of the function.
+    """
+    above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
+    if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
+        starts = len(above) if all(_same_place(*pair) for pair in zip(above, below, strict=False)) else 0
+        frames = below[starts:]
+    else:
+        frames = [_cut_at(frame, first, broke_at) for frame, first in running.inside] + below
+    return _comprehensions_inlined([readable(frame) for frame in _resumed_once(frames)])
+
+
+def _resumed_once(frames: list[Location]) -> list[Location]:
+    """A function that was resumed runs below itself: only its last part counts."""
+    return [
+        frame
+        for frame, below in zip(frames, [*frames[1:], None], strict=True)
+        if below is None
+        or below.function == function_name(below.function)
+        or (below.file, function_name(below.function)) != (frame.file, function_name(frame.function))
+    ]
+
+
+def _comprehensions_inlined(frames: list[Location]) -> list[Location]:
+    """A comprehension belongs to its function, as it does on Python 3.12 and newer."""
+    found: list[Location] = []
+    for frame in frames:
+        if found and frame.function.rsplit(".", 1)[-1] in _COMPREHENSIONS and frame.file == found[-1].file:
+            found[-1] = replace(frame, function=found[-1].function)
+        else:
+            found.append(frame)
+    return found
+
+
+def _cut_at(frame: Location, first: int, broke_at: Mapping[CodeKey, int]) -> Location:
+    line = broke_at.get((frame.file, first, frame.function), first) if frame.line == first else frame.line
+    return Location(frame.file, line, frame.function, linecache.getline(frame.file, line).strip())
+
+
+def _outward(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _users(frames: list[Location]) -> list[Location]:
+    return [frame for frame in frames if not is_torch(frame.file)]
+
+
+def _same_place(one: Location, other: Location) -> bool:
+    return (one.file, one.line) == (other.file, other.line)
+
+
+def _location(frame: FrameType) -> Location:
+    return Location(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name)
+
+
+def _is_plumbing(frame: FrameType) -> bool:
+    """Context managers that the compiler itself runs under."""
+    return frame.f_code.co_filename == contextlib.__file__
+
+
+def _is(frame: FrameType, file: str) -> bool:
+    return frame.f_code.co_filename.replace("\\", "/").endswith(file)
