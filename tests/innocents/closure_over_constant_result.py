@@ -4,7 +4,6 @@ import torch
 
 from pytest_torch_compile import check_compile
 
-
 # torch 2.6 itself fails on every assume_constant_result.
 constant = torch.compiler.assume_constant_result if torch.__version__ >= (2, 7) else torch.compiler.allow_in_graph
 
