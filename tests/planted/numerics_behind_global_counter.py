@@ -17,6 +17,7 @@ def target(x):
 
 
 def check(**options):
-    report = check_compile(target, torch.randn(4), backend="eager", **options)
-    assert warmup["step"] == 1
-    return report
+    try:
+        return check_compile(target, torch.randn(4), backend="eager", **options)
+    finally:
+        assert warmup["step"] == 1

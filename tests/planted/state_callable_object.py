@@ -24,6 +24,7 @@ class ConfusionMatrix:
 
 def check(**options):
     metric = ConfusionMatrix(3)
-    report = check_compile(metric, torch.tensor([0, 1, 2, 1]), torch.tensor([0, 2, 2, 1]), backend="eager", **options)
-    assert not metric.confusion.any()
-    return report
+    try:
+        return check_compile(metric, torch.tensor([0, 1, 2, 1]), torch.tensor([0, 2, 2, 1]), backend="eager", **options)
+    finally:
+        assert not metric.confusion.any()

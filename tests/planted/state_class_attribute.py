@@ -20,6 +20,7 @@ class CausalMask(nn.Module):
 
 
 def check(**options):
-    report = check_compile(CausalMask(), torch.randn(5, 5), backend="eager", **options)
-    assert not CausalMask.masks_by_length
-    return report
+    try:
+        return check_compile(CausalMask(), torch.randn(5, 5), backend="eager", **options)
+    finally:
+        assert not CausalMask.masks_by_length

@@ -20,6 +20,7 @@ def trace_and_compile(function):
 
 def check(**options):
     calls = [(torch.randn(4),), (torch.randn(4),)]
-    report = check_compile(target, calls=calls, compile=trace_and_compile, **options)
-    assert not profiler_marks
-    return report
+    try:
+        return check_compile(target, calls=calls, compile=trace_and_compile, **options)
+    finally:
+        assert not profiler_marks

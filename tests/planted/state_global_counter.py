@@ -17,6 +17,7 @@ def target(x):
 
 
 def check(**options):
-    report = check_compile(target, torch.randn(4), backend="eager", **options)
-    assert steps_done == 0
-    return report
+    try:
+        return check_compile(target, torch.randn(4), backend="eager", **options)
+    finally:
+        assert steps_done == 0

@@ -16,6 +16,7 @@ def rotary(x, _tables={}):  # noqa: B006
 
 
 def check(**options):
-    report = check_compile(rotary, torch.randn(3, 4), backend="eager", **options)
-    assert rotary.__defaults__ == ({},)
-    return report
+    try:
+        return check_compile(rotary, torch.randn(3, 4), backend="eager", **options)
+    finally:
+        assert rotary.__defaults__ == ({},)
