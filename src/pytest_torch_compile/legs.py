@@ -68,7 +68,8 @@ class Leg:
         if wrap is not None and work.dynamic_dims:
             for call in self._calls:
                 mark_dynamic(call, work.dynamic_dims, self._names)
-        self._called = wrap(self._initial) if wrap else _eager(self._initial)
+        with self.shared.in_force(self._values):
+            self._called = wrap(self._initial) if wrap else _eager(self._initial)
         params = [p for m in self._modules.values() for p in m.parameters() if p.requires_grad]
         self._optimizer = work.optimizer(params) if work.optimizer else None
         self._at_start: Flat | None = None
