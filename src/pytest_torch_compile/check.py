@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ._torch import support
+from ._torch.calm import calm
 from ._torch.compiled import uncompiled
 from ._torch.sandbox import Sandbox, sandbox
 from ._torch.trace import TraceObserver
@@ -123,7 +124,7 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
     """Run both legs and judge them."""
-    with sandbox() as box:
+    with calm(), sandbox() as box:
         run = _lockstep(work, compiling, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
             # fullgraph stops at the first break: a second run without it lists every one.

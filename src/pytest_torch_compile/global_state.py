@@ -46,7 +46,7 @@ class GlobalState:
         for module in modules:
             tensors += [*module.parameters(recurse=False), *module.buffers(recurse=False)]
         return _Values(
-            [(tensor, tensor.detach().clone(), tensor.grad) for tensor in tensors],
+            [(tensor, tensor.detach().clone(), tensor.grad if tensor.is_leaf else None) for tensor in tensors],
             [(module, module.training) for module in modules],
         )
 
