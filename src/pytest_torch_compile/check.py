@@ -27,6 +27,7 @@ from .numerics import Comparison, Tolerances, compare_calls, flatten
 from .observation import Observation
 from .recording import announce
 from .reference import ReferenceLeg
+from .remarks import unused_breaks, unused_tolerances
 from .report.text import failure_text
 from .result import CallReport, CompileReport, NumericsReport
 from .sequence import as_calls
@@ -95,7 +96,7 @@ def check_compile(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    budget = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    budget = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     if fullgraph is None:
         fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
     compiling = Compiling(backend, mode, options, dynamic, fullgraph, compile)
@@ -131,7 +132,9 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
             box.forget()
             first, run = run, _lockstep(work, compiling.relaxed(), tolerances, box)
             run.refused = first.compile_error
-    return _report(work, compiling, budget, run)
+    report = _report(work, compiling, budget, run)
+    report.remarks += _remarks(run, budget, tolerances)
+    return report
 
 
 @dataclass
@@ -244,6 +247,14 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
         frame = run.seen.errors[-1].location if run.seen.errors else None
         found += [finding for finding in error_findings(error, frame) if finding.kind not in known]
     return found + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
+
+
+def _remarks(run: _Run, budget: Budget, tolerances: Tolerances) -> list[str]:
+    """Of a run to its end only: what was not reached could not be matched."""
+    if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
+        return []
+    paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}
+    return [*unused_breaks(budget, run.seen), *unused_tolerances(tolerances, paths)]
 
 
 def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:

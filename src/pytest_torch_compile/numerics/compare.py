@@ -23,12 +23,16 @@ __all__ = ["Comparison", "LeafVerdict", "compare_calls"]
 
 @dataclass
 class Comparison:
-    """What comparing one call showed. ``reference`` says what judged the leaves that no tolerance passed."""
+    """What comparing one call showed. ``reference`` says what judged the leaves that no tolerance passed.
+
+    ``raised``: a leg raised, so that there was nothing to compare.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     leaves: list[LeafVerdict] = field(default_factory=list)
     reference: str = "not needed"
     nondeterministic: bool = False
+    raised: bool = False
 
     @property
     def worst_ratio(self) -> float:
@@ -55,7 +59,7 @@ def compare_calls(
         CompileUsageError: an output that cannot be compared.
     """
     if eager.error is not None or compiled.error is not None:
-        return Comparison(messages.exception_findings(eager, compiled))
+        return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
     findings = [finding for left, right in legs.values() for finding in _structure(eager, left, right, tolerances)]
     pairs = [pair for left, right in legs.values() for pair in _pairs(left, right)]

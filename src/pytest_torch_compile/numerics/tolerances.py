@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -68,13 +68,22 @@ class Tolerances:
     def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
         """The tolerance the user gave for this leaf, or None: the documented rule decides."""
         for pattern, tolerance in self.leaves.items():
-            if path == pattern or fnmatch.fnmatchcase(path, pattern.replace("[", "[[]")):
+            if _matches(path, pattern):
                 return tolerance
         if dtype in self.dtypes:
             return self.dtypes[dtype]
         if self.rtol is not None and self.atol is not None:
             return Tolerance(self.rtol, self.atol)
         return None
+
+    def unmatched(self, paths: Iterable[str]) -> list[str]:
+        """The patterns of ``leaves`` that match none of these paths."""
+        known = list(paths)
+        return [pattern for pattern in self.leaves if not any(_matches(path, pattern) for path in known)]
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path == pattern or fnmatch.fnmatchcase(path, pattern.replace("[", "[[]"))
 
 
 def _require_tolerance(name: str, number: object) -> None:

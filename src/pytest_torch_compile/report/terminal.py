@@ -9,7 +9,7 @@ from typing import Any
 
 COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limit", "compile s", "verdict")
 
-REMARKS = "not observable"
+NOT_OBSERVABLE, REMARKS = "not observable", "remarks"
 
 
 def row(test: str, report: dict[str, Any]) -> dict[str, str]:
@@ -26,11 +26,12 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
         f"{seen['compile_seconds']['total'] + seen['compile_seconds']['backward']:.1f}",
         verdict,
     )
-    return dict(zip(COLUMNS, values, strict=True)) | {REMARKS: "\n".join(seen["not_observable"])}
+    notes = {NOT_OBSERVABLE: seen["not_observable"], REMARKS: report["remarks"]}
+    return dict(zip(COLUMNS, values, strict=True)) | {name: "\n".join(lines) for name, lines in notes.items()}
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
-    """All rows as one table of ``width`` columns, then what torch did not let the checks see.
+    """All rows as one table of ``width`` columns, then what torch did not let the checks see, and remarks.
 
     Names of checks that do not fit lose their beginning.
     """
@@ -48,12 +49,15 @@ def table(rows: Iterable[dict[str, str]], width: int) -> str:
         made.add_row(Text(_tail(entry["check"], room)), *(Text(entry[name]) for name in others))
     output = io.StringIO()
     Console(file=output, width=room + sum(others.values()) + 2 * len(others), color_system=None).print(made)
-    return "\n".join([*(line.rstrip() for line in output.getvalue().splitlines()), *_remarks(entries)])
+    return "\n".join([*(line.rstrip() for line in output.getvalue().splitlines()), *_notes(entries)])
 
 
-def _remarks(entries: Iterable[dict[str, str]]) -> list[str]:
-    counted = Counter(remark for entry in entries for remark in entry[REMARKS].splitlines())
-    return [f"Not observable in {n} check{'s' if n > 1 else ''}: {remark}" for remark, n in counted.items()]
+def _notes(entries: Iterable[dict[str, str]]) -> list[str]:
+    lines = []
+    for title, name in (("Not observable", NOT_OBSERVABLE), ("Remark", REMARKS)):
+        counted = Counter(line for entry in entries for line in entry[name].splitlines())
+        lines += [f"{title} in {n} check{'s' if n > 1 else ''}: {line}" for line, n in counted.items()]
+    return lines
 
 
 def _tail(text: str, room: int) -> str:

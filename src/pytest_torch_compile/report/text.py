@@ -20,6 +20,7 @@ def failure_text(report: CompileReport) -> str:
         blocks.append("Sequence\n" + sequence_table(report.calls))
     blocks.append(_summary(report))
     blocks += [f"Not observable: {what}" for what in report.not_observable]
+    blocks += [f"Remark: {remark}" for remark in report.remarks]
     if report.rerun:
         blocks.append(f"Run again: {report.rerun}")
     return "\n\n".join(blocks)
