@@ -87,6 +87,14 @@ CASES = {
     "negative budget": (lambda: Budget(max_graph_breaks=-1), "max_graph_breaks is -1"),
     "bad specifier": (lambda: Budget(max_recompiles={"from 2.8": 1}), "'from 2.8' is not a version specifier"),
     "negative guard": (lambda: compile_guard(max_recompiles=-2).__enter__(), "max_recompiles is -2"),
+    "accepted breaks in one string": (
+        lambda: check_compile(sine, X, accepted_breaks="gb-1a2b3c4d5e"),
+        r"accepted_breaks is 'gb-1a2b3c4d5e', one string; give fingerprints in a list: \['gb-1a2b3c4d5e'\]",
+    ),
+    "accepted breaks of a guard": (lambda: compile_guard(accepted_breaks="gb-1").__enter__(), "one string"),
+    "accepted breaks of a budget": (lambda: Budget(accepted_breaks="gb-1"), "one string"),
+    "accepted break that is no string": (lambda: check_compile(sine, X, accepted_breaks=[3]), "accepted_breaks holds 3"),
+    "accepted breaks of one number": (lambda: check_compile(sine, X, accepted_breaks=3), "accepted_breaks holds 3"),
     "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: at least one step"),
     "nothing to train": (
         lambda: check_compile(sine, X, backend="eager", train=True),

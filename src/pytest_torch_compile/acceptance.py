@@ -58,7 +58,7 @@ def widened(own: Budget) -> Budget:
     if current is None or current.accepting:
         return own
     recompiles = max(_number(own.max_recompiles), current.recompiles)
-    return replace(own, max_recompiles=recompiles, accepted_breaks=own.accepted_breaks | current.breaks)
+    return replace(own, max_recompiles=recompiles, accepted_breaks=frozenset(own.accepted_breaks) | current.breaks)
 
 
 def note(report: CompileReport, own: Budget) -> None:

@@ -12,6 +12,7 @@ import torch
 
 from . import acceptance, settings
 from ._torch import support
+from ._torch.calm import calm
 from ._torch.compiled import uncompiled
 from ._torch.sandbox import Sandbox, sandbox
 from ._torch.trace import TraceObserver
@@ -28,6 +29,7 @@ from .numerics import Comparison, Tolerances, compare_calls, flatten
 from .observation import Observation
 from .recording import announce
 from .reference import ReferenceLeg
+from .remarks import unused_breaks, unused_tolerances
 from .report.text import failure_text, not_compared_text
 from .result import CallReport, CompileReport, NumericsReport
 from .sequence import as_calls
@@ -97,7 +99,7 @@ def check_compile(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    own = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
     if fullgraph is None:
         fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
@@ -134,14 +136,16 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
     """Run both legs and judge them."""
-    with sandbox() as box:
+    with calm(), sandbox() as box:
         run = _lockstep(work, compiling, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
             # fullgraph stops at the first break: a second run without it lists every one.
             box.forget()
             first, run = run, _lockstep(work, compiling.relaxed(), tolerances, box)
             run.refused = first.compile_error
-    return _report(work, compiling, budget, run)
+    report = _report(work, compiling, budget, run)
+    report.remarks += _remarks(run, budget, tolerances)
+    return report
 
 
 @dataclass
@@ -257,13 +261,21 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
         cudagraphs=compiling.wants_cudagraphs,
         limit=support.recompile_limit(),
     )
-    accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= budget.accepted_breaks
+    accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not found and not accepted else None)
     known = {finding.kind for finding in found}
     if error is not None:
         frame = run.seen.errors[-1].location if run.seen.errors else None
         found += [finding for finding in error_findings(error, frame) if finding.kind not in known]
     return found + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
+
+
+def _remarks(run: _Run, budget: Budget, tolerances: Tolerances) -> list[str]:
+    """Of a run to its end only: what was not reached could not be matched."""
+    if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
+        return []
+    paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}
+    return [*unused_breaks(budget, run.seen), *unused_tolerances(tolerances, paths)]
 
 
 def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:

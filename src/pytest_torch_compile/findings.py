@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
@@ -88,15 +88,15 @@ class Budget:
     ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that holds decides; none holding means 0.
 
     Raises:
-        CompileUsageError: a negative limit or a specifier that does not parse.
+        CompileUsageError: a negative limit, a specifier that does not parse, or fingerprints that are no strings.
     """
 
     max_graph_breaks: int | Mapping[str, int] = 0
     max_recompiles: int | Mapping[str, int] = 0
-    accepted_breaks: frozenset[str] = field(default_factory=frozenset)
+    accepted_breaks: Iterable[str] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "accepted_breaks", frozenset(self.accepted_breaks))
+        object.__setattr__(self, "accepted_breaks", _fingerprints(self.accepted_breaks))
         for name in ("max_graph_breaks", "max_recompiles"):
             _validate_limit(name, getattr(self, name))
 
@@ -107,6 +107,16 @@ class Budget:
             _limit_on(self.max_recompiles, torch_version),
             self.accepted_breaks,
         )
+
+
+def _fingerprints(given: Iterable[str]) -> frozenset[str]:
+    if isinstance(given, str):
+        raise CompileUsageError(f"accepted_breaks is {given!r}, one string; give fingerprints in a list: [{given!r}]")
+    found = list(given) if isinstance(given, Iterable) else [given]
+    wrong = [fingerprint for fingerprint in found if not isinstance(fingerprint, str)]
+    if wrong:
+        raise CompileUsageError(f"accepted_breaks holds {wrong[0]!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'")
+    return frozenset(found)
 
 
 def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:

@@ -16,6 +16,7 @@ from .findings import Budget, CompileCheckFailed
 from .judge import judge
 from .observation import Observation
 from .recording import announce
+from .remarks import unused_breaks
 from .report.text import failure_text
 from .result import CompileReport
 
@@ -42,10 +43,10 @@ def compile_guard(
 
     Raises:
         CompileCheckFailed: when the body ends, if something was found that the budget does not allow.
-        ValueError: a negative budget.
+        ValueError: a negative budget, or fingerprints that are no collection of strings.
     """
     support.require_supported_torch()
-    own = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
     with TraceObserver() as observer:
         yield observer.seen
@@ -69,5 +70,6 @@ def _report(seen: Observation, budget: Budget, name: str) -> CompileReport:
         device="any device",
         budget=limits,
         observation=seen,
+        remarks=list(unused_breaks(budget, seen)),
         rerun=rerun_command(),
     )

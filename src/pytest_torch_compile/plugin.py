@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import acceptance, isolate, known_failure, options, settings
+from ._torch.calm import calm
 from .artifacts import ArtifactsRefused
 from .cache_folder import CacheFolder
 from .progress import sign_of_life
@@ -100,7 +101,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     """Say what checks run on, if there are any."""
     if not any(uses_plugin(item) for item in items):
         return []
-    import torch
+    with calm():
+        import torch
 
     chosen = settings.current
     device = chosen.device or "where the tests put it"
@@ -225,7 +227,8 @@ def _is_speed_test(item: pytest.Item) -> bool:
 def _reset() -> None:
     from ._torch.reset import reset_dynamo
 
-    reset_dynamo()
+    with calm():
+        reset_dynamo()
 
 
 def _speaker(config: pytest.Config) -> Callable[[str], None]:
@@ -258,7 +261,8 @@ def compile_tolerances() -> Tolerances | None:
 @pytest.fixture
 def compile_device() -> torch.device:
     """The device that tests should build on: that of --compile-device, or the CPU."""
-    import torch
+    with calm():
+        import torch
 
     return torch.device(settings.current.device or "cpu")
 
@@ -268,9 +272,10 @@ def compile_check(
     request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
 ) -> Iterator[Callable[..., CompileReport]]:
     """check_compile with this test's options: the call's own, then markers, compile_options, and the command line."""
-    from .check import KEYWORDS, check_compile
-    from .copies import on_device
-    from .sequence import as_calls
+    with calm():
+        from .check import KEYWORDS, check_compile
+        from .copies import on_device
+        from .sequence import as_calls
 
     defaults = {"tolerances": compile_tolerances, **_test_options(request, compile_options)}
 
@@ -308,9 +313,10 @@ else:
 
 def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> dict[str, Any]:
     """The options of ``compile_options``, and over them those of the test's markers; the nearest marker wins."""
-    from .check import KEYWORDS
-    from .findings import CompileUsageError
-    from .speed.measure import BENCH_OPTIONS
+    with calm():
+        from .check import KEYWORDS
+        from .findings import CompileUsageError
+        from .speed.measure import BENCH_OPTIONS
 
     # Both fixtures take what is theirs: an option of compile_benchmark is none that compile_check would misread.
     known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)

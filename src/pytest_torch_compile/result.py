@@ -43,7 +43,8 @@ class CompileReport:
     """Everything that one check observed; ``findings`` is empty when it passed.
 
     ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch, fullgraph compiles some code that the default
-    mode breaks on, so that each says nothing about the other.
+    mode breaks on, so that each says nothing about the other. ``remarks`` are lines about what is no failure,
+    such as an accepted break that is no longer there.
     """
 
     target: str
@@ -57,6 +58,7 @@ class CompileReport:
     numerics: NumericsReport = field(default_factory=NumericsReport)
     findings: list[Finding] = field(default_factory=list)
     diagnosis: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     rerun: str = ""
 
     @property

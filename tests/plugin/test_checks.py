@@ -272,3 +272,16 @@ def test_a(compile_check):
         "--compile-device=meta",
     )
     result.assert_outcomes(passed=1)
+
+
+def test_remarks_stand_below_the_table(project):
+    result = project(
+        """
+@pytest.mark.torch_compile(accepted_breaks=["gb-gone"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_a(compile_check, n):
+    compile_check(changing, torch.ones(n), n)
+"""
+    )
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["Remark in 2 checks: accepted_breaks: gb-gone matched nothing in this check"])

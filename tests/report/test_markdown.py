@@ -21,6 +21,13 @@ def test_summary_says_what_failed_where_and_how_to_fix_it():
     assert "| `tests/test_old.py::test_known` | known failure |" in text
 
 
+def test_remarks_come_last():
+    found = documents.made(documents.case("tests/test_a.py::test_a", "passed", documents.check(breaks=1)))
+    remark = "- `tests/test_a.py::test_a`: `accepted_breaks: gb-gone matched nothing in this check`\n"
+    assert markdown.summary(found).endswith(f"\n### Remarks\n\n{remark}")
+    assert "Remarks" not in markdown.summary(documents.made(documents.case()))
+
+
 def test_known_failures_are_not_findings():
     assert "test_known`:" not in markdown.summary(documents.typical()).split("### Speed")[0]
 

@@ -67,6 +67,13 @@ def test_the_timeline_shows_recompiles_with_their_guard(opened):
     assert "0 recompiles instead of 3" in page.locator(".diagnosis:visible").inner_text()
 
 
+def test_remarks_are_shown_and_an_old_report_has_none():
+    found = documents.made(documents.case("tests/test_a.py::test_a", "passed", documents.check(breaks=1)))
+    assert "<dt>remark</dt><dd>accepted_breaks: gb-gone matched nothing" in html.page(found)
+    del found["tests"][0]["checks"][0]["remarks"]
+    assert "<dt>remark" not in html.page(found)
+
+
 def test_counts_of_both_legs_are_named():
     page = html.page(documents.typical())
     assert "849 Python calls in eager, 303 compiled" in page and "9 kernels in eager, 2 compiled" in page

@@ -27,6 +27,7 @@ class Comparison:
     """What comparing one call showed. ``reference`` says what judged the leaves that no tolerance passed.
 
     ``not_compared`` names the leaves in which eager differs from itself by more than rounding.
+    ``raised``: a leg raised, so that there was nothing to compare.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -34,6 +35,7 @@ class Comparison:
     reference: str = "not needed"
     nondeterministic: bool = False
     not_compared: tuple[str, ...] = ()
+    raised: bool = False
 
     @property
     def worst_ratio(self) -> float:
@@ -60,7 +62,7 @@ def compare_calls(
         CompileUsageError: an output that cannot be compared.
     """
     if eager.error is not None or compiled.error is not None:
-        return Comparison(messages.exception_findings(eager, compiled))
+        return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
     legs["kept"], unstable = _kept(eager, compiled, repeat)
     legs = {name: (_chosen(one, tolerances), _chosen(other, tolerances)) for name, (one, other) in legs.items()}

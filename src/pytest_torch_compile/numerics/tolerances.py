@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -87,6 +87,11 @@ class Tolerances:
         if self.rtol is not None and self.atol is not None:
             return Tolerance(self.rtol, self.atol)
         return None
+
+    def unmatched(self, paths: Iterable[str]) -> list[str]:
+        """The patterns of ``leaves`` that match none of these paths."""
+        known = list(paths)
+        return [pattern for pattern in self.leaves if not any(_matches(path, pattern) for path in known)]
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -31,6 +31,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "not_observable": list(seen["not_observable"]),
         "findings": [_placed(found, root) for found in report["findings"]],
         "diagnosis": list(report.get("diagnosis", [])),
+        "remarks": list(report.get("remarks", [])),
     }
 
 

@@ -19,7 +19,7 @@ def summary(made: Mapping[str, Any], limit: int = STEP_LIMIT) -> str:
     """The document as Markdown of at most ``limit`` bytes; what does not fit is counted."""
     text = f"## torch.compile: {view.RESULTS[made['summary']['result']]}\n\n{view.sentence(made)}.\n\n"
     text += _environments(made)
-    sections: list[Callable[[Mapping[str, Any]], Iterator[str]]] = [_failures, _speed, _checks]
+    sections: list[Callable[[Mapping[str, Any]], Iterator[str]]] = [_failures, _speed, _checks, _remarks]
     for section in sections:
         text = _fill(text, section(made), limit)
     return text
@@ -118,6 +118,12 @@ def _row(test: Mapping[str, Any]) -> str:
     ratio = f"{figures['ratio']:.2g}" if figures["ratio"] is not None else ""
     seconds = f"{figures['seconds']:.1f}" if figures["seconds"] is not None else ""
     return f"| {' | '.join([code(test['id']), figures['verdict'], *numbers, ratio, seconds])} |\n"
+
+
+def _remarks(made: Mapping[str, Any]) -> Iterator[str]:
+    found = [(test, remark) for test in made["tests"] for c in test["checks"] for remark in c.get("remarks", [])]
+    for number, (test, remark) in enumerate(found):
+        yield ("" if number else "\n### Remarks\n\n") + f"- {code(test['id'])}: {code(remark)}\n"
 
 
 def plain(text: str) -> str:

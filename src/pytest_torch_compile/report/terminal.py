@@ -10,8 +10,7 @@ from typing import Any
 
 COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limit", "compile s", "verdict")
 
-REMARKS = "not observable"
-NOT_COMPARED = "not compared"
+NOT_OBSERVABLE, NOT_COMPARED, REMARKS = "not observable", "not compared", "remarks"
 
 
 def row(test: str, report: dict[str, Any]) -> dict[str, str]:
@@ -30,14 +29,12 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
         f"{seen['compile_seconds']['total'] + seen['compile_seconds']['backward']:.1f}",
         verdict,
     )
-    return dict(zip(COLUMNS, values, strict=True)) | {
-        REMARKS: "\n".join(seen["not_observable"]),
-        NOT_COMPARED: ", ".join(numerics["not_compared"]),
-    }
+    notes = {NOT_OBSERVABLE: seen["not_observable"], NOT_COMPARED: numerics["not_compared"], REMARKS: report["remarks"]}
+    return dict(zip(COLUMNS, values, strict=True)) | {name: "\n".join(lines) for name, lines in notes.items()}
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
-    """All rows as one table of ``width`` columns, then what torch did not let the checks see.
+    """All rows as one table of ``width`` columns, then what torch did not let the checks see, and remarks.
 
     Names of checks that do not fit are cut, where they are still told apart.
     """
@@ -56,14 +53,18 @@ def table(rows: Iterable[dict[str, str]], width: int) -> str:
         made.add_row(Text(name), *(Text(entry[column]) for column in others))
     output = io.StringIO()
     Console(file=output, width=room + sum(others.values()) + 2 * len(others), color_system=None).print(made)
-    return "\n".join([*(line.rstrip() for line in output.getvalue().splitlines()), *_remarks(entries)])
+    return "\n".join([*(line.rstrip() for line in output.getvalue().splitlines()), *_notes(entries)])
 
 
-def _remarks(entries: Iterable[dict[str, str]]) -> list[str]:
-    counted = Counter(remark for entry in entries for remark in entry[REMARKS].splitlines())
-    remarks = [f"Not observable in {n} check{'s' if n > 1 else ''}: {remark}" for remark, n in counted.items()]
-    waived = ((entry["check"], entry[NOT_COMPARED]) for entry in entries if entry[NOT_COMPARED])
-    return remarks + [f"Not compared in {check}, where eager differs from itself: {paths}" for check, paths in waived]
+def _notes(entries: Iterable[dict[str, str]]) -> list[str]:
+    lines = []
+    for title, name in (("Not observable", NOT_OBSERVABLE), ("Remark", REMARKS)):
+        counted = Counter(line for entry in entries for line in entry[name].splitlines())
+        lines += [f"{title} in {n} check{'s' if n > 1 else ''}: {line}" for line, n in counted.items()]
+    for entry in entries:
+        if leaves := ", ".join(entry[NOT_COMPARED].splitlines()):
+            lines.append(f"Not compared in {entry['check']}, where eager differs from itself: {leaves}")
+    return lines
 
 
 def shortened(names: Sequence[str], room: int) -> list[str]:

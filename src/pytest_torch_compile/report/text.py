@@ -24,6 +24,7 @@ def failure_text(report: CompileReport) -> str:
     if report.numerics.not_compared:
         blocks.append(f"Not compared, since eager differs from itself: {', '.join(report.numerics.not_compared)}")
     blocks += [f"Not observable: {what}" for what in report.not_observable]
+    blocks += [f"Remark: {remark}" for remark in report.remarks]
     if report.rerun and report.findings:
         blocks.append(f"Run again: {report.rerun}")
     return "\n\n".join(blocks)

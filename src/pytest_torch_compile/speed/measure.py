@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .._torch import code
+from .._torch.calm import calm
 from .._torch.reset import drop_workspaces
 from .._torch.trace import not_captured
 from ..keywords import clear_keywords, keyword_options
@@ -49,7 +50,7 @@ class Bench:
             kernels.start_profiler()
         self._before = self._state()
         self._loaded = code.loaded()
-        with not_captured():  # what users compile outside of pytest is not traced, and starts sooner
+        with calm(), not_captured():  # what users compile outside of pytest is not traced, and starts sooner
             self.legs = {name: self._warm(build) for name, build in builders.items()}
 
     @classmethod
@@ -86,6 +87,7 @@ class Bench:
         bench.mode = mode or "default"
         return bench
 
+    @calm()
     def measure(
         self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False
     ) -> dict[str, SpeedSample]:

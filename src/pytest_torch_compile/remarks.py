@@ -1,0 +1,21 @@
+"""What is worth a line in the report and is no failure: options that had nothing to act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .findings import Budget
+from .numerics import Tolerances
+from .observation import Observation
+
+
+def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
+    """A line for each accepted graph break that was not there: fixed, or misspelt."""
+    for fingerprint in sorted(set(budget.accepted_breaks) - {found.fingerprint for found in seen.graph_breaks}):
+        yield f"accepted_breaks: {fingerprint} matched nothing in this check"
+
+
+def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[str]:
+    """A line for each pattern of ``Tolerances.leaves`` that names none of the leaves that were compared."""
+    for pattern in tolerances.unmatched(paths):
+        yield f"tolerances: the leaf pattern {pattern!r} matched nothing in this check"
