@@ -47,7 +47,7 @@ def with_target(x, target):
         (of_options, {"seed": 0}),
         (of_options, {"train": True}),
     ],
-    ids=str,
+    ids=["module", "partial", "compiled", "steps", "steps as by default", "seed", "train"],
 )
 def test_keyword_that_both_know_is_refused_with_the_way_out(target, keywords):
     (name,) = keywords
