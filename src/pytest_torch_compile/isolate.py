@@ -49,7 +49,8 @@ def _shared_options(config: pytest.Config) -> list[str]:
     names = ("backend", "device", "cache", "report", "diagnose")
     plugins = [part for name in config.getoption("plugins", []) for part in ("-p", name)]
     given = [f"--compile-{name}={value}" for name in names if (value := config.getoption(f"--compile-{name}"))]
-    return [*plugins, *(["-c", str(config.inipath)] if config.inipath else []), *given]
+    # Where the root directory is decides what relative folders mean.
+    return [*plugins, f"--rootdir={config.rootpath}", *(["-c", str(config.inipath)] if config.inipath else []), *given]
 
 
 def _read(item: pytest.Item, line: str) -> pytest.TestReport:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,10 @@ PREFIX = "compile_"
 OPTIONS: dict[str, str] = {
     "backend": "backend of every check made through a fixture or CompileSuite: eager, aot_eager, inductor or a name",
     "device": "device that targets and inputs are moved to: cpu, cuda, cuda:1 (default: where they are)",
-    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), a folder to keep, or an "
-    "fsspec URL such as s3://bucket/folder, from which artifacts are loaded and to which they are saved",
-    "report": "folder to write report.json, report.html and summary.md to",
+    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), a folder to keep (a "
+    "relative one is below the root directory), or an fsspec URL such as s3://bucket/folder, from which artifacts are "
+    "loaded and to which they are saved",
+    "report": "folder to write report.json, report.html and summary.md to; a relative one is below the root directory",
     "diagnose": "on a failed check: off, auto (the stage at fault and advice that was tried, for 30 s at most) or full "
     "(the smallest module too, for 10 minutes at most)",
     "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
@@ -86,6 +88,11 @@ def read(config: pytest.Config) -> Settings:
         update_baselines=flags["update-baselines"],
         **{name: value for name, value in chosen.items() if value},
     )
+
+
+def below_root(root: Path, folder: str) -> Path:
+    """A folder that a setting names: a relative one is below the root directory, wherever pytest was started."""
+    return root / Path(folder).expanduser()
 
 
 def _key(name: str) -> str:
