@@ -21,7 +21,7 @@ def folder_of(cache):
 
 
 def test_session_keeps_one_folder_and_removes_it():
-    cache = CacheFolder("session")
+    cache = CacheFolder("session", Path())
     first, second = folder_of(cache), folder_of(cache)
     assert first == second
     assert first.is_dir()
@@ -31,7 +31,7 @@ def test_session_keeps_one_folder_and_removes_it():
 
 
 def test_fresh_has_a_new_folder_for_each_test():
-    cache = CacheFolder("fresh")
+    cache = CacheFolder("fresh", Path())
     first, second = folder_of(cache), folder_of(cache)
     assert first != second
     assert (first.exists(), second.exists()) == (False, True)
@@ -40,22 +40,29 @@ def test_fresh_has_a_new_folder_for_each_test():
 
 
 def test_path_is_kept(tmp_path):
-    cache = CacheFolder(str(tmp_path / "kept"))
+    cache = CacheFolder(str(tmp_path / "kept"), Path())
     assert folder_of(cache) == tmp_path / "kept"
     cache.close()
     assert (tmp_path / "kept").is_dir()
 
 
+def test_relative_path_is_below_the_root(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parent)
+    cache = CacheFolder("kept/here", tmp_path)
+    assert folder_of(cache) == tmp_path / "kept" / "here"
+    cache.close()
+
+
 def test_home_is_understood(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    cache = CacheFolder("~/cache")
+    cache = CacheFolder("~/cache", Path())
     assert folder_of(cache) == tmp_path / "cache"
     cache.close()
 
 
 def test_environment_is_put_back(monkeypatch):
     monkeypatch.setenv(VARIABLE, "/of/the/user")
-    cache = CacheFolder("session")
+    cache = CacheFolder("session", Path())
     folder_of(cache)
     cache.close()
     assert os.environ[VARIABLE] == "/of/the/user"
@@ -63,7 +70,7 @@ def test_environment_is_put_back(monkeypatch):
 
 def test_unused_cache_touches_nothing(monkeypatch):
     monkeypatch.setenv(VARIABLE, "/of/the/user")
-    CacheFolder("session").close()
+    CacheFolder("session", Path()).close()
     assert os.environ[VARIABLE] == "/of/the/user"
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from ._torch.reset import forget_cache_folder
 from .artifacts_session import ArtifactSession, is_url
+from .settings import below_root
 
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class CacheFolder:
-    """``fresh``: a new folder for each test; ``session``: one for the run; else a folder that is kept, or a URL.
+    """``fresh``: a new folder for each test; ``session``: one for the run; else a folder that is kept, below
+    ``root`` where it is relative, or a URL.
 
     A folder that is kept is shared by the workers of pytest-xdist, as the next run hands out the tests otherwise, and
     Inductor writes whole files only. At a URL, artifacts are kept in place of a folder: the run starts from those, in
@@ -24,8 +26,9 @@ class CacheFolder:
         ArtifactsRefused: the URL cannot be used on this machine.
     """
 
-    def __init__(self, choice: str, *, leads: bool = True) -> None:
+    def __init__(self, choice: str, root: Path, *, leads: bool = True) -> None:
         self.choice = choice
+        self._root = root
         self._before = os.environ.get(VARIABLE)
         self._temporary: Path | None = None
         self._used = False
@@ -36,7 +39,7 @@ class CacheFolder:
         if self.choice == "fresh":
             self._drop()
         if self.choice not in ("fresh", "session") and self._artifacts is None:
-            folder = Path(self.choice).expanduser().resolve()
+            folder = below_root(self._root, self.choice).resolve()
             folder.mkdir(parents=True, exist_ok=True)
         elif self._temporary is None:
             folder = self._temporary = Path(tempfile.mkdtemp(prefix="torch-compile-"))

@@ -50,7 +50,9 @@ def _shared_options(config: pytest.Config) -> list[str]:
     flags = [f"--compile-{name}" for name in ("fast", "accept") if config.getoption(f"--compile-{name}")]
     plugins = [part for name in config.getoption("plugins", []) for part in ("-p", name)]
     given = [f"--compile-{name}={value}" for name in names if (value := config.getoption(f"--compile-{name}"))]
-    return [*plugins, *(["-c", str(config.inipath)] if config.inipath else []), *given, *flags]
+    # Where the root directory is decides what relative folders mean.
+    root = [f"--rootdir={config.rootpath}", *(["-c", str(config.inipath)] if config.inipath else [])]
+    return [*plugins, *root, *given, *flags]
 
 
 def _read(item: pytest.Item, line: str) -> pytest.TestReport:

@@ -14,9 +14,10 @@ PREFIX = "compile_"
 OPTIONS: dict[str, str] = {
     "backend": "backend of every check that names none: eager, aot_eager, inductor or a name",
     "device": "device that targets and inputs are moved to: cpu, cuda, cuda:1 (default: where they are)",
-    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), a folder to keep, or an "
-    "fsspec URL such as s3://bucket/folder, from which artifacts are loaded and to which they are saved",
-    "report": "folder to write report.json, report.html and summary.md to",
+    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), a folder to keep (a "
+    "relative one is below the root directory), or an fsspec URL such as s3://bucket/folder, from which artifacts are "
+    "loaded and to which they are saved",
+    "report": "folder to write report.json, report.html and summary.md to; a relative one is below the root directory",
     "diagnose": "on a failed check: off, auto (the stage at fault and advice that was tried, for 30 s at most) or full "
     "(the smallest module too, for 10 minutes at most)",
     "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",

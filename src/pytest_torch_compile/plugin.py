@@ -54,12 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(OwnFramesHidden(), "torch-compile-tracebacks")
     leads = not hasattr(config, "workerinput") and not isolate.is_child()
     try:
-        config.stash[_FOLDER] = CacheFolder(settings.current.cache, leads=leads)
+        config.stash[_FOLDER] = CacheFolder(settings.current.cache, config.rootpath, leads=leads)
     except ArtifactsRefused as error:
         raise pytest.UsageError(f"--compile-cache={settings.current.cache}: {error}") from None
     if settings.current.report and leads:
-        folder = config.invocation_params.dir / settings.current.report
-        config.pluginmanager.register(Collector(folder, config.rootpath), "torch-compile-report")
+        folder = settings.below_root(config.rootpath, settings.current.report)
+        config.pluginmanager.register(Collector(folder, config), "torch-compile-report")
     if settings.current.accept or (config.rootpath / acceptance.FILE_NAME).exists():
         from .acceptance_session import AcceptanceSession
 
@@ -194,7 +194,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         session.finish(
             terminalreporter.write_line,
             speeds,
-            config.rootpath / settings.current.baselines,
+            settings.below_root(config.rootpath, settings.current.baselines),
             update=settings.current.update_baselines,
             collected=collected,
             selected=[argument.split("::")[0] for argument in config.args if "::" in argument],
@@ -298,7 +298,7 @@ if find_spec("pytest_benchmark"):
 
         chosen = settings.current
         defaults = {"backend": chosen.backend, **_test_options(request, compile_options)}
-        folder = request.config.rootpath / chosen.baselines
+        folder = settings.below_root(request.config.rootpath, chosen.baselines)
         return CompileBenchmark(
             request, benchmark, SpeedSettings(chosen.perf, folder, chosen.update_baselines, defaults)
         )

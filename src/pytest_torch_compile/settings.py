@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,8 @@ def undiagnosed() -> Iterator[None]:
         yield
     finally:
         current = before
+
+
+def below_root(root: Path, folder: str) -> Path:
+    """A folder that a setting names: a relative one is below the root directory, wherever pytest was started."""
+    return root / Path(folder).expanduser()

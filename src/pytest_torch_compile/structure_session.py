@@ -31,7 +31,7 @@ class StructureSession:
     """
 
     def __init__(self, root: Path) -> None:
-        self._folder = root / settings.current.baselines
+        self._folder = settings.below_root(root, settings.current.baselines)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:

@@ -83,6 +83,54 @@ def test_the_next_run_remembers_the_one_before(pytester: pytest.Pytester):
     assert [len(point["tests"]) for point in written(pytester)["history"]] == [1, 1]
 
 
+def history(pytester: pytest.Pytester) -> list[tuple[str, int]]:
+    return [(point["selection"], len(point["tests"])) for point in written(pytester)["history"]]
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+def test_a_run_of_some_tests_leaves_the_history_of_all_as_it_was(pytester: pytest.Pytester, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(test_it=SUITE, test_other="def test_other(compile_options):\n    pass\n")
+    for narrowed in ([], ["-k", "holds"], ["test_other.py"], ["--deselect", "test_it.py::test_breaks"], []):
+        pytester.runpytest_subprocess("--compile-report=out", *workers, *narrowed)
+    assert history(pytester) == [
+        ("", 8),
+        ("-k holds", 1),
+        ("test_other.py", 1),
+        ("--deselect test_it.py::test_breaks", 7),
+        ("", 8),
+    ]
+
+
+def test_a_run_that_stops_early_is_no_run_of_all(pytester: pytest.Pytester):
+    pytester.makepyfile(test_it=SUITE)
+    pytester.runpytest_subprocess("--compile-report=out")
+    pytester.runpytest_subprocess("--compile-report=out", "-x")
+    assert history(pytester) == [("", 7), ("stopped early", 2)]
+
+
+@pytest.mark.parametrize("usual", [".", "tests"])
+def test_naming_the_usual_tests_is_a_run_of_all(pytester: pytest.Pytester, usual):
+    pytester.makeini(f"[pytest]\ncompile_report = out\n{'testpaths = tests' if usual == 'tests' else ''}\n")
+    folder = pytester.mkdir("tests")
+    (folder / "test_it.py").write_text("def test_a(compile_options):\n    pass\n")
+    for arguments in ([], [usual], [str(pytester.path / usual)]):
+        pytester.runpytest_subprocess(*arguments)
+    assert history(pytester) == [("", 1)] * 3
+
+
+@pytest.mark.parametrize("option", [[], ["--compile-report=out"]], ids=["ini", "command line"])
+def test_the_folder_is_below_the_root_wherever_pytest_starts(pytester: pytest.Pytester, monkeypatch, option):
+    pytester.makeini("[pytest]\n" + ("" if option else "compile_report = out\n"))
+    inner = pytester.mkdir("inner")
+    (inner / "test_it.py").write_text("def test_a(compile_options):\n    pass\n")
+    monkeypatch.chdir(inner)
+    pytester.runpytest_subprocess(*option, "test_it.py").assert_outcomes(passed=1)
+    assert written(pytester)["selection"] == "inner/test_it.py"
+    assert not (inner / "out").exists()
+
+
 def test_a_file_that_cannot_be_collected_is_an_error(pytester: pytest.Pytester):
     pytester.makepyfile(test_it="import nothing_of_this_name")
     pytester.runpytest_subprocess("--compile-report=out")

@@ -135,6 +135,34 @@ def test_history_is_cut_to_its_length():
     assert len(documents.made(history=history)["history"]) == document.HISTORY_LENGTH
 
 
+def test_many_runs_of_few_tests_take_no_place_from_the_runs_of_all():
+    whole = [document.point(documents.made(*map(documents.case, "abc"), created=f"{n:03}")) for n in range(100)]
+    history = whole
+    for number in range(100):
+        made = documents.made(documents.case("a"), created=f"{100 + number}", selection=f"-k {number}", history=history)
+        history = made["history"]
+    assert [point for point in history if not point["selection"]] == whole[-document.HISTORY_LENGTH :]
+    assert history[-1]["selection"] == "-k 99"
+    assert len({point["selection"] for point in history}) <= document.SELECTIONS
+
+
+def test_points_of_an_older_version_are_runs_of_all():
+    old = {name: value for name, value in documents.made()["history"][0].items() if name != "selection"}
+    made = documents.made(documents.case("a"), history=[old])
+    assert made["history"][0] == old
+    assert len(documents.made(selection="-k a", history=[old])["history"]) == 2
+
+
+def test_merge_keeps_runs_of_different_choices_apart():
+    def shard(name, selection):
+        first = documents.made(documents.case(name), commit="1" * 40, selection=selection)
+        return documents.made(documents.case(name), history=first["history"], commit="2" * 40, selection=selection)
+
+    merged = document.merge([shard("a", ""), shard("b", "-k b")])
+    assert [point["selection"] for point in merged["history"]] == ["", "-k b", " + -k b"]
+    assert document.merge([shard("a", "-m quick"), shard("b", "-m quick")])["selection"] == "-m quick"
+
+
 def test_places_are_relative_to_the_root_with_the_lines_around(tmp_path):
     source = tmp_path / "pkg" / "model.py"
     source.parent.mkdir()

@@ -74,6 +74,18 @@ def test_remarks_are_shown_and_an_old_report_has_none():
     assert "<dt>remark" not in html.page(found)
 
 
+def test_trends_are_those_of_the_same_choice_of_tests():
+    history, names = [], ["-k a", "", "-k a", ""]
+    for day, name in enumerate(names):
+        case = documents.case("a", "passed", documents.check(breaks=1))
+        found = documents.made(case, created=f"2026-01-0{day + 1}", selection=name, history=history)
+        history = found["history"]
+    text = html.page(found).partition("<nav>")[0]
+    assert 'aria-label="graph breaks over 2 results"' in text
+    assert "selected by" not in text
+    assert "selected by <code>-k a</code>" in html.page(documents.made(selection="-k a"))
+
+
 def test_counts_of_both_legs_are_named():
     page = html.page(documents.typical())
     assert "849 Python calls in eager, 303 compiled" in page and "9 kernels in eager, 2 compiled" in page

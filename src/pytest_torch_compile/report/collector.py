@@ -13,6 +13,7 @@ import pytest
 
 from .. import __version__
 from . import document, entries, render
+from .selection import selection, stopped_early
 
 ATTRIBUTE = "torch_compile_entry"
 
@@ -25,9 +26,10 @@ def attach(report: pytest.TestReport, checks: list[dict[str, Any]]) -> None:
 class Collector:
     """Registered on the process that sees every report."""
 
-    def __init__(self, folder: Path, root: Path) -> None:
+    def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
-        self._root = root
+        self._root = config.rootpath
+        self._selection = selection(config)
         self._tests: dict[str, dict[str, Any]] = {}
         self._environments: dict[str, Any] = {}
         self.written: Path | None = None
@@ -58,8 +60,9 @@ class Collector:
             self._tests[report.nodeid] = {**_empty(report.nodeid, report.nodeid.split("::")[0], 0), **failed}
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the document and the views made from it."""
+        early = ["stopped early"] if stopped_early(session, int(exitstatus)) else []
         made = document.new(
             self._tests.values(),
             self._environments,
@@ -68,6 +71,7 @@ class Collector:
             exit_status=int(exitstatus),
             commit=commit(self._root),
             history=earlier(self._folder),
+            selection=", ".join([*filter(None, [self._selection]), *early]),
         )
         self.written = render.write_all(made, self._folder)
 

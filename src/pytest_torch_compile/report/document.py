@@ -14,6 +14,8 @@ from typing import Any
 SCHEMA_VERSION = 1
 FILE_NAME = "report.json"
 HISTORY_LENGTH = 30
+# A history of its own has each of so many ways to choose tests (all of them, -k attention): the largest.
+SELECTIONS = 4
 # From best to worst; a test that several documents hold keeps its worst.
 OUTCOMES = ("skipped", "passed", "xfailed", "failed", "error")
 Document = dict[str, Any]
@@ -32,21 +34,41 @@ def new(
     exit_status: int = 0,
     commit: str = "",
     history: Sequence[Mapping[str, Any]] = (),
+    selection: str = "",
 ) -> Document:
-    """A document of these tests. ``history`` holds the points of earlier documents, oldest first."""
+    """A document of these tests. ``history`` holds the points of earlier documents, oldest first.
+
+    ``selection`` says which part of the tests was asked for, and is empty for all of them.
+    """
     entries = sorted((clean(test) for test in tests), key=lambda test: (test["id"], test["environment"]))
     document: Document = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "pytest-torch-compile", "version": version},
         "created": created,
         "commit": commit,
+        "selection": clean(selection),
         "exit_status": exit_status,
         "environments": clean(environments),
         "tests": entries,
         "summary": summary(entries, exit_status),
     }
-    document["history"] = [*clean(list(history)), point(document)][-HISTORY_LENGTH:]
+    document["history"] = _kept([*clean(list(history)), point(document)])
     return document
+
+
+def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The newest points of each selection, and the selections with the most tests beside that of the last point.
+
+    A run of a few tests takes no place from the runs of all.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for at in history:
+        groups.setdefault(at.get("selection", ""), []).append(at)
+    own = history[-1].get("selection", "")
+    others = sorted((name for name in groups if name != own), key=lambda name: len(groups[name][-1]["tests"]))
+    names = {own, *others[1 - SELECTIONS :]}
+    kept = {id(at) for name in names for at in groups[name][-HISTORY_LENGTH:]}
+    return [at for at in history if id(at) in kept]
 
 
 def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
@@ -80,6 +102,7 @@ def point(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "created": document["created"],
         "commit": document["commit"],
+        "selection": document.get("selection", ""),
         "tests": {key_of(test): _figures(test) for test in document["tests"]},
     }
 
@@ -191,6 +214,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
         exit_status=_worst_status([document["exit_status"] for document in documents]),
         commit=newest["commit"],
         history=_merged_history(documents),
+        selection=" + ".join(sorted({document.get("selection", "") for document in documents})),
     )
 
 
@@ -202,10 +226,10 @@ def _worst_status(statuses: Iterable[int]) -> int:
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The points before the merged runs; shards of one commit make one point."""
-    merged: dict[str, dict[str, Any]] = {}
+    merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:
         for earlier in document["history"][:-1]:
-            key = earlier["commit"] or earlier["created"]
+            key = (earlier["commit"] or earlier["created"], earlier.get("selection", ""))
             held = merged.setdefault(key, {**earlier, "tests": {}})
             held["tests"] = {**held["tests"], **earlier["tests"]}
             held["created"] = max(held["created"], earlier["created"])

@@ -41,7 +41,7 @@ def page(made: Mapping[str, Any]) -> str:
         sentence=view.sentence(made),
         result=view.RESULTS[made["summary"]["result"]],
         tests=[_test(test, made) for test in _ordered(made["tests"])],
-        trends=list(_trends(made["history"])),
+        trends=list(_trends(_alike(made))),
         style=Markup(_source("page.css")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -160,6 +160,12 @@ def _test_history(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]])
     series = {name: [(at, figures[name], figures["outcome"]) for at, figures in points] for name in names}
     plots = (_plot(name.replace("_", " "), found) for name, found in series.items())
     return [plot for plot in plots if plot and plot["most"] > 0]
+
+
+def _alike(made: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The results of the same choice of tests: sums over others say nothing."""
+    own = made.get("selection", "")
+    return [at for at in made["history"] if at.get("selection", "") == own]
 
 
 def _trends(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
