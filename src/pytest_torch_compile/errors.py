@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ._torch import support
 from ._torch.trace import error_location
+from .causes import LIMITS, REFUSES_RECOMPILES, caused
 from .compiling import Compiling
 from .findings import CompileUsageError, Finding, Location
 from .numerics import CallRecord
+from .observation import Deviation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Compiling) -> None:
@@ -29,11 +33,19 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Co
         ) from actual.error
 
 
-def error_findings(error: BaseException, frame: Location | None = None) -> list[Finding]:
-    """The finding for an exception that torch's compiler raised; ``frame`` is what was being compiled, if known."""
+def error_findings(
+    error: BaseException, frame: Location | None = None, deviations: Sequence[Deviation] = ()
+) -> list[Finding]:
+    """The finding for an exception that torch's compiler raised; ``frame`` is what was being compiled, if known.
+
+    ``deviations`` are the settings that differ from torch's defaults: one of them may have made torch raise.
+    """
     location = error_location(error) or frame
+    if support.is_refused_recompile(error):
+        message = "torch raised instead of compiling once more, as its settings tell it to"
+        return caused([Finding("compile-error", message, location, str(error))], deviations, REFUSES_RECOMPILES)
     if support.is_recompile_limit(error):
-        return [
+        limit = [
             Finding(
                 "eager-fallback",
                 f"the recompile limit of {support.recompile_limit()} was hit",
@@ -42,6 +54,7 @@ def error_findings(error: BaseException, frame: Location | None = None) -> list[
                 "bound what changes between calls: dynamic_dims=..., dynamic=True, or pad to a few sizes",
             )
         ]
+        return caused(limit, deviations, LIMITS)
     if type(error).__name__ in ("Unsupported", "UserError"):
         message = "torch.compile cannot trace this with fullgraph=True"
         return [Finding("graph-break", message, location, _summary(error), "see the line; or check fullgraph=False")]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ._torch import support
+from ._torch.deviations import deviations
 from ._torch.trace import TraceObserver
 from .describe import rerun_command
 from .findings import Budget, CompileCheckFailed
@@ -45,11 +46,18 @@ def compile_guard(
     """
     support.require_supported_torch()
     budget = Budget(max_graph_breaks, max_recompiles, frozenset(accepted_breaks)).on(support.torch_version())
+    settings = deviations()
     with TraceObserver() as observer:
         yield observer.seen
     report = _report(observer.seen, budget, name)
+    report.deviations = settings
     report.findings = judge(
-        observer.seen, budget, aborted=False, cudagraphs=cudagraphs, limit=support.recompile_limit()
+        observer.seen,
+        budget,
+        aborted=False,
+        cudagraphs=cudagraphs,
+        limit=support.recompile_limit(),
+        deviations=settings,
     )
     announce(report)
     if report.findings:

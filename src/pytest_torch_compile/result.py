@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .findings import Finding
-from .observation import EagerFallback, Graph, GraphBreak, Observation, Recompile
+from .observation import Deviation, EagerFallback, Graph, GraphBreak, Observation, Recompile
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class CompileReport:
     """Everything that one check observed; ``findings`` is empty when it passed.
 
     ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch, fullgraph compiles some code that the default
-    mode breaks on, so that each says nothing about the other.
+    mode breaks on, so that each says nothing about the other. ``deviations`` are the settings of torch that were
+    not its defaults when the check began.
     """
 
     target: str
@@ -55,6 +56,7 @@ class CompileReport:
     findings: list[Finding] = field(default_factory=list)
     diagnosis: list[str] = field(default_factory=list)
     rerun: str = ""
+    deviations: list[Deviation] = field(default_factory=list)
 
     @property
     def graphs(self) -> list[Graph]:

@@ -12,6 +12,7 @@ is entered), by their names only.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import linecache
 import sys
 from collections.abc import Iterator, Mapping
@@ -79,7 +80,7 @@ def _resumed_once(frames: list[Location]) -> list[Location]:
     """A function that was resumed runs below itself: only its last part counts."""
     return [
         frame
-        for frame, below in zip(frames, [*frames[1:], None], strict=True)
+        for frame, below in itertools.zip_longest(frames, frames[1:])
         if below is None
         or below.function == function_name(below.function)
         or (below.file, function_name(below.function)) != (frame.file, function_name(frame.function))

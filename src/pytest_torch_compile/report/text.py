@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..findings import Finding
+from ..observation import Deviation
 from ..result import CallReport, CompileReport
 
 _WIDTH = 120
@@ -18,6 +19,8 @@ def failure_text(report: CompileReport) -> str:
     if len(report.calls) > 1:
         blocks.append("Sequence\n" + sequence_table(report.calls))
     blocks.append(_summary(report))
+    if report.deviations:
+        blocks.append("\n".join(["Settings that differ from torch's defaults:", *map(_indented, report.deviations)]))
     blocks += [f"Not observable: {what}" for what in report.not_observable]
     if report.rerun:
         blocks.append(f"Run again: {report.rerun}")
@@ -32,12 +35,18 @@ def _head(report: CompileReport) -> str:
     return f"{report.target} does not hold under torch.compile: {found} ({', '.join(how)})"
 
 
+def _indented(deviation: Deviation) -> str:
+    return f"  {deviation}"
+
+
 def finding_text(number: int, finding: Finding) -> str:
     """One numbered finding: what, where, evidence, likely fix."""
     lines = [f"{number}. {finding.kind}: {finding.message}"]
     if finding.location is not None:
         lines.append(f"   at {finding.location.shown()}")
     lines += [f"     {line}" for line in finding.evidence.splitlines() if line.strip()]
+    if finding.cause:
+        lines.append(f"   cause: {finding.cause}")
     if finding.hint:
         lines.append("   fix: " + finding.hint.replace("\n", "\n        "))
     return "\n".join(lines)
