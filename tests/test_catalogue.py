@@ -99,7 +99,7 @@ def complaints(case: Case) -> list[str]:
 
 
 def whole_text(finding: Finding) -> str:
-    return f"{finding.message}\n{finding.evidence}\n{finding.hint}\n{finding.location or ''}".lower()
+    return f"{finding.message}\n{finding.evidence}\n{finding.cause}\n{finding.hint}\n{finding.location or ''}".lower()
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from . import acceptance, settings
 from ._torch import support
 from ._torch.calm import calm
 from ._torch.compiled import uncompiled
+from ._torch.deviations import deviations
 from ._torch.sandbox import Sandbox, sandbox
 from ._torch.trace import TraceObserver
 from .compiling import Compiling
@@ -26,7 +27,7 @@ from .judge import judge, merged_over_calls
 from .keywords import Keywords, clear_keywords, keyword_options
 from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
 from .numerics import Comparison, Tolerances, compare_calls, flatten
-from .observation import Observation
+from .observation import Deviation, Observation
 from .recording import announce
 from .reference import ReferenceLeg
 from .remarks import unused_breaks, unused_tolerances
@@ -136,6 +137,7 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
     """Run both legs and judge them."""
+    found = deviations()
     with calm(), sandbox() as box:
         run = _lockstep(work, compiling, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
@@ -143,6 +145,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
             box.forget()
             first, run = run, _lockstep(work, compiling.relaxed(), tolerances, box)
             run.refused = first.compile_error
+    run.deviations = found
     report = _report(work, compiling, budget, run)
     report.remarks += _remarks(run, budget, tolerances)
     return report
@@ -157,6 +160,7 @@ class _Run:
     comparisons: list[Comparison] = field(default_factory=list)
     compile_error: BaseException | None = None
     refused: BaseException | None = None
+    deviations: list[Deviation] = field(default_factory=list)
 
 
 def _validate(work: Work) -> None:
@@ -246,6 +250,7 @@ def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> Comp
         observation=run.seen,
         numerics=_numerics(run.comparisons),
         rerun=rerun_command(),
+        deviations=run.deviations,
     )
     if remark := support.newer_than_checked():
         run.seen.not_observable.append(remark)
@@ -260,13 +265,14 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
         aborted=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
         limit=support.recompile_limit(),
+        deviations=run.deviations,
     )
     accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not found and not accepted else None)
     known = {finding.kind for finding in found}
     if error is not None:
         frame = run.seen.errors[-1].location if run.seen.errors else None
-        found += [finding for finding in error_findings(error, frame) if finding.kind not in known]
+        found += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
     return found + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
 
 

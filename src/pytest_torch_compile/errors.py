@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ._torch import support
 from ._torch.defaults import defaults
 from ._torch.guards import EXPLANATIONS, parse_guard, readable
 from ._torch.trace import error_location
+from .causes import LIMITS, REFUSES_RECOMPILES, caused
 from .compiling import Compiling
 from .error_text import error_summary
 from .findings import CompileUsageError, Finding, Location
 from .numerics import CallRecord
+from .observation import Deviation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Compiling) -> None:
@@ -43,11 +46,19 @@ def _default_device() -> str:
     return f" (the default device is {device}, by torch.set_default_device: tensors that name no device are made there)"
 
 
-def error_findings(error: BaseException, frame: Location | None = None) -> list[Finding]:
-    """The finding for an exception that torch's compiler raised; ``frame`` is what was being compiled, if known."""
+def error_findings(
+    error: BaseException, frame: Location | None = None, deviations: Sequence[Deviation] = ()
+) -> list[Finding]:
+    """The finding for an exception that torch's compiler raised; ``frame`` is what was being compiled, if known.
+
+    ``deviations`` are the settings that differ from torch's defaults: one of them may have made torch raise.
+    """
     location = error_location(error) or frame
+    if support.is_refused_recompile(error):
+        message = "torch raised instead of compiling once more, as its settings tell it to"
+        return caused([Finding("compile-error", message, location, str(error))], deviations, REFUSES_RECOMPILES)
     if support.is_recompile_limit(error):
-        return [
+        limit = [
             Finding(
                 "eager-fallback",
                 f"the recompile limit of {support.recompile_limit()} was hit",
@@ -56,6 +67,7 @@ def error_findings(error: BaseException, frame: Location | None = None) -> list[
                 _limit_hint(error),
             )
         ]
+        return caused(limit, deviations, LIMITS)
     if support.is_constraint_violation(error):
         return [
             Finding(

@@ -62,7 +62,8 @@ class Location:
 class Finding:
     """One thing that is wrong: ``message`` says what, with the limit and the measured value.
 
-    ``evidence`` is what was seen (guard text, worst element, source line), ``hint`` the likely fix.
+    ``evidence`` is what was seen (guard text, worst element, source line), ``hint`` the likely fix. ``cause`` is the
+    setting of torch that made it, where one did.
     """
 
     kind: FindingKind
@@ -70,6 +71,7 @@ class Finding:
     location: Location | None = None
     evidence: str = ""
     hint: str = ""
+    cause: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in FINDING_KINDS:

@@ -10,6 +10,7 @@ import torch
 
 from . import acceptance
 from ._torch import support
+from ._torch.deviations import deviations
 from ._torch.trace import TraceObserver
 from .describe import rerun_command
 from .findings import Budget, CompileCheckFailed
@@ -48,11 +49,18 @@ def compile_guard(
     support.require_supported_torch()
     own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
+    settings = deviations()
     with TraceObserver() as observer:
         yield observer.seen
     report = _report(observer.seen, budget, name)
+    report.deviations = settings
     report.findings = judge(
-        observer.seen, budget, aborted=False, cudagraphs=cudagraphs, limit=support.recompile_limit()
+        observer.seen,
+        budget,
+        aborted=False,
+        cudagraphs=cudagraphs,
+        limit=support.recompile_limit(),
+        deviations=settings,
     )
     acceptance.note(report, own)
     announce(report)

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from ._torch.guards import EXPLANATIONS
 from ._torch.hints import SURFACE_ERRORS, dynamic_output_hint
+from .causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from .findings import Budget, Finding
-from .observation import CompileError, EagerFallback, FailedGuard, GraphBreak, Observation, Recompile
+from .observation import CompileError, Deviation, EagerFallback, FailedGuard, GraphBreak, Observation, Recompile
 
 _OF_CALL = re.compile(r"^call (?P<call>\d+): ")
 BREAK_HINTS = {
@@ -25,17 +26,28 @@ BREAK_HINTS = {
 }
 
 
-def judge(seen: Observation, budget: Budget, *, aborted: bool, cudagraphs: bool, limit: int) -> list[Finding]:
+def judge(
+    seen: Observation,
+    budget: Budget,
+    *,
+    aborted: bool,
+    cudagraphs: bool,
+    limit: int,
+    deviations: Sequence[Deviation] = (),
+) -> list[Finding]:
     """The findings of one run. ``aborted`` says that compilation itself raised, so that no graph may be missing.
 
-    ``limit`` is torch's recompile limit; ``cudagraphs`` whether CUDA graphs were asked for.
+    ``limit`` is torch's recompile limit; ``cudagraphs`` whether CUDA graphs were asked for; ``deviations`` are the
+    settings that differ from torch's defaults, which a finding names as its cause where one made it.
     """
     found = _graph_breaks(seen.graph_breaks, budget)
     found += _recompiles(seen.recompiles, budget)
-    found += [_fallback(fallback, limit) for fallback in _first_of_each_frame(seen.fallbacks)]
-    found += [_swallowed(error) for error in seen.errors] if not aborted else []
+    found += caused(
+        [_fallback(fallback, limit) for fallback in _first_of_each_frame(seen.fallbacks)], deviations, LIMITS
+    )
+    found += [_swallowed(error, first_of(deviations, SWALLOWS)) for error in seen.errors] if not aborted else []
     if not seen.graphs and not aborted and not seen.errors:
-        found.append(_nothing_compiled(seen))
+        found += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
     if cudagraphs and seen.cudagraph_skips:
         found.append(_cudagraph_skips(seen.cudagraph_skips))
     return found
@@ -122,13 +134,14 @@ def _fallback(fallback: EagerFallback, limit: int) -> Finding:
     )
 
 
-def _swallowed(error: CompileError) -> Finding:
+def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
     summary = error.message.strip().splitlines() or [error.error]
+    by = f"\nswallowed because {setting}" if setting else ""
     return Finding(
         "eager-fallback",
         f"compilation of {error.frame} failed and the error was swallowed: it ran in eager",
         error.location,
-        f"{error.error}: {' '.join(summary[:3])}",
+        f"{error.error}: {' '.join(summary[:3])}{by}",
         SURFACE_ERRORS,
     )
 

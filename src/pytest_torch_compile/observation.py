@@ -107,6 +107,23 @@ class CompileError:
     location: Location | None = None
 
 
+@dataclass(frozen=True)
+class Deviation:
+    """A setting of torch that is not its default: a config entry, a stance, a global mode, an environment variable.
+
+    ``value`` and ``default`` are text; ``where`` says where it was set, or is empty where that is not known.
+    """
+
+    name: str
+    value: str
+    default: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        where = f", {self.where}" if self.where else ""
+        return f"{self.name} is {self.value} (torch's default: {self.default}){where}"
+
+
 @dataclass
 class CacheCounts:
     """Look-ups in Inductor's graph cache and AOTAutograd's cache."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -151,12 +152,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Leave nothing compiled behind."""
+    """Leave nothing compiled behind, and note which settings of torch the test left changed."""
     try:
         return (yield)
     finally:
         if uses_plugin(item):
             _reset()
+        if "torch._dynamo" in sys.modules:
+            from ._torch.deviations import note_left_by
+
+            note_left_by(item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)

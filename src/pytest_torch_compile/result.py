@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .findings import Finding
-from .observation import EagerFallback, Graph, GraphBreak, Observation, Recompile
+from .observation import Deviation, EagerFallback, Graph, GraphBreak, Observation, Recompile
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class CompileReport:
 
     ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch, fullgraph compiles some code that the default
     mode breaks on, so that each says nothing about the other. ``remarks`` are lines about what is no failure,
-    such as an accepted break that is no longer there.
+    such as an accepted break that is no longer there. ``deviations`` are the settings of torch that were not its
+    defaults when the check began.
     """
 
     target: str
@@ -60,6 +61,7 @@ class CompileReport:
     diagnosis: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     rerun: str = ""
+    deviations: list[Deviation] = field(default_factory=list)
 
     @property
     def graphs(self) -> list[Graph]:

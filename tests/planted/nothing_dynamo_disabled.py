@@ -4,7 +4,7 @@ import torch
 
 from pytest_torch_compile import check_compile
 
-EXPECT = [("nothing-compiled", "")]
+EXPECT = [("nothing-compiled", "torch._dynamo.config.disable is True")]
 
 
 def target(x):

@@ -285,3 +285,25 @@ def test_a(compile_check, n):
     )
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["Remark in 2 checks: accepted_breaks: gb-gone matched nothing in this check"])
+
+
+def test_setting_that_an_earlier_test_left_is_named_with_that_test(project):
+    before = torch._dynamo.config.disable
+    try:
+        result = project(
+            """
+def test_leaks():
+    torch._dynamo.config.disable = True
+
+def test_between():
+    pass
+
+def test_victim(compile_check):
+    compile_check(changing, torch.ones(2), 2)
+"""
+        )
+    finally:
+        torch._dynamo.config.disable = before
+    result.assert_outcomes(passed=2, failed=1)
+    found = "torch._dynamo.config.disable is True (torch's default: False), left by *.py::test_leaks"
+    result.stdout.fnmatch_lines([f"E *cause: {found}", "E *Settings that differ from torch's defaults:", f"E *{found}"])

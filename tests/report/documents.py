@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_torch_compile.findings import Finding, Location
-from pytest_torch_compile.observation import CompileSeconds, FailedGuard, Graph, GraphBreak, Observation, Recompile
+from pytest_torch_compile.observation import (
+    CompileSeconds,
+    Deviation,
+    FailedGuard,
+    Graph,
+    GraphBreak,
+    Observation,
+    Recompile,
+)
 from pytest_torch_compile.report import document, entries
 from pytest_torch_compile.result import CallReport, CompileReport, NumericsReport
 
@@ -64,10 +72,18 @@ def check(*findings: Finding, breaks: int = 0, recompiles: int = 0, text: str = 
         diagnosis=[f"tried: dynamic_dims={{'x': 0}}: 0 recompiles instead of {recompiles}{text}"] if recompiles else [],
         remarks=[f"accepted_breaks: gb-gone matched nothing in this check{text}"] if breaks or text else [],
         rerun="python -m pytest 'tests/test_a.py::test_a'",
+        deviations=more.pop("deviations", []),
     )
     from pathlib import Path
 
     return entries.check_entry(report.to_dict(), Path.cwd())
+
+
+def caused_by_a_setting() -> dict[str, Any]:
+    """A document with one failure that a setting of torch caused."""
+    setting = Deviation("torch._dynamo.config.disable", "True", "False", "left by tests/test_b.py::test_b")
+    bad = finding("nothing-compiled", "0 graphs with an op were compiled", cause=str(setting), location=None)
+    return made(case("tests/test_a.py::test_a", "failed", check(bad, deviations=[setting])))
 
 
 def speed(outcome: str = "pass", effect: float = 0.004, compiled: float = 0.001) -> dict[str, Any]:

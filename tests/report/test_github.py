@@ -17,6 +17,11 @@ def test_a_finding_is_put_on_the_users_line():
     )
 
 
+def test_the_cause_of_a_finding_is_told():
+    (one,) = github.ranked(documents.caused_by_a_setting())
+    assert "%0Acause: torch._dynamo.config.disable is True" in one.command()
+
+
 def test_a_finding_in_a_library_is_put_on_the_test():
     bad = documents.finding(location=documents.line(9, "/usr/lib/python/torch/nn.py"))
     (one,) = github.ranked(documents.made(documents.case("a", "failed", documents.check(bad))))

@@ -28,6 +28,15 @@ def test_remarks_come_last():
     assert "Remarks" not in markdown.summary(documents.made(documents.case()))
 
 
+def test_cause_and_the_settings_that_differ_are_shown():
+    text = markdown.summary(documents.caused_by_a_setting())
+    assert (
+        "cause: `torch._dynamo.config.disable is True (torch's default: False), left by tests/test_b.py::test_b`"
+        in text
+    )
+    assert "not torch's default: `torch._dynamo.config.disable = True (default False), left by tests" in text
+
+
 def test_known_failures_are_not_findings():
     assert "test_known`:" not in markdown.summary(documents.typical()).split("### Speed")[0]
 

@@ -91,6 +91,12 @@ def test_counts_of_both_legs_are_named():
     assert "849 Python calls in eager, 303 compiled" in page and "9 kernels in eager, 2 compiled" in page
 
 
+def test_cause_and_the_settings_that_differ_are_shown():
+    page = html.page(documents.caused_by_a_setting())
+    assert "<b>cause</b> torch._dynamo.config.disable is True" in page
+    assert "<code>torch._dynamo.config.disable</code> is True (default: False), left by tests/test_b.py::test_b" in page
+
+
 def test_speed_shows_both_legs_and_the_interval_of_the_baseline(opened):
     page = opened(documents.typical())
     page.locator("details.test", has_text="test_step").first.click()

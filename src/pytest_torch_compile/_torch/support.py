@@ -73,8 +73,14 @@ def recompile_limit() -> int:
 def is_compiler_error(error: BaseException) -> bool:
     """Whether an exception comes from torch's compiler rather than from the code that it compiles."""
     ours = type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
+    ours = ours or is_refused_recompile(error)
     # From 2.12 on, fullgraph raises a plain RuntimeError where nothing was compiled at all.
     return ours or "fullgraph=True found no compiled frames" in str(error)
+
+
+def is_refused_recompile(error: BaseException) -> bool:
+    """Whether torch was told to raise where it would have compiled once more: by its config or by a stance."""
+    return type(error).__name__ == "RecompileError" or "stance is 'fail_on_recompile'" in str(error)
 
 
 def is_recompile_limit(error: BaseException) -> bool:

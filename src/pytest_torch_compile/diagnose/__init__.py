@@ -36,6 +36,8 @@ def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -
     if not report.findings or level == "off":
         return []
     subject = Subject(report, remake, SECONDS[level])
+    if not subject.kinds:
+        return []
     lines: list[str] = []
     for what, step in STEPS[level].items():
         with doing(f"looking for {what}"):

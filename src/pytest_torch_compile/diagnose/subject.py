@@ -52,8 +52,8 @@ class Subject:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of what was found."""
-        return {finding.kind for finding in self.report.findings}
+        """The kinds of what was found, but for what a setting of torch is known to have caused."""
+        return {finding.kind for finding in self.report.findings if not finding.cause}
 
     @property
     def left(self) -> float:

@@ -30,6 +30,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "compile_seconds": dict(seen["compile_seconds"]),
         "not_observable": list(seen["not_observable"]),
         "findings": [_placed(found, root) for found in report["findings"]],
+        "deviations": [dict(deviation) for deviation in report.get("deviations", [])],
         "diagnosis": list(report.get("diagnosis", [])),
         "remarks": list(report.get("remarks", [])),
     }

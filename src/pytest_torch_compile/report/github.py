@@ -60,13 +60,14 @@ def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
 def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
     for found in view.findings(made):
         finding = found.finding
-        text = "\n".join(part for part in (finding["message"], finding["evidence"], _fix(finding["hint"])) if part)
+        why = [_labelled("cause", finding.get("cause", "")), _labelled("fix", finding["hint"])]
+        text = "\n".join(part for part in (finding["message"], finding["evidence"], *why) if part)
         file, line = _in_repository(found, prefix)
         yield Annotation("error", file, line, f"torch.compile: {finding['kind']}", text)
 
 
-def _fix(hint: str) -> str:
-    return f"fix: {hint}" if hint else ""
+def _labelled(label: str, text: str) -> str:
+    return f"{label}: {text}" if text else ""
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:

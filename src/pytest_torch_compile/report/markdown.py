@@ -68,9 +68,12 @@ def _finding(number: int, item: view.Found) -> str:
             "   </details>",
             "",
         ]
+    if finding.get("cause"):
+        lines += [f"   cause: {code(finding['cause'])}", ""]
     if finding["hint"]:
         lines += [f"   fix: {code(finding['hint'])}", ""]
     lines += [f"   diagnosis: {code(line)}\n" for line in _diagnosis(item)]
+    lines += [f"   not torch's default: {code(line)}\n" for line in _settings(item)]
     if item.check and item.check["rerun"]:
         lines += [f"   run again: {code(item.check['rerun'])}", ""]
     return "\n".join(lines) + "\n"
@@ -81,6 +84,17 @@ def _diagnosis(item: view.Found) -> list[str]:
     if item.check is None or item.finding is not item.check["findings"][-1]:
         return []
     return list(item.check.get("diagnosis", []))
+
+
+def _settings(item: view.Found) -> list[str]:
+    """The settings that are not torch's defaults, told once: with the check's last finding."""
+    if item.check is None or item.finding is not item.check["findings"][-1]:
+        return []
+    found = item.check.get("deviations", [])
+    return [
+        f"{one['name']} = {one['value']} (default {one['default']}){one['where'] and ', '}{one['where']}"
+        for one in found
+    ]
 
 
 def fenced(lines: list[str], indent: str = "") -> list[str]:

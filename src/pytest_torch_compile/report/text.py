@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..findings import Finding
+from ..observation import Deviation
 from ..result import CallReport, CompileReport
 
 _WIDTH = 120
@@ -23,6 +24,8 @@ def failure_text(report: CompileReport) -> str:
     blocks.append(_summary(report))
     if report.numerics.not_compared:
         blocks.append(f"Not compared, since eager differs from itself: {', '.join(report.numerics.not_compared)}")
+    if report.deviations:
+        blocks.append("\n".join(["Settings that differ from torch's defaults:", *map(_indented, report.deviations)]))
     blocks += [f"Not observable: {what}" for what in report.not_observable]
     blocks += [f"Remark: {remark}" for remark in report.remarks]
     if report.rerun and report.findings:
@@ -49,12 +52,18 @@ def _head(report: CompileReport) -> str:
     return f"{report.target} does not hold under torch.compile: {found} ({', '.join(how)})"
 
 
+def _indented(deviation: Deviation) -> str:
+    return f"  {deviation}"
+
+
 def finding_text(number: int, finding: Finding) -> str:
     """One numbered finding: what, where, evidence, likely fix."""
     lines = [f"{number}. {finding.kind}: {finding.message}"]
     if finding.location is not None:
         lines.append(f"   at {finding.location.shown()}")
     lines += [f"     {line}" for line in finding.evidence.splitlines() if line.strip()]
+    if finding.cause:
+        lines.append(f"   cause: {finding.cause}")
     if finding.hint:
         lines.append("   fix: " + finding.hint.replace("\n", "\n        "))
     return "\n".join(lines)

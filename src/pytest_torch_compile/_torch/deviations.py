@@ -1,0 +1,137 @@
+"""Which settings of torch differ from its defaults, and where that comes from.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
+``torch._inductor.config`` and ``torch._functorch.config``, whose entries have ``default``, ``user_override`` (a
+``ContextVar`` from 2.13 on), ``env_value_force`` and ``env_value_default``; ``_UNSET_SENTINEL``;
+``torch._dynamo.eval_frame._stance``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from ..observation import Deviation
+
+_CONFIGS = ("torch._dynamo.config", "torch._inductor.config", "torch._functorch.config")
+_VARIABLES = re.compile(r"^TORCH(DYNAMO|_DYNAMO|INDUCTOR|_COMPILE|_COMPILER|_FUNCTORCH)_")
+# They say where files are, how many processes compile, and what is logged: no verdict hangs on them.
+_HARMLESS = re.compile(r"(_DIR|_THREADS|_VERBOSE|_PROFILE|_PROFILER|_CPROFILE|_LOG\w*|_WORKER\w*)$")
+
+# Setting -> the test after which it was first seen.
+_left_by: dict[str, str] = {}
+
+
+def deviations() -> list[Deviation]:
+    """The settings that are not torch's defaults in this thread, those of the environment included."""
+    found: list[Deviation] = []
+    for source in (_configured, _stance, _global_modes, _environment):
+        try:
+            found += source()
+        except Exception as error:  # a torch to come may keep them elsewhere: a check must not fail for it
+            found.append(Deviation(f"a setting of {source.__name__[1:]}", f"not observable: {error!r}", "unknown"))
+    return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in found]
+
+
+def note_left_by(test: str) -> None:
+    """Remember the settings that are there after ``test`` and were not before; forget those that are gone."""
+    if "torch._dynamo" not in sys.modules:
+        return
+    names = [one.name for one in deviations()]
+    for name in _left_by.keys() - set(names):
+        del _left_by[name]
+    for name in names:
+        _left_by.setdefault(name, f"left by {test}")
+
+
+def _configured() -> Iterator[Deviation]:
+    from torch.utils._config_module import _UNSET_SENTINEL
+
+    for module in _CONFIGS:
+        config: Any = sys.modules.get(module)
+        for name, entry in getattr(config, "_config", {}).items():
+            override = entry.user_override
+            override = override.get() if isinstance(override, ContextVar) else override
+            by_environment = (entry.env_value_force, entry.env_value_default) != (_UNSET_SENTINEL, _UNSET_SENTINEL)
+            if getattr(entry, "alias", None) or (override is _UNSET_SENTINEL and not by_environment):
+                continue
+            value = _value(config, name)
+            if _differs(value, entry.default):
+                where = "set by the environment" if by_environment and override is _UNSET_SENTINEL else ""
+                yield Deviation(f"{module}.{name}", _shown(value), _shown(entry.default), where)
+
+
+def _value(config: Any, name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of deprecated entries
+        for part in name.split("."):
+            config = getattr(config, part)
+    return config
+
+
+def _differs(value: Any, default: Any) -> bool:
+    try:
+        return bool(value != default)
+    except Exception:  # a value of any type may refuse to be compared
+        return value is not default
+
+
+def _shown(value: Any) -> str:
+    text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+def _stance() -> Iterator[Deviation]:
+    from torch._dynamo import eval_frame
+
+    now, default = eval_frame._stance, eval_frame.DynamoStance()
+    if now != default:
+        parts = {name: value for name, value in vars(now).items() if value != vars(default).get(name)}
+        text = ", ".join(
+            _shown(value) if name == "stance" else f"{name}={_shown(value)}" for name, value in parts.items()
+        )
+        yield Deviation("torch.compiler.set_stance", text, "'default'")
+
+
+def _global_modes() -> Iterator[Deviation]:
+    import torch
+
+    modes: list[tuple[str, Any, Any]] = [
+        ("torch.use_deterministic_algorithms", torch.are_deterministic_algorithms_enabled(), False),
+        ("torch.autograd.set_detect_anomaly", torch.is_anomaly_enabled(), False),
+        ("torch.set_default_dtype", torch.get_default_dtype(), torch.float32),
+        ("torch.set_default_device", _default_device(), "cpu"),
+        ("torch.set_float32_matmul_precision", _matmul_precision(), "highest"),
+    ]
+    for name, value, default in modes:
+        if value != default:
+            yield Deviation(name, _shown(value), _shown(default))
+
+
+def _default_device() -> str:
+    import torch
+
+    try:
+        return str(torch.get_default_device())
+    except AttributeError:  # torch 2.6 and 2.8, after set_default_device(None)
+        return "cpu"
+
+
+def _matmul_precision() -> str:
+    import torch
+
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:  # set through the newer switches of each backend, which the older function refuses to read
+        return "of each backend"
+
+
+def _environment() -> Iterator[Deviation]:
+    for name, value in sorted(os.environ.items()):
+        if _VARIABLES.match(name) and not _HARMLESS.search(name):
+            yield Deviation(name, _shown(value), "not set", "set by the environment")

@@ -1,0 +1,43 @@
+"""Findings that a setting of torch made, rather than the code under check. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .findings import Finding
+from .observation import Deviation
+
+STANCE = "torch.compiler.set_stance"
+SWITCHED_OFF = (STANCE, "torch._dynamo.config.disable", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
+LIMITS = (
+    "torch._dynamo.config.recompile_limit",
+    "torch._dynamo.config.cache_size_limit",
+    "torch._dynamo.config.accumulated_recompile_limit",
+    "torch._dynamo.config.accumulated_cache_size_limit",
+)
+SWALLOWS = ("torch._dynamo.config.suppress_errors", "TORCHDYNAMO_SUPPRESS_ERRORS")
+REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
+
+
+def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
+    """The findings with their cause, the first setting of these names that can have made them; as they are if none."""
+    setting = first_of(deviations, names)
+    if setting is None:
+        return list(findings)
+    back = f"set {setting.name} back to {setting.default}" if setting.default != "not set" else f"unset {setting.name}"
+    return [
+        replace(finding, cause=str(setting), hint=f"{back}, or restore it where it was set") for finding in findings
+    ]
+
+
+def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
+    """The first setting of these names that can have an effect, or None."""
+    return next((one for one in deviations if one.name in names and _has_effect(one)), None)
+
+
+def _has_effect(setting: Deviation) -> bool:
+    """A limit that is lower than torch's, a switch that is on."""
+    if setting.name in LIMITS:
+        return int(setting.value) < int(setting.default)
+    return setting.value not in ("'0'", "''")
