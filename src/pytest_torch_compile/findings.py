@@ -115,7 +115,9 @@ def _fingerprints(given: Iterable[str]) -> frozenset[str]:
     found = list(given) if isinstance(given, Iterable) else [given]
     wrong = [fingerprint for fingerprint in found if not isinstance(fingerprint, str)]
     if wrong:
-        raise CompileUsageError(f"accepted_breaks holds {wrong[0]!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'")
+        raise CompileUsageError(
+            f"accepted_breaks holds {wrong[0]!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+        )
     return frozenset(found)
 
 
