@@ -24,14 +24,20 @@ def test_sound(compile_check):
 """
 SOUND = BREAKS.replace("breaking", "torch.sin").replace("(2, 3)", "(2,)")
 WORSE = (
-    BREAKS.replace("breaking", "worse")
+    BREAKS
     + """
-def worse(x):
-    x = breaking(x)
+def breaking(x):
+    x = x.sin()
+    torch._dynamo.graph_break()
     print("new")
-    return x + 1
+    return x.cos()
 """
 )
+TWO = """
+def test_two(compile_check):
+    compile_check(breaking, torch.ones(4))
+    compile_check(changing, torch.ones(2), 2)
+"""
 
 
 def accepted(project):
@@ -74,6 +80,13 @@ def test_what_is_gone_is_reported_and_taken_away(project):
     assert [test.split("::")[1] for test in accepted(project)["tests"]] == ["test_b"]
     project(SOUND, "--compile-accept")
     assert not (project.tester.path / "compile-accepted.json").exists()
+
+
+def test_break_of_one_check_is_no_remark_in_another_check_of_its_test(project):
+    project(TWO, "--compile-accept").assert_outcomes(passed=1)
+    result = project(TWO)
+    result.assert_outcomes(passed=1)
+    assert not lines_with(result, "matched nothing")
 
 
 def test_nothing_is_said_where_nothing_changed(project):
