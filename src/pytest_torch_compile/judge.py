@@ -25,6 +25,9 @@ BREAK_HINTS = {
     "call to print or a logger": "remove the call, guard it with torch.compiler.is_compiling(), or move it out",
     "function that dynamo skips": "dynamo does not trace this function: replace it, or call it outside",
 }
+_LOOK_FOR = (
+    "look for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops"
+)
 
 
 def judge(
@@ -47,7 +50,8 @@ def judge(
         [_fallback(fallback, limit) for fallback in _first_of_each_frame(seen.fallbacks)], deviations, LIMITS
     )
     found += [_swallowed(error, first_of(deviations, SWALLOWS)) for error in seen.errors] if not aborted else []
-    if not seen.graphs and not aborted and not seen.errors:
+    from_cache = seen.cache.fx_hits or seen.cache.aot_hits
+    if not seen.graphs and not from_cache and not aborted and not seen.errors:
         found += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
     if cudagraphs and seen.cudagraph_skips:
         found.append(_cudagraph_skips(seen.cudagraph_skips))
@@ -145,16 +149,27 @@ def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
 
 
 def _nothing_compiled(seen: Observation) -> Finding:
-    why = seen.not_observable or [
-        "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor op of its own"
-    ]
-    return Finding(
-        "nothing-compiled",
-        "0 graphs with an op were compiled, at least 1 expected",
-        None,
-        "\n".join(why),
-        "look for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops",
+    message = "0 graphs with an op were compiled, at least 1 expected"
+    if seen.not_observable:
+        return Finding("nothing-compiled", message, None, "\n".join(seen.not_observable), _LOOK_FOR)
+    if seen.compiled_calls == 0:
+        why = "no compiled function was called in this block: torch.compile only wraps, the first call compiles"
+        return Finding("nothing-compiled", message, None, why, "call what was compiled inside the block")
+    if seen.compiled_calls and seen.compiled_before and not seen.frames:
+        return _compiled_before(seen, message)
+    why = "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor op of its own"
+    return Finding("nothing-compiled", message, None, why, _LOOK_FOR)
+
+
+def _compiled_before(seen: Observation, message: str) -> Finding:
+    calls, names = seen.compiled_calls, [place.shown() for place in seen.compiled_before]
+    more = f", and {len(names) - 3} more" if len(names) > 3 else ""
+    why = (
+        f"compiled functions were called {calls} time{'s' if calls != 1 else ''} in this block, and torch had nothing "
+        f"to compile: they ran what was compiled before\ncompiled by then: {', '.join(names[:3])}{more}"
     )
+    hint = "open the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
+    return Finding("nothing-compiled", f"{message}: what ran was compiled before this block", None, why, hint)
 
 
 def _cudagraph_skips(reasons: Sequence[str]) -> Finding:

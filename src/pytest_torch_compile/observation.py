@@ -148,7 +148,12 @@ class CompileSeconds:
 
 @dataclass
 class Observation:
-    """Everything one observer saw, in order."""
+    """Everything one observer saw, in order.
+
+    ``frames`` is how often dynamo began to compile a function. Of a guarded region it is known too how often compiled
+    functions were called (``compiled_calls``; None: not observed) and which had graphs when it began
+    (``compiled_before``).
+    """
 
     graphs: list[Graph] = field(default_factory=list)
     graph_breaks: list[GraphBreak] = field(default_factory=list)
@@ -159,6 +164,9 @@ class Observation:
     cache: CacheCounts = field(default_factory=CacheCounts)
     compile_seconds: CompileSeconds = field(default_factory=CompileSeconds)
     not_observable: list[str] = field(default_factory=list)
+    frames: int = 0
+    compiled_calls: int | None = None
+    compiled_before: tuple[Location, ...] = ()
 
     @property
     def ops(self) -> int:

@@ -120,6 +120,7 @@ class TraceObserver(logging.Handler):
             self.seen.not_observable.append(what)
 
     def _dynamo_start(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        self.seen.frames += 1
         stack = event.get("stack") or []
         if not stack:
             return
