@@ -11,7 +11,16 @@ from ._torch.guards import EXPLANATIONS
 from ._torch.hints import SURFACE_ERRORS
 from .causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from .findings import Budget, Finding
-from .observation import CompileError, Deviation, EagerFallback, FailedGuard, GraphBreak, Observation, Recompile
+from .observation import (
+    CompileError,
+    CudagraphRuns,
+    Deviation,
+    EagerFallback,
+    FailedGuard,
+    GraphBreak,
+    Observation,
+    Recompile,
+)
 
 _OF_CALL = re.compile(r"^call (?P<call>\d+): ")
 BREAK_HINTS = {
@@ -53,9 +62,7 @@ def judge(
     from_cache = seen.cache.fx_hits or seen.cache.aot_hits
     if not seen.graphs and not from_cache and not aborted and not seen.errors:
         found += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
-    if cudagraphs and seen.cudagraph_skips:
-        found.append(_cudagraph_skips(seen.cudagraph_skips))
-    return found
+    return found + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if cudagraphs else [])
 
 
 def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
@@ -172,14 +179,35 @@ def _compiled_before(seen: Observation, message: str) -> Finding:
     return Finding("nothing-compiled", f"{message}: what ran was compiled before this block", None, why, hint)
 
 
-def _cudagraph_skips(reasons: Sequence[str]) -> Finding:
-    counted = Counter(reasons)
-    return Finding(
-        "cudagraph-skip",
-        f"CUDA graphs were asked for and skipped {len(reasons)} time{'s' if len(reasons) != 1 else ''}, 0 allowed",
-        None,
-        "\n".join(f"{reason} (x{times})" for reason, times in counted.items()),
-        "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use 'max-autotune-no-cudagraphs'",
+def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> list[Finding]:
+    """One finding for what torch skipped and for runs that used no CUDA graph; a first run, which warms up, is none."""
+    without = Counter(reason for run in runs for reason in run.without)
+    if not reasons and not without:
+        return []
+    parts = [f"skipped {len(reasons)} time{'s' if len(reasons) != 1 else ''}"] if reasons else []
+    if without:
+        calls = [str(run.call) for run in runs if run.without and run.call]
+        where = f" (call{'s' if len(calls) != 1 else ''} {', '.join(calls)})" if calls else ""
+        parts.append(f"not used in {without.total()} run{'s' if without.total() != 1 else ''}{where}")
+    lines = [f"{reason} (x{times})" for reason, times in (Counter(reasons) + without).items()]
+    lines += [f"runs: {cudagraph_counts(runs)}"] if runs else []
+    return [
+        Finding(
+            "cudagraph-skip",
+            f"CUDA graphs were asked for and {' and '.join(parts)}, 0 allowed",
+            None,
+            "\n".join(lines),
+            "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use "
+            "'max-autotune-no-cudagraphs'",
+        )
+    ]
+
+
+def cudagraph_counts(runs: Sequence[CudagraphRuns]) -> str:
+    """``1 warmed up, 1 recorded, 3 replayed, 2 without a CUDA graph``."""
+    return (
+        f"{sum(run.warmed_up for run in runs)} warmed up, {sum(run.recorded for run in runs)} recorded, "
+        f"{sum(run.replayed for run in runs)} replayed, {sum(len(run.without) for run in runs)} without a CUDA graph"
     )
 
 

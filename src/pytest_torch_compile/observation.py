@@ -123,6 +123,20 @@ class Deviation:
         return f"{self.name} is {self.value} (torch's default: {self.default}){where}"
 
 
+@dataclass(frozen=True)
+class CudagraphRuns:
+    """What CUDA graphs did in one call: each compiled graph in it warms up once, is recorded once, and then replayed.
+
+    ``without`` says why runs used no CUDA graph though one was asked for, one entry for each run. A warm-up is none.
+    """
+
+    call: int = 0
+    warmed_up: int = 0
+    recorded: int = 0
+    replayed: int = 0
+    without: tuple[str, ...] = ()
+
+
 @dataclass
 class CacheCounts:
     """Look-ups in Inductor's graph cache and AOTAutograd's cache."""
@@ -161,6 +175,7 @@ class Observation:
     fallbacks: list[EagerFallback] = field(default_factory=list)
     errors: list[CompileError] = field(default_factory=list)
     cudagraph_skips: list[str] = field(default_factory=list)
+    cudagraph_runs: list[CudagraphRuns] = field(default_factory=list)
     cache: CacheCounts = field(default_factory=CacheCounts)
     compile_seconds: CompileSeconds = field(default_factory=CompileSeconds)
     not_observable: list[str] = field(default_factory=list)
