@@ -116,3 +116,64 @@ def test_check_inside_a_guard_is_seen_by_it():
     with compile_guard() as seen:
         check_compile(lambda x: x.tan(), torch.ones(2), backend="eager")
     assert len(seen.graphs) == 1
+
+
+def failure_of(body, **budget):
+    with pytest.raises(CompileCheckFailed) as failure:
+        with compile_guard(**budget):
+            body()
+    (finding,) = failure.value.findings
+    return finding
+
+
+def test_code_that_was_compiled_before_the_block_is_said_to_be():
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="eager")
+    compiled(torch.ones(4))
+    finding = failure_of(lambda: [compiled(torch.ones(4)), compiled(torch.ones(4))])
+    assert finding.kind == "nothing-compiled" and finding.message.endswith("what ran was compiled before this block")
+    assert "were called 2 times" in finding.evidence and "test_guard.py" in finding.evidence
+    assert "torch.compiler.reset()" in finding.hint
+
+
+def test_module_that_was_compiled_before_the_block_is_said_to_be():
+    model = torch.compile(torch.nn.Linear(4, 4), backend="eager")
+    model(torch.ones(2, 4))
+    assert failure_of(lambda: model(torch.ones(2, 4))).message.endswith("what ran was compiled before this block")
+
+
+def test_block_that_calls_nothing_compiled_is_said_to():
+    torch.compile(lambda x: x.sin() + 1, backend="eager")(torch.ones(4))
+    finding = failure_of(lambda: torch.compile(breaking, backend="eager"))
+    assert finding.evidence.startswith("no compiled function was called in this block")
+
+
+def test_compiled_code_without_ops_is_not_said_to_have_been_compiled_before():
+    torch.compile(lambda x: x.sin() + 1, backend="eager")(torch.ones(4))
+    finding = failure_of(lambda: torch.compile(lambda x: x, backend="eager")(torch.ones(4)))
+    assert "before" not in finding.message and "runs no tensor op" in finding.evidence
+
+
+def test_calls_that_cannot_be_seen_are_not_counted_as_none(monkeypatch):
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="eager")
+    with compile_guard() as seen:
+        compiled(torch.ones(4))
+    assert seen.compiled_calls == 1
+    before = torch._dynamo.eval_frame._callback_from_stance
+    with monkeypatch.context() as patch:
+        patch.delattr(torch._dynamo.eval_frame, "_callback_from_stance")
+        with pytest.raises(NameError):  # of torch, which needs it
+            with compile_guard() as seen:
+                compiled(torch.ones(4))
+    assert seen.compiled_calls is None
+    assert torch._dynamo.eval_frame._callback_from_stance is before
+
+
+def test_graph_from_the_compile_cache_counts_as_compiled():
+    def target(x):
+        return x.sin() * 3
+
+    for _ in range(2):
+        torch._dynamo.reset()
+        with torch._inductor.config.patch(fx_graph_cache=True), compile_guard() as seen:
+            torch.compile(target)(torch.ones(4))
+    assert seen.cache.fx_hits == 1 and len(seen.graphs) == 1

@@ -11,12 +11,13 @@ import torch
 from . import acceptance
 from ._torch import support
 from ._torch.deviations import deviations
+from ._torch.earlier import counting_calls, functions_with_graphs
 from ._torch.trace import TraceObserver
 from .describe import rerun_command
 from .findings import Budget, CompileCheckFailed
 from .judge import judge
 from .observation import Observation
-from .recording import announce
+from .recording import announce, guard_opens
 from .remarks import unused_breaks
 from .report.text import failure_text
 from .result import CompileReport
@@ -35,7 +36,9 @@ def compile_guard(
 
     The yielded ``Observation`` fills while the body runs: ``seen.graph_breaks[0].location``,
     ``seen.recompiles[0].guard``, ``seen.graphs``. Code that was compiled before the body is reused and not seen; a body
-    in which nothing compiles is a finding. If the body raises, its exception passes and nothing is judged.
+    in which nothing compiles is a finding, which says so where all that ran had been compiled before. A graph from the
+    compile cache counts as compiled. Under pytest, what earlier tests compiled is forgotten before the test. If the
+    body raises, its exception passes and nothing is judged.
 
     Args:
         max_graph_breaks, max_recompiles, accepted_breaks: the budget, as for ``check_compile``.
@@ -49,9 +52,13 @@ def compile_guard(
     support.require_supported_torch()
     own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
-    settings = deviations()
-    with TraceObserver() as observer:
+    guard_opens()
+    settings, before = deviations(), functions_with_graphs()
+    calls: list[None] = []
+    with counting_calls(lambda: calls.append(None)) as observed, TraceObserver() as observer:
+        observer.seen.compiled_before = before
         yield observer.seen
+    observer.seen.compiled_calls = len(calls) if observed else None
     report = _report(observer.seen, budget, name)
     report.deviations = settings
     report.findings = judge(

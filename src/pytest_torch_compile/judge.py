@@ -11,7 +11,16 @@ from ._torch.guards import EXPLANATIONS
 from ._torch.hints import SURFACE_ERRORS, dynamic_output_hint
 from .causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from .findings import Budget, Finding
-from .observation import CompileError, Deviation, EagerFallback, FailedGuard, GraphBreak, Observation, Recompile
+from .observation import (
+    CompileError,
+    CudagraphRuns,
+    Deviation,
+    EagerFallback,
+    FailedGuard,
+    GraphBreak,
+    Observation,
+    Recompile,
+)
 
 _OF_CALL = re.compile(r"^call (?P<call>\d+): ")
 BREAK_HINTS = {
@@ -24,6 +33,9 @@ BREAK_HINTS = {
     "call to print or a logger": "remove the call, guard it with torch.compiler.is_compiling(), or move it out",
     "function that dynamo skips": "dynamo does not trace this function: replace it, or call it outside",
 }
+_LOOK_FOR = (
+    "look for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops"
+)
 
 
 def judge(
@@ -46,11 +58,10 @@ def judge(
         [_fallback(fallback, limit) for fallback in _first_of_each_frame(seen.fallbacks)], deviations, LIMITS
     )
     found += [_swallowed(error, first_of(deviations, SWALLOWS)) for error in seen.errors] if not aborted else []
-    if not seen.graphs and not aborted and not seen.errors:
+    from_cache = seen.cache.fx_hits or seen.cache.aot_hits
+    if not seen.graphs and not from_cache and not aborted and not seen.errors:
         found += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
-    if cudagraphs and seen.cudagraph_skips:
-        found.append(_cudagraph_skips(seen.cudagraph_skips))
-    return found
+    return found + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if cudagraphs else [])
 
 
 def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
@@ -147,26 +158,58 @@ def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
 
 
 def _nothing_compiled(seen: Observation) -> Finding:
-    why = seen.not_observable or [
-        "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor op of its own"
-    ]
-    return Finding(
-        "nothing-compiled",
-        "0 graphs with an op were compiled, at least 1 expected",
-        None,
-        "\n".join(why),
-        "look for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops",
+    message = "0 graphs with an op were compiled, at least 1 expected"
+    if seen.not_observable:
+        return Finding("nothing-compiled", message, None, "\n".join(seen.not_observable), _LOOK_FOR)
+    if seen.compiled_calls == 0:
+        why = "no compiled function was called in this block: torch.compile only wraps, the first call compiles"
+        return Finding("nothing-compiled", message, None, why, "call what was compiled inside the block")
+    if seen.compiled_calls and seen.compiled_before and not seen.frames:
+        return _compiled_before(seen, message)
+    why = "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor op of its own"
+    return Finding("nothing-compiled", message, None, why, _LOOK_FOR)
+
+
+def _compiled_before(seen: Observation, message: str) -> Finding:
+    calls, names = seen.compiled_calls, [place.shown() for place in seen.compiled_before]
+    more = f", and {len(names) - 3} more" if len(names) > 3 else ""
+    why = (
+        f"compiled functions were called {calls} time{'s' if calls != 1 else ''} in this block, and torch had nothing "
+        f"to compile: they ran what was compiled before\ncompiled by then: {', '.join(names[:3])}{more}"
     )
+    hint = "open the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
+    return Finding("nothing-compiled", f"{message}: what ran was compiled before this block", None, why, hint)
 
 
-def _cudagraph_skips(reasons: Sequence[str]) -> Finding:
-    counted = Counter(reasons)
-    return Finding(
-        "cudagraph-skip",
-        f"CUDA graphs were asked for and skipped {len(reasons)} time{'s' if len(reasons) != 1 else ''}, 0 allowed",
-        None,
-        "\n".join(f"{reason} (x{times})" for reason, times in counted.items()),
-        "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use 'max-autotune-no-cudagraphs'",
+def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> list[Finding]:
+    """One finding for what torch skipped and for runs that used no CUDA graph; a first run, which warms up, is none."""
+    without = Counter(reason for run in runs for reason in run.without)
+    if not reasons and not without:
+        return []
+    parts = [f"skipped {len(reasons)} time{'s' if len(reasons) != 1 else ''}"] if reasons else []
+    if without:
+        calls = [str(run.call) for run in runs if run.without and run.call]
+        where = f" (call{'s' if len(calls) != 1 else ''} {', '.join(calls)})" if calls else ""
+        parts.append(f"not used in {without.total()} run{'s' if without.total() != 1 else ''}{where}")
+    lines = [f"{reason} (x{times})" for reason, times in (Counter(reasons) + without).items()]
+    lines += [f"runs: {cudagraph_counts(runs)}"] if runs else []
+    return [
+        Finding(
+            "cudagraph-skip",
+            f"CUDA graphs were asked for and {' and '.join(parts)}, 0 allowed",
+            None,
+            "\n".join(lines),
+            "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use "
+            "'max-autotune-no-cudagraphs'",
+        )
+    ]
+
+
+def cudagraph_counts(runs: Sequence[CudagraphRuns]) -> str:
+    """``1 warmed up, 1 recorded, 3 replayed, 2 without a CUDA graph``."""
+    return (
+        f"{sum(run.warmed_up for run in runs)} warmed up, {sum(run.recorded for run in runs)} recorded, "
+        f"{sum(run.replayed for run in runs)} replayed, {sum(len(run.without) for run in runs)} without a CUDA graph"
     )
 
 

@@ -124,6 +124,20 @@ class Deviation:
         return f"{self.name} is {self.value} (torch's default: {self.default}){where}"
 
 
+@dataclass(frozen=True)
+class CudagraphRuns:
+    """What CUDA graphs did in one call: each compiled graph in it warms up once, is recorded once, and then replayed.
+
+    ``without`` says why runs used no CUDA graph though one was asked for, one entry for each run. A warm-up is none.
+    """
+
+    call: int = 0
+    warmed_up: int = 0
+    recorded: int = 0
+    replayed: int = 0
+    without: tuple[str, ...] = ()
+
+
 @dataclass
 class CacheCounts:
     """Look-ups in Inductor's graph cache and AOTAutograd's cache."""
@@ -149,7 +163,12 @@ class CompileSeconds:
 
 @dataclass
 class Observation:
-    """Everything one observer saw, in order."""
+    """Everything one observer saw, in order.
+
+    ``frames`` is how often dynamo began to compile a function. Of a guarded region it is known too how often compiled
+    functions were called (``compiled_calls``; None: not observed) and which had graphs when it began
+    (``compiled_before``).
+    """
 
     graphs: list[Graph] = field(default_factory=list)
     graph_breaks: list[GraphBreak] = field(default_factory=list)
@@ -157,9 +176,13 @@ class Observation:
     fallbacks: list[EagerFallback] = field(default_factory=list)
     errors: list[CompileError] = field(default_factory=list)
     cudagraph_skips: list[str] = field(default_factory=list)
+    cudagraph_runs: list[CudagraphRuns] = field(default_factory=list)
     cache: CacheCounts = field(default_factory=CacheCounts)
     compile_seconds: CompileSeconds = field(default_factory=CompileSeconds)
     not_observable: list[str] = field(default_factory=list)
+    frames: int = 0
+    compiled_calls: int | None = None
+    compiled_before: tuple[Location, ...] = ()
 
     @property
     def ops(self) -> int:

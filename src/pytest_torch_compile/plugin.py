@@ -7,16 +7,18 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from . import acceptance, isolate, known_failure, options, settings
 from ._torch.calm import calm
+from ._torch.earlier import compiled_codes, drop
 from .artifacts import ArtifactsRefused
 from .cache_folder import CacheFolder
 from .progress import sign_of_life
-from .recording import listening
+from .recording import hearing_guards, listening
 from .report import terminal
 from .report.collector import Collector, attach
 from .report.entries import check_entry
@@ -34,6 +36,8 @@ _ROWS: pytest.StashKey[list[dict[str, str]]] = pytest.StashKey()
 _CHECKS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 _FOLDER: pytest.StashKey[CacheFolder] = pytest.StashKey()
 _LINES: pytest.StashKey[list[str]] = pytest.StashKey()
+_BEFORE: pytest.StashKey[list[CodeType]] = pytest.StashKey()
+_GUARDED: pytest.StashKey[bool] = pytest.StashKey()
 _SPEED_TESTS: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
@@ -125,10 +129,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Start tests that use the plugin, and only those, with nothing compiled and their own cache folder."""
+    """Start tests that use the plugin or a guard, and only those, with nothing compiled."""
     if uses_plugin(item):
         item.config.stash[_FOLDER].enter_test()
+    if uses_plugin(item) or _knows_guard(item):
         _reset()
+    item.stash[_BEFORE] = compiled_codes()
     return (yield)
 
 
@@ -143,7 +149,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         item.stash[_CHECKS].append(check_entry(seen, item.config.rootpath))
 
     expected = settings.undiagnosed() if known_failure.read(item) else nullcontext()
-    with listening(hear), expected:
+    with listening(hear), hearing_guards(lambda: _first_guard(item)), expected:
         if not uses_plugin(item):
             return (yield)
         with sign_of_life(_speaker(item.config), item.nodeid):
@@ -156,7 +162,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     try:
         return (yield)
     finally:
-        if uses_plugin(item):
+        if uses_plugin(item) or _knows_guard(item) or _GUARDED in item.stash:
             _reset()
         if "torch._dynamo" in sys.modules:
             from ._torch.deviations import note_left_by
@@ -223,6 +229,28 @@ def _rows(terminalreporter: pytest.TerminalReporter) -> list[dict[str, str]]:
 def _sent(terminalreporter: pytest.TerminalReporter, name: str) -> list[dict[str, Any]]:
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
     return [row for report in reports for row in getattr(report, name, ())]
+
+
+def _knows_guard(item: pytest.Item) -> bool:
+    """Whether the test's module has imported ``compile_guard``, or the package that it is in."""
+    guard = sys.modules.get(f"{__package__}.guard")
+    known = (sys.modules[str(__package__)], guard, getattr(guard, "compile_guard", guard))
+    values = vars(getattr(item, "module", None) or object).values()
+    return any(value is one for value in values for one in known if one is not None)
+
+
+def _first_guard(item: pytest.Item) -> None:
+    """What earlier tests compiled would be reused unseen in the first guard of a test: drop it, and only that."""
+    if _GUARDED in item.stash:
+        return
+    item.stash[_GUARDED] = True
+    if uses_plugin(item) or _knows_guard(item):
+        return  # the test began with nothing compiled
+    before = item.stash[_BEFORE]
+    if len(compiled_codes()) == len(before):
+        _reset()
+    else:
+        drop(before)
 
 
 def _is_speed_test(item: pytest.Item) -> bool:

@@ -307,3 +307,88 @@ def test_victim(compile_check):
     result.assert_outcomes(passed=2, failed=1)
     found = "torch._dynamo.config.disable is True (torch's default: False), left by *.py::test_leaks"
     result.stdout.fnmatch_lines([f"E *cause: {found}", "E *Settings that differ from torch's defaults:", f"E *{found}"])
+
+
+COMPILED = """
+import torch
+compiled = torch.compile(lambda x: x.sin() + 1, backend="eager")
+"""
+GUARDED = """
+from pytest_torch_compile import compile_guard
+
+def guarded(function, *sizes, **budget):
+    with compile_guard(**budget) as seen:
+        for size in sizes:
+            function(torch.ones(size))
+    return len(seen.graphs), len(seen.recompiles)
+"""
+
+
+def test_guard_does_not_depend_on_what_earlier_tests_compiled(project):
+    tests = """
+def test_first():
+    compiled(torch.ones(4))
+    compiled(torch.ones(5))
+
+def test_guarded():
+    assert guarded(compiled, 4, 5, max_recompiles=1) == (2, 1)
+
+def test_guarded_again():
+    assert guarded(compiled, 4, 5, max_recompiles=1) == (2, 1)
+"""
+    project(COMPILED + GUARDED + tests).assert_outcomes(passed=3)
+
+
+def test_guard_in_a_helper_of_another_module_does_not_depend_on_earlier_tests(project):
+    project.tester.makepyfile(helping="import torch\n" + GUARDED)
+    project.tester.syspathinsert()
+    tests = """
+def test_first():
+    compiled(torch.ones(4))
+    compiled(torch.ones(5))
+
+def test_guarded():
+    import helping
+    assert helping.guarded(compiled, 4, 5, max_recompiles=1) == (2, 1)
+
+def test_unguarded():
+    assert not torch._dynamo.convert_frame.input_codes.seen
+"""
+    project(COMPILED + tests).assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize("imported", ["import helping", "from pytest_torch_compile import compile_guard"])
+def test_guard_keeps_what_its_own_test_compiled(project, imported):
+    project.tester.makepyfile(helping="import torch\n" + GUARDED)
+    project.tester.syspathinsert()
+    tests = f"""
+{imported}
+
+def other(x):
+    return x.cos() * 2
+
+def test_first():
+    compiled(torch.ones(4))
+
+def test_warm():
+    import helping
+    warm = torch.compile(other, backend="eager")
+    warm(torch.ones(4))
+    assert helping.guarded(warm, 4, 5, max_recompiles=1) == (1, 1)
+"""
+    project(COMPILED + tests).assert_outcomes(passed=2)
+
+
+def test_tests_without_a_guard_keep_what_earlier_ones_compiled(project):
+    tests = """
+graphs = []
+compiled = torch.compile(lambda x: x.sin(), backend=lambda graph, inputs: graphs.append(graph) or graph.forward)
+
+def test_first():
+    compiled(torch.ones(4))
+
+def test_second():
+    compiled(torch.ones(4))
+    assert len(graphs) == 1
+"""
+    project(tests).assert_outcomes(passed=2)

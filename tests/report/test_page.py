@@ -97,6 +97,13 @@ def test_cause_and_the_settings_that_differ_are_shown():
     assert "<code>torch._dynamo.config.disable</code> is True (default: False), left by tests/test_b.py::test_b" in page
 
 
+def test_what_cuda_graphs_did_is_summed_up():
+    run = {"call": 1, "warmed_up": 1, "recorded": 0, "replayed": 2, "without": ["why"]}
+    entry = documents.check() | {"cudagraph_runs": [run, run]}
+    page = html.page(documents.made(documents.case("a", "passed", entry)))
+    assert "<dt>CUDA graphs</dt><dd>2 warmed up, 0 recorded, 4 replayed, 2 without</dd>" in page
+
+
 def test_speed_shows_both_legs_and_the_interval_of_the_baseline(opened):
     page = opened(documents.typical())
     page.locator("details.test", has_text="test_step").first.click()

@@ -1,8 +1,8 @@
 """Leave torch as it was found: configuration, grad mode, random state, counters and dynamo's caches.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` and
-``torch._inductor.config`` (``get_config_copy``), ``convert_frame.input_codes``,
-``torch._dynamo.eval_frame.reset_code``, ``pgo`` code state (what automatic dynamic remembers), ``utils.counters``.
+``torch._inductor.config`` (``get_config_copy``), ``torch._dynamo.eval_frame.reset_code``, ``pgo`` code state (what
+automatic dynamic remembers), ``utils.counters``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._inductor.config as inductor_config
-from torch._dynamo import convert_frame, pgo
+from torch._dynamo import pgo
 from torch._dynamo.eval_frame import reset_code
 from torch._dynamo.utils import counters
 
 from .defaults import kept_defaults
+from .earlier import compiled_codes
 from .source import function_name, is_torch
 
 
@@ -52,7 +53,7 @@ class Sandbox:
     """Dynamo's cache entries of the code under check: found while eager runs, dropped before it is compiled."""
 
     def __init__(self) -> None:
-        self._before = {id(code): code for code in _compiled_codes()}
+        self._before = {id(code): code for code in compiled_codes()}
         self._ran: dict[int, CodeType] = {}
 
     @contextmanager
@@ -75,16 +76,12 @@ class Sandbox:
     def forget(self) -> None:
         """Drop the cache entries of the code that ran, and what automatic dynamic learnt, so that a leg starts cold."""
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
-        for code in _compiled_codes():
+        for code in compiled_codes():
             name = function_name(code.co_name)
             # Modules that torch defines are compiled through one function of torch's own, which eager does not run.
             if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
         pgo._CODE_STATE = None
-
-
-def _compiled_codes() -> list[CodeType]:
-    return [code for ref in convert_frame.input_codes.seen if (code := ref()) is not None]
 
 
 @contextmanager

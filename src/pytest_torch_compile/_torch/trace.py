@@ -16,8 +16,18 @@ from types import TracebackType
 from typing import Any
 
 from ..findings import Location
-from ..observation import CompileError, EagerFallback, FailedGuard, Graph, GraphBreak, Observation, Recompile
+from ..observation import (
+    CompileError,
+    CudagraphRuns,
+    EagerFallback,
+    FailedGuard,
+    Graph,
+    GraphBreak,
+    Observation,
+    Recompile,
+)
 from . import breaks, guards
+from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .source import function_name, is_torch, parse_stack, user_location
 from .stack import CodeKey, Running, inlined_now, whole_stack
 
@@ -62,7 +72,9 @@ class TraceObserver(logging.Handler):
         self._broken: dict[CompileKey, GraphBreak | None] = {}
         self._causes: dict[Any, set[str]] = {}
         self._error_texts: dict[CompileKey, str] = {}
-        self._skips_before = 0
+        self._skips_before = self._skips_seen = 0
+        self._cudagraphs = CudagraphCounts()
+        self._watch: AbstractContextManager[None] = nullcontext()
         self._was_disabled = False
         self._was_enabled_for: Callable[[int], bool] | None = None
         self._capture: AbstractContextManager[None] = nullcontext()
@@ -81,7 +93,10 @@ class TraceObserver(logging.Handler):
         vars(logger)["isEnabledFor"] = lambda level: True  # as torch itself from 2.13 on, against logging.disable()
         self._capture = not_captured()
         self._capture.__enter__()
-        self._skips_before = _cudagraph_skips()
+        self._skips_before, self._skips_seen = _cudagraph_skips(), len(self.seen.cudagraph_skips)
+        self._cudagraphs = CudagraphCounts()
+        self._watch = watching(self._cudagraphs) if cuda_is_there() else nullcontext()
+        self._watch.__enter__()
         logger.addHandler(self)
         return self
 
@@ -97,8 +112,17 @@ class TraceObserver(logging.Handler):
         if self._was_enabled_for is not None:
             vars(logger)["isEnabledFor"] = self._was_enabled_for
         self._capture.__exit__(kind, error, trace)
-        missed = _cudagraph_skips() - self._skips_before - len(self.seen.cudagraph_skips)
-        self.seen.cudagraph_skips += ["reason not given by this torch"] * max(0, missed)
+        self._watch.__exit__(kind, error, trace)
+        self._note_cudagraphs()
+
+    def _note_cudagraphs(self) -> None:
+        counts, skips = self._cudagraphs, self.seen.cudagraph_skips
+        missed = _cudagraph_skips() - self._skips_before - (len(skips) - self._skips_seen)
+        skips += ["reason not given by this torch"] * max(0, missed)
+        skips += [reason for reason in dict.fromkeys(counts.not_used) if not any(reason in known for known in skips)]
+        runs = CudagraphRuns(self.call, counts.warmed_up, counts.recorded, counts.replayed, tuple(counts.reasons()))
+        if runs != CudagraphRuns(self.call):
+            self.seen.cudagraph_runs.append(runs)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one trace event. A record that cannot be read is said to be so: it never becomes a zero."""
@@ -120,6 +144,7 @@ class TraceObserver(logging.Handler):
             self.seen.not_observable.append(what)
 
     def _dynamo_start(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        self.seen.frames += 1
         stack = event.get("stack") or []
         if not stack:
             return

@@ -26,6 +26,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "fallbacks": [_placed(found, root) for found in seen["fallbacks"]],
         "errors": [dict(error) for error in seen["errors"]],
         "cudagraph_skips": list(seen["cudagraph_skips"]),
+        "cudagraph_runs": [{**runs, "without": list(runs["without"])} for runs in seen["cudagraph_runs"]],
         "cache": dict(seen["cache"]),
         "compile_seconds": dict(seen["compile_seconds"]),
         "not_observable": list(seen["not_observable"]),

@@ -132,6 +132,14 @@ def graphs(check: Mapping[str, Any]) -> str:
     return f"{len(held)} with {' and '.join(parts)}"
 
 
+def cudagraphs(check: Mapping[str, Any]) -> str:
+    """``1 warmed up, 1 recorded, 3 replayed, 0 without``, or nothing where there were no CUDA graphs."""
+    runs = check.get("cudagraph_runs", [])
+    parts = [(name, sum(run[name] for run in runs)) for name in ("warmed_up", "recorded", "replayed")]
+    parts.append(("without", sum(len(run["without"]) for run in runs)))
+    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in parts) if runs else ""
+
+
 def duration(seconds: float) -> str:
     """``12.3 us``, ``4.56 ms``, ``7.8 s``."""
     if seconds < 1e-3:

@@ -1,0 +1,68 @@
+"""What had been compiled before: which functions have graphs, whether compiled code is called, and how to drop it.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
+``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which each call
+of a compiled function calls. Which graph a call runs is decided in C, and cannot be seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+from ..findings import Location
+from .source import function_name
+
+
+def compiled_codes() -> list[CodeType]:
+    """The code objects that dynamo has looked at since it was last reset; none where it was not loaded."""
+    convert_frame = sys.modules.get("torch._dynamo.convert_frame")
+    if convert_frame is None:
+        return []
+    return [code for ref in convert_frame.input_codes.seen if (code := ref()) is not None]
+
+
+def functions_with_graphs() -> tuple[Location, ...]:
+    """The functions that could run a graph now, without those that dynamo made to resume one."""
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    codes = [code for code in compiled_codes() if _debug_get_cache_entry_list(code)]
+    return tuple(
+        Location(code.co_filename, code.co_firstlineno, code.co_name)
+        for code in codes
+        if code.co_name == function_name(code.co_name)
+    )
+
+
+def drop(codes: Iterable[CodeType]) -> None:
+    """Forget the graphs of these code objects."""
+    from torch._dynamo.eval_frame import reset_code
+
+    for code in codes:
+        reset_code(code)
+
+
+@contextmanager
+def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
+    """Call ``note`` for each call of a compiled function in the body, in any thread; gives whether that can be seen."""
+    from torch._dynamo import eval_frame
+
+    name = "_callback_from_stance"
+    before: Any = getattr(eval_frame, name, None)
+    if before is None:
+        yield False
+        return
+
+    def counting(callback: Any) -> Any:
+        if callback not in (None, False):
+            note()
+        return before(callback)
+
+    setattr(eval_frame, name, counting)
+    try:
+        yield True
+    finally:
+        setattr(eval_frame, name, before)
