@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import queue
 from pathlib import Path
 
 import pytest
@@ -138,18 +139,17 @@ def test_error_in_eager_does_not_name_the_ordinary_default():
     assert "default device" not in str(failure.value)
 
 
-SEEN = []  # a global one: each leg has copies of what an action closes over
+SEEN = queue.SimpleQueue()  # of the standard library, so that no leg has one of its own
 
 
 def leaves(model):
-    SEEN.append(defaults())
+    SEEN.put(defaults())
     torch.set_default_device("meta")
     torch.set_default_dtype(torch.float64)
 
 
 @pytest.mark.parametrize("before", [None, "cpu"])
 def test_default_that_a_leg_leaves_behind_reaches_nobody(before):
-    SEEN.clear()
     torch.set_default_device(before)
     try:
         calls = [call(ones(4)).before(leaves), call(ones(4)).before(leaves)]
@@ -158,8 +158,9 @@ def test_default_that_a_leg_leaves_behind_reaches_nobody(before):
         assert after == Defaults(torch.float32, None if before is None else torch.device("cpu"))
         assert torch.get_default_device().type == "cpu"
         # Each leg starts as the caller does, and finds in its second call what it did in its first.
-        assert SEEN[:2] == [after] * 2
-        assert SEEN[2:] == [Defaults(torch.float64, torch.device("meta"))] * 2
+        assert [SEEN.get_nowait() for _ in range(2)] == [after] * 2
+        assert [SEEN.get_nowait() for _ in range(2)] == [Defaults(torch.float64, torch.device("meta"))] * 2
+        assert SEEN.empty()
     finally:
         torch.set_default_device(None)
         torch.set_default_dtype(torch.float32)

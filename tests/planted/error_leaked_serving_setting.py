@@ -1,11 +1,10 @@
-"""`error_on_recompile` leaked in: the recompile that the budget does not allow is still named, and so is the setting."""
+"""`error_on_recompile` leaked in, so that torch raises in place of a recompile: the setting is named, and the guard."""
 
 import torch
 
 from pytest_torch_compile import check_compile
 
-EXPECT = [("recompile", "error_on_recompile")]
-ALSO = {"compile-error"}
+EXPECT = [("compile-error", "error_on_recompile"), ("compile-error", "causal == True")]
 
 
 def target(x, causal):  # HERE
