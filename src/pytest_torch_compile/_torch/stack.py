@@ -68,8 +68,9 @@ def whole_stack(
     first line of the function.
     """
     above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
-    if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
-        starts = len(above) if all(_same_place(*pair) for pair in zip(above, below, strict=False)) else 0
+    if above and not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
+        # The text has the frames above as well, but neighbours of one name as one: what counts is the innermost.
+        starts = max((i + 1 for i, frame in enumerate(below) if _same_place(frame, above[-1])), default=0)
         frames = below[starts:]
     else:
         frames = [_cut_at(frame, first, broke_at) for frame, first in running.inside] + below
