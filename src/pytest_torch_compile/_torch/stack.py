@@ -68,9 +68,10 @@ def whole_stack(
     first line of the function.
     """
     above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
-    if above and not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
+    if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
         # The text has the frames above as well, but neighbours of one name as one: what counts is the innermost.
-        starts = max((i + 1 for i, frame in enumerate(below) if _same_place(frame, above[-1])), default=0)
+        entered = above[-1:]
+        starts = max((i + 1 for i, frame in enumerate(below) for e in entered if _same_place(frame, e)), default=0)
         frames = below[starts:]
     else:
         frames = [_cut_at(frame, first, broke_at) for frame, first in running.inside] + below
