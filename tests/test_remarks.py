@@ -16,6 +16,7 @@ from pytest_torch_compile import (  # noqa: E402
 )
 
 X = torch.ones(4)
+SEEN = []
 LOOSE = Tolerance(rtol=0.1, atol=0.1)
 
 
@@ -89,3 +90,13 @@ def test_failure_shows_its_remarks():
         CompileCheckFailed, match="\n\nRemark: accepted_breaks: gb-gone matched nothing in this check\n"
     ):
         check_compile(breaking, X, backend="eager", accepted_breaks=["gb-gone"])
+
+
+def test_state_that_is_left_out_and_is_not_there_is_named():
+    def counts(x):
+        SEEN.append(1)
+        return x.sin()
+
+    ignored = ["global SEEN*", "attribute cache*"]
+    report = check_compile(counts, X, backend="eager", tolerances=Tolerances(ignored=ignored))
+    assert report.remarks == ["tolerances: the leaf pattern 'attribute cache*' matched nothing in this check"]

@@ -281,6 +281,7 @@ def _remarks(run: _Run, budget: Budget, tolerances: Tolerances) -> list[str]:
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}
+    paths |= {path for comparison in run.comparisons for path in comparison.ignored}
     return [*unused_breaks(budget, run.seen), *unused_tolerances(tolerances, paths)]
 
 

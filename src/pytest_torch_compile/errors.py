@@ -56,7 +56,9 @@ def error_findings(
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
         message = "torch raised instead of compiling once more, as its settings tell it to"
-        return caused([Finding("compile-error", message, location, str(error))], deviations, REFUSES_RECOMPILES)
+        return caused(
+            [Finding("compile-error", message, location, readable(str(error)))], deviations, REFUSES_RECOMPILES
+        )
     if support.is_recompile_limit(error):
         limit = [
             Finding(

@@ -23,6 +23,6 @@ def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
 
 
 def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[str]:
-    """A line for each pattern of ``Tolerances.leaves`` that names none of the leaves that were compared."""
+    """A line for each pattern of ``Tolerances`` that names none of the leaves, compared and left out."""
     for pattern in tolerances.unmatched(paths):
         yield f"tolerances: the leaf pattern {pattern!r} matched nothing in this check"

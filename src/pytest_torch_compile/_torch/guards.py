@@ -134,11 +134,15 @@ def parse_guard(reason: str) -> FailedGuard:
 def _plain(text: str) -> str:
     """A guard without the numbers and lists that say nothing to a person: object ids, whole sets of dispatch keys."""
     if found := _OBJECT_ID.fullmatch(text):
-        return f"{found['path']} {_SINGLETONS.get(int(found['id']), 'is the same object')}"
+        return _same_object(found)
     if found := _KEY_SETS.search(text):
         changed = sorted(set(found[1].split(", ")) ^ set(found[2].split(", ")))
         return text.replace(found[0], f"dispatch keys changed: {', '.join(changed)}")
     return text
+
+
+def _same_object(guard: re.Match[str]) -> str:
+    return f"{guard['path']} {_SINGLETONS.get(int(guard['id']), 'is the same object')}"
 
 
 def classify(text: str, code: str = "") -> str:
@@ -150,7 +154,8 @@ def classify(text: str, code: str = "") -> str:
 
 
 def readable(text: str) -> str:
-    """The guard without dynamo's ``L['x']``, ``_modules['x']`` and ``_buffers['x']``."""
+    """The guard without dynamo's ``L['x']``, ``_modules['x']``, ``_buffers['x']`` and ids of objects."""
+    text = _OBJECT_ID.sub(_same_object, text)
     text = re.sub(r"L\[(['\"])(\w+)\1\]", r"\2", text)
     text = re.sub(r"G\[(['\"])(\w+)\1\]", r"global \2", text)
     return re.sub(r"\._(?:modules|buffers|parameters)\[(['\"])([^'\"]+)\1\]", r".\2", text)

@@ -1,8 +1,8 @@
 """Leave torch as it was found: configuration, grad mode, random state, counters and dynamo's caches.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` and
-``torch._inductor.config`` (``get_config_copy``), ``torch._dynamo.eval_frame.reset_code``, ``pgo`` code state (what
-automatic dynamic remembers), ``utils.counters``.
+``torch._inductor.config`` (``get_config_copy``), ``torch._dynamo.eval_frame.reset_code``,
+``external_utils.wrap_inline``, ``pgo`` code state (what automatic dynamic remembers), ``utils.counters``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._inductor.config as inductor_config
-from torch._dynamo import pgo
+from torch._dynamo import external_utils, pgo
 from torch._dynamo.eval_frame import reset_code
 from torch._dynamo.utils import counters
 
 from .defaults import kept_defaults
 from .earlier import compiled_codes
 from .source import function_name, is_torch
+
+
+# Modules that torch defines are compiled through a function inside this one, which eager does not run.
+_INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
 
 
 @contextmanager
@@ -76,6 +80,9 @@ class Sandbox:
     def forget(self) -> None:
         """Drop the cache entries of the code that ran, and what automatic dynamic learnt, so that a leg starts cold."""
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
+        # torch 2.6 skips what it met while it was switched off, and does not list it as seen.
+        for code in (*self._ran.values(), *_INLINES_A_MODULE):
+            reset_code(code)
         for code in compiled_codes():
             name = function_name(code.co_name)
             # Modules that torch defines are compiled through one function of torch's own, which eager does not run.

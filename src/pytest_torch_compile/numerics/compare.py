@@ -26,7 +26,8 @@ __all__ = ["Comparison", "LeafVerdict", "compare_calls"]
 class Comparison:
     """What comparing one call showed. ``reference`` says what judged the leaves that no tolerance passed.
 
-    ``not_compared`` names the leaves in which eager differs from itself by more than rounding.
+    ``not_compared`` names the leaves in which eager differs from itself by more than rounding, ``ignored`` those that
+    the user leaves out.
     ``raised``: a leg raised, so that there was nothing to compare.
     """
 
@@ -35,6 +36,7 @@ class Comparison:
     reference: str = "not needed"
     nondeterministic: bool = False
     not_compared: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     raised: bool = False
 
     @property
@@ -65,6 +67,7 @@ def compare_calls(
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
     legs["kept"], unstable = _kept(eager, compiled, repeat)
+    ignored = tuple(path for one, _ in legs.values() for path in one.flat.nodes if tolerances.ignores(path))
     legs = {name: (_chosen(one, tolerances), _chosen(other, tolerances)) for name, (one, other) in legs.items()}
     findings = [finding for left, right in legs.values() for finding in _structure(eager, left, right, tolerances)]
     pairs = [pair for left, right in legs.values() for pair in _pairs(left, right)]
@@ -84,7 +87,7 @@ def compare_calls(
     leaves = list(verdicts.verdicts.values())
     not_compared = (*unstable, *(leaf.path for leaf in leaves if not leaf.compared))
     nondeterministic = verdicts.nondeterministic or bool(unstable)
-    return Comparison(findings, leaves, verdicts.reference, nondeterministic, not_compared)
+    return Comparison(findings, leaves, verdicts.reference, nondeterministic, not_compared, ignored)
 
 
 def _chosen(part: Section, tolerances: Tolerances) -> Section:

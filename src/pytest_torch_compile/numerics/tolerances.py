@@ -89,9 +89,10 @@ class Tolerances:
         return None
 
     def unmatched(self, paths: Iterable[str]) -> list[str]:
-        """The patterns of ``leaves`` that match none of these paths."""
+        """The patterns of ``leaves`` and ``ignored`` that match none of these paths."""
         known = list(paths)
-        return [pattern for pattern in self.leaves if not any(_matches(path, pattern) for path in known)]
+        patterns = (*self.leaves, *self.ignored)
+        return [pattern for pattern in patterns if not any(_matches(path, pattern) for path in known)]
 
 
 def _matches(path: str, pattern: str) -> bool:
