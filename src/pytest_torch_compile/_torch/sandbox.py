@@ -26,7 +26,6 @@ from .defaults import kept_defaults
 from .earlier import compiled_codes
 from .source import function_name, is_torch
 
-
 # Modules that torch defines are compiled through a function inside this one, which eager does not run.
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
 
