@@ -6,6 +6,7 @@ import functools
 import types
 from collections import deque
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,24 +16,34 @@ from .numerics import Flat, Node
 from .reach import parts
 from .state import SharedState, is_mutable
 
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})  # most of what a model keeps
 _HOLDERS = (tuple, types.MethodType, functools.partial)
 # What holds more values than this, or holds them deeper, is no state of a model: it is left out from there on.
 MOST_VALUES = 50_000
 DEEPEST = 50
 
 
-def kept(target: Any, shared: SharedState, covered: Collection[int], *, own: bool = False) -> Flat:
+@dataclass(frozen=True)
+class Kept:
+    """What a leg keeps: ``own`` in its copy of the target, ``everything`` with what it shares with the other legs."""
+
+    own: Flat
+    everything: Flat
+
+
+def kept(target: Any, shared: SharedState, covered: Collection[int]) -> Kept:
     """Attributes, closed-over variables and what the code names, with everything that they hold.
 
     Each object is met once, at its first path. Tensors whose ids are in ``covered`` are compared elsewhere. What is
-    shared with other legs is copied, since it will change when the leg has run; with ``own`` it is left out.
+    shared with other legs is copied, since it will change when the leg has run.
     """
     walk = _Walk(shared, frozenset(covered))
     if not shared.is_shared(target):
         walk.enter(target, "", "variable" if isinstance(target, types.FunctionType) else "attribute")
-    for label, value in () if own else shared.variables():
+    own = Flat(dict(walk.flat.nodes))
+    for label, value in shared.variables():
         walk.visit(value, label)
-    return walk.flat
+    return Kept(own, walk.flat)
 
 
 class _Walk:
@@ -53,9 +64,14 @@ class _Walk:
 
     def visit(self, value: Any, path: str, depth: int = 0) -> None:
         """One value and everything it holds."""
-        if id(value) in self._covered or len(self.flat.nodes) >= MOST_VALUES or depth > DEEPEST or is_lazy(value):
+        if type(value) in _PLAIN:
+            self.flat.nodes[path] = Node(type(value), True, value)
+            return
+        if id(value) in self._covered or len(self.flat.nodes) >= MOST_VALUES or depth > DEEPEST:
             return
         if isinstance(value, torch.Tensor):
+            if is_lazy(value):
+                return
             self.flat.nodes[path] = Node(type(value), True, self._own(value))
             if value.is_leaf and value.grad is not None:
                 self.flat.nodes[f"{path}.grad"] = Node(type(value), True, self._own(value.grad))

@@ -23,7 +23,7 @@ from ._torch.sandbox import (
 )
 from .copies import copy_leg, functions_left
 from .findings import CompileUsageError
-from .kept import kept
+from .kept import Kept, kept
 from .numerics import CallRecord, Flat, flatten
 from .sequence import Call
 from .state import SharedState, Values
@@ -100,19 +100,20 @@ class Leg:
                 self._steps(call, index, record)
             except Exception as error:
                 record.error = error
-            record.kept = self._kept()
+            record.kept = self._kept().everything
         self._take_state(call, record)
         return record
 
     def _take_kept_before(self, record: CallRecord) -> None:
+        before = self._kept()
         if self._at_start is None:
-            self._at_start = self._kept(own=True)
+            self._at_start = before.own
         record.kept_at_start = self._at_start
-        record.initial_kept = {path: tensor.detach().clone() for path, tensor in self._kept().tensors.items()}
+        record.initial_kept = {path: tensor.detach().clone() for path, tensor in before.everything.tensors.items()}
 
-    def _kept(self, own: bool = False) -> Flat:
+    def _kept(self) -> Kept:
         compared_already = [*self._parameters().values(), *self._named(lambda module: module.named_buffers()).values()]
-        return kept(self._initial, self.shared, [id(tensor) for tensor in compared_already], own=own)
+        return kept(self._initial, self.shared, [id(tensor) for tensor in compared_already])
 
     def _steps(self, call: Call, index: int, record: CallRecord) -> None:
         for step in range(self._work.steps):

@@ -6,8 +6,8 @@ import functools
 import sys
 import types
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
-from typing import Any
+from collections.abc import Container, Hashable, Iterable, Iterator
+from typing import Any, cast
 
 import torch
 
@@ -65,9 +65,8 @@ def _key(position: int, key: Any) -> str:
 
 
 def _module_parts(module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
-    for name, value in sorted(vars(module).items()):
-        if name not in _MODULE_INTERNALS:
-            yield f".{name}", value
+    for name in sorted(vars(module).keys() - _MODULE_INTERNALS):
+        yield f".{name}", vars(module)[name]
     for group in ("_parameters", "_buffers", "_modules"):
         yield from ((f".{name}", value) for name, value in vars(module)[group].items() if value is not None)
     for group in _HOOKS:
@@ -76,9 +75,15 @@ def _module_parts(module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
 
 def is_open(value: Any) -> bool:
     """Whether an object of no built-in kind is looked into, by its attributes."""
-    if isinstance(value, (torch.nn.Module, type, types.ModuleType, *_FUNCTIONS)):
+    return is_open_kind(cast("Hashable", type(value)))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_open_kind(kind: Any) -> bool:
+    """Whether objects of a class are looked into."""
+    if issubclass(kind, (torch.nn.Module, type, types.ModuleType, *_FUNCTIONS)):
         return False
-    module = type(value).__module__
+    module: str = kind.__module__
     return module.startswith(_OPEN_IN_TORCH) or module.partition(".")[0] not in _CLOSED
 
 

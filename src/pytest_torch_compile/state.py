@@ -7,21 +7,23 @@ starts from the caller's, goes on from its own, and the caller's are put back af
 from __future__ import annotations
 
 import dis
+import functools
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from ._torch.source import is_own
-from .reach import EMPTY, attributes, cells, content, is_open, lives_in_torch, reached
+from .reach import EMPTY, attributes, cells, content, is_open, is_open_kind, lives_in_torch, reached
 
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 _CONTAINERS = (list, deque, set, dict)
+_MUTABLE_KINDS = (torch.Tensor, torch.nn.Module, torch.Generator, types.FunctionType, *_CONTAINERS)
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 
 
@@ -119,12 +121,20 @@ class Mutable:
 
 def is_mutable(value: Any) -> bool:
     """Whether the content of an object can be changed in place, as far as that is looked into."""
-    kinds = (torch.Tensor, torch.nn.Module, torch.Generator, types.FunctionType, *_CONTAINERS)
-    return isinstance(value, kinds) or _is_array(value) or is_open(value)
+    return _is_mutable_kind(cast("Hashable", type(value)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_mutable_kind(kind: Any) -> bool:
+    return issubclass(kind, _MUTABLE_KINDS) or is_open_kind(kind) or _is_array_kind(kind)
 
 
 def _is_array(value: Any) -> bool:
-    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+    return _is_array_kind(type(value))
+
+
+def _is_array_kind(kind: type) -> bool:
+    return kind.__module__ == "numpy" and kind.__name__ == "ndarray"
 
 
 def _own_attributes(value: Any) -> dict[str, Any]:
