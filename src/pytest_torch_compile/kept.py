@@ -95,5 +95,6 @@ class _Walk:
 
 def _shape(value: Any) -> str:
     if isinstance(value, dict):
-        return f"keys {', '.join(map(str, value)) or 'none'}"
+        plain = [str(key) for key in value if isinstance(key, (str, int, float, tuple, type(None)))]
+        return f"keys {', '.join(plain) or 'none'}" if len(plain) == len(value) else f"length {len(value)}"
     return f"length {len(value)}" if isinstance(value, (list, tuple, deque)) else ""

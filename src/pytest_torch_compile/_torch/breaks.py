@@ -10,10 +10,11 @@ import hashlib
 import linecache
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..findings import Location
 from ..observation import GraphBreak
-from .source import below_own, is_library, raw_frames, readable, stable_path, user_location
+from .source import below_own, is_library, is_torch, raw_frames, readable, stable_path, user_location
 
 _HEAD = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)
 _REASON = re.compile(
@@ -68,6 +69,10 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
         frames = [Location(head["file"], int(head["line"]))]
     reason_text = _reason_text(payload)
     location = user_location(frames)
+    # The stack is the user's; where in torch it broke is written in the text.
+    innermost = [readable(frame) for frame in below_own(written_stack(payload))][-1:]
+    if location.library is None and innermost and is_torch(innermost[0].file):
+        location = replace(location, library=innermost[0])
     category = categorise(reason_text)
     led_here = callers(frames, location)
     return GraphBreak(

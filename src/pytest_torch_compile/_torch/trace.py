@@ -28,7 +28,7 @@ from ..observation import (
 )
 from . import breaks, guards
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
-from .source import function_name, is_torch, parse_stack, user_location
+from .source import function_name, is_library, is_torch, parse_stack, user_location
 from .stack import CodeKey, Running, inlined_now, whole_stack
 
 _OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
@@ -220,7 +220,10 @@ class TraceObserver(logging.Handler):
         if found is None:
             self._unobservable("a graph break without a place was seen")
             return None
-        place = (*((frame.file, frame.line) for frame in found.stack), found.category)
+        # Code of libraries in between is compiled now in one piece and now in several: it makes no other place.
+        users = [frame for frame in found.stack if not is_library(frame.file)]
+        innermost = found.location.library or found.location
+        place = (*((frame.file, frame.line) for frame in (*users, innermost)), found.category)
         if place in self._breaks:
             self._breaks[place].times += 1
         else:
