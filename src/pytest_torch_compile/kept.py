@@ -86,6 +86,8 @@ class _Walk:
             return
         self._seen.add(id(value))
         self.flat.nodes[path] = Node(type(value), False, shape=_shape(value))
+        if isinstance(value, types.FunctionType) and self._shared.is_shared(value):
+            return  # what it closes over is among the shared variables, under one name in every leg
         for text, part in parts(value):
             self.visit(part, f"{path}{text}", depth + 1)
 

@@ -10,6 +10,7 @@ A learning rate that is a Python number is part of the graph: each change of a s
 tensor it is an input, and costs nothing.
 """
 
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
@@ -63,10 +64,10 @@ OF_AN_UPDATE = Tolerances(leaves={"parameter *": Tolerance(rtol=1e-5, atol=1e-4 
 def check(compile_check, backend):
     """Holds a step to one graph behind the break that torch itself puts before every optimizer's step."""
 
-    def run(step, calls, how=optimizer_only, **options):
+    def run(step, calls, how=optimizer_only, tolerances=OF_AN_UPDATE, **options):
         compiled = partial(how, compile=partial(torch.compile, backend=backend))
         report = compile_check(
-            step, calls=calls, compile=compiled, max_graph_breaks=1, tolerances=OF_AN_UPDATE, **options
+            step, calls=calls, compile=compiled, max_graph_breaks=1, tolerances=tolerances, **options
         )
         assert all(found.location.library.file.endswith("optimizer.py") for found in report.graph_breaks)
         return report
@@ -123,6 +124,8 @@ def test_adam_in_inductor(check, train_step):
 
 @pytest.mark.skipif(find_spec("torch._higher_order_ops.foreach_map") is None, reason="foreach_map came with torch 2.7")
 def test_foreach_map_adam(check, train_step):
-    report = check(train_step(partial(torch.optim.Adam, lr=RATE)), batches(3), foreach_map_adam)
+    # It keeps its moments in lists of its own, and none in the optimizer's state.
+    elsewhere = replace(OF_AN_UPDATE, ignored=["attribute optimizer.state*"])
+    report = check(train_step(partial(torch.optim.Adam, lr=RATE)), batches(3), foreach_map_adam, elsewhere)
 
     assert len(report.graphs) == 1 and not report.graph_breaks
