@@ -24,7 +24,8 @@ from .source import below_own, function_name, is_torch, readable
 
 _COMPILES = "torch/_dynamo/convert_frame.py"
 _ENTERS = "torch/_dynamo/eval_frame.py"
-_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+# Python names the frame of a comprehension so before 3.12; from 3.12 on dynamo cuts one out under a name of its own.
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "__comprehension_")
 
 # A code object: its file, its first line and its name.
 CodeKey = tuple[str, int, str]
@@ -93,7 +94,7 @@ def _comprehensions_inlined(frames: list[Location]) -> list[Location]:
     """A comprehension belongs to its function, as it does on Python 3.12 and newer."""
     found: list[Location] = []
     for frame in frames:
-        if found and frame.function.rsplit(".", 1)[-1] in _COMPREHENSIONS and frame.file == found[-1].file:
+        if found and frame.function.rsplit(".", 1)[-1].startswith(_COMPREHENSIONS) and frame.file == found[-1].file:
             found[-1] = replace(frame, function=found[-1].function)
         else:
             found.append(frame)
