@@ -46,7 +46,7 @@ def measured(name: str) -> dict[str, Any]:
     """One cold check in this process."""
     import torch
 
-    import pytest_torch_compile.check as check
+    import pytest_torch_compile.check.check_compile as check
     from suites._models import Case
 
     warnings.simplefilter("ignore")

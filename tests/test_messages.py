@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile, compile_guard  # noqa: E402
+from pytest_torch_compile.check.judge import judge  # noqa: E402
 from pytest_torch_compile.findings import Budget  # noqa: E402
-from pytest_torch_compile.judge import judge  # noqa: E402
 from pytest_torch_compile.observation import Graph, Observation  # noqa: E402
 from pytest_torch_compile.report.text import failure_text  # noqa: E402
 from pytest_torch_compile.result import CallReport, CompileReport  # noqa: E402

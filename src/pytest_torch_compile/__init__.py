@@ -6,29 +6,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .check import check_compile
+    from .check.check_compile import check_compile
+    from .check.compile_guard import compile_guard
+    from .check.suite import CompileSuite
     from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding, Location
-    from .guard import compile_guard
     from .numerics import Tolerance, Tolerances
     from .ranks import RankGroup, run_ranks
     from .result import CompileReport
     from .sequence import Call, call, padded, random_lengths, sizes
     from .speed.measure import measure_compile
-    from .suite import CompileSuite
 
 __version__ = "0.1.0"
 
 # Loaded on first use: a project that has the plugin installed and does not use it must not import torch.
 _HOMES = {
-    "check": ("check_compile",),
+    "check.check_compile": ("check_compile",),
     "findings": ("Budget", "CompileCheckFailed", "CompileCheckWarning", "CompileUsageError", "Finding", "Location"),
-    "guard": ("compile_guard",),
+    "check.compile_guard": ("compile_guard",),
     "numerics": ("Tolerance", "Tolerances"),
     "ranks": ("RankGroup", "run_ranks"),
     "result": ("CompileReport",),
     "speed.measure": ("measure_compile",),
     "sequence": ("Call", "call", "padded", "random_lengths", "sizes"),
-    "suite": ("CompileSuite",),
+    "check.suite": ("CompileSuite",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from . import acceptance, baselines, isolate, known_failure, settings
+from . import baselines, isolate, known_failure, settings
+from .check import acceptance
 from .report.entries import relative
 
 _RUNNING: pytest.StashKey[acceptance.Acceptance] = pytest.StashKey()

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import acceptance, isolate, known_failure, options, settings
+from . import isolate, known_failure, options, settings
 from ._torch.calm import calm
 from ._torch.earlier import compiled_codes, drop
 from .artifacts import ArtifactsRefused
 from .cache_folder import CacheFolder
+from .check import acceptance
 from .progress import sign_of_life
 from .recording import hearing_guards, listening
 from .report import terminal
@@ -89,7 +90,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def uses_plugin(item: pytest.Item) -> bool:
     """Whether a test asks for a fixture or marker of the plugin, or stands in a CompileSuite."""
     cls = getattr(item, "cls", None)
-    in_suite = any(base.__module__ == f"{__package__}.suite" for base in getattr(cls, "__mro__", ()))
+    in_suite = any(base.__module__ == f"{__package__}.check.suite" for base in getattr(cls, "__mro__", ()))
     named = _FIXTURES & set(getattr(item, "fixturenames", ()))
     return bool(named) or in_suite or item.get_closest_marker(MARKER) is not None
 
@@ -233,7 +234,7 @@ def _sent(terminalreporter: pytest.TerminalReporter, name: str) -> list[dict[str
 
 def _knows_guard(item: pytest.Item) -> bool:
     """Whether the test's module has imported ``compile_guard``, or the package that it is in."""
-    guard = sys.modules.get(f"{__package__}.guard")
+    guard = sys.modules.get(f"{__package__}.check.compile_guard")
     known = (sys.modules[str(__package__)], guard, getattr(guard, "compile_guard", guard))
     values = vars(getattr(item, "module", None) or object).values()
     return any(value is one for value in values for one in known if one is not None)
@@ -306,7 +307,7 @@ def compile_check(
 ) -> Iterator[Callable[..., CompileReport]]:
     """check_compile with this test's options: the call's own, then markers, compile_options, and the command line."""
     with calm():
-        from .check import KEYWORDS, check_compile
+        from .check.check_compile import KEYWORDS, check_compile
         from .copies import on_device
         from .sequence import as_calls
 
@@ -347,7 +348,7 @@ else:
 def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> dict[str, Any]:
     """The options of ``compile_options``, and over them those of the test's markers; the nearest marker wins."""
     with calm():
-        from .check import KEYWORDS
+        from .check.check_compile import KEYWORDS
         from .findings import CompileUsageError
         from .speed.measure import BENCH_OPTIONS
 

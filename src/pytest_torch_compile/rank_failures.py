@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .describe import rerun_command
+from .check.describe import rerun_command
 from .findings import CompileCheckFailed, Finding, Location
 from .rank_process import Outcome, place_of
 from .report.text import count, failure_text, finding_text

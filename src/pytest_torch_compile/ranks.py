@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .describe import target_name
+from .check.describe import target_name
 from .findings import CompileUsageError, Finding, Location
 from .rank_failures import alive_of, died, failed, hung, main_stack, merged, named, still_there
 from .rank_process import END, Job, Outcome, job_file, outcome_file, stack_file

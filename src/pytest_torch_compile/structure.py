@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .check.judge import graph_break_finding
 from .findings import Finding
-from .judge import graph_break_finding
 from .observation import GraphBreak
 
 Entry = dict[str, Any]

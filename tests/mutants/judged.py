@@ -10,7 +10,7 @@ from unittest import mock
 
 import torch
 
-import pytest_torch_compile.check as checker
+import pytest_torch_compile.check.check_compile as checker
 from pytest_torch_compile import CompileCheckFailed, call, check_compile
 from pytest_torch_compile.numerics import CallRecord, compare_calls, rule
 from pytest_torch_compile.numerics.measure import Errors, bitwise_equal, errors, is_floating

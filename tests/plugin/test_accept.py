@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import acceptance  # noqa: E402
+from pytest_torch_compile.check import acceptance  # noqa: E402
 from tests.plugin.projects import lines_with, other_process  # noqa: E402
 
 MINOR = ".".join(torch.__version__.split(".")[:2])

@@ -10,16 +10,7 @@ from typing import Literal
 import torch
 
 from . import rule
-from .measure import (
-    Difference,
-    Errors,
-    bitwise_equal,
-    difference,
-    element,
-    errors,
-    is_floating,
-    root_mean_square,
-)
+from .measure import Difference, Errors, bitwise_equal, difference, element, errors, is_floating, root_mean_square
 from .rule import Level, Measured
 from .tolerances import Tolerances
 

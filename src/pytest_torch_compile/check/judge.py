@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ._torch.guards import EXPLANATIONS
-from ._torch.hints import SURFACE_ERRORS, dynamic_output_hint
-from .causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
-from .findings import Budget, Finding
-from .observation import (
+from .._torch.guards import EXPLANATIONS
+from .._torch.hints import SURFACE_ERRORS, dynamic_output_hint
+from ..causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
+from ..findings import Budget, Finding
+from ..observation import (
     CompileError,
     CudagraphRuns,
     Deviation,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ._torch.hints import SEE_CACHE_BYPASS
-from .findings import Finding
-from .observation import CacheCounts
+from .._torch.hints import SEE_CACHE_BYPASS
+from ..findings import Finding
+from ..observation import CacheCounts
 
 _HINT = (
     "a key holds the graph, the shapes, the device, torch's version and configuration: look for what differs from the "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..findings import Budget
+from ..numerics import Tolerances
+from ..observation import Observation
 from . import acceptance
-from .findings import Budget
-from .numerics import Tolerances
-from .observation import Observation
 
 
 def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:

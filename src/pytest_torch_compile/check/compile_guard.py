@@ -8,19 +8,19 @@ from typing import Any
 
 import torch
 
+from .._torch import support
+from .._torch.deviations import deviations
+from .._torch.earlier import counting_calls, functions_with_graphs
+from .._torch.trace import TraceObserver
+from ..findings import Budget, CompileCheckFailed
+from ..observation import Observation
+from ..recording import announce, guard_opens
+from ..report.text import failure_text
+from ..result import CompileReport
 from . import acceptance
-from ._torch import support
-from ._torch.deviations import deviations
-from ._torch.earlier import counting_calls, functions_with_graphs
-from ._torch.trace import TraceObserver
 from .describe import rerun_command
-from .findings import Budget, CompileCheckFailed
 from .judge import judge
-from .observation import Observation
-from .recording import announce, guard_opens
 from .remarks import unused_breaks
-from .report.text import failure_text
-from .result import CompileReport
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import baselines
-from .findings import Budget
+from .. import baselines
+from ..findings import Budget
 
 if TYPE_CHECKING:
-    from .result import CompileReport
+    from ..result import CompileReport
 
 FILE_NAME = "compile-accepted.json"
 SCHEMA_VERSION = 1

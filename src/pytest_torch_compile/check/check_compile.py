@@ -10,32 +10,33 @@ from typing import Any
 
 import torch
 
-from . import acceptance, settings
-from ._torch import support
-from ._torch.calm import calm
-from ._torch.compiled import uncompiled
-from ._torch.deviations import deviations
-from ._torch.sandbox import Sandbox, sandbox
-from ._torch.trace import TraceObserver
-from .compiling import Compiling
-from .copies import modules_of
+from .. import settings
+from .._torch import support
+from .._torch.calm import calm
+from .._torch.compiled import uncompiled
+from .._torch.deviations import deviations
+from .._torch.sandbox import Sandbox, sandbox
+from .._torch.trace import TraceObserver
+from ..compiling import Compiling
+from ..copies import modules_of
+from ..diagnose import Remake, diagnosis
+from ..findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding
+from ..keywords import Keywords, clear_keywords, keyword_options
+from ..legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
+from ..numerics import Comparison, Tolerances, compare_calls, flatten
+from ..observation import Deviation, Observation
+from ..recording import announce
+from ..reference import ReferenceLeg
+from ..report.text import failure_text, not_compared_text
+from ..result import CallReport, CompileReport, NumericsReport
+from ..sequence import as_calls
+from ..shaken import shaken_records
+from . import acceptance
 from .describe import call_row, located, rerun_command, target_name
-from .diagnose import Remake, diagnosis
-from .errors import error_findings, raise_if_usage_error
-from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding
+from .exceptions import error_findings, raise_if_usage_error
 from .judge import judge, merged_over_calls
-from .keywords import Keywords, clear_keywords, keyword_options
-from .legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
-from .numerics import Comparison, Tolerances, compare_calls, flatten
-from .observation import Deviation, Observation
-from .recording import announce
-from .reference import ReferenceLeg
 from .remarks import unused_breaks, unused_tolerances
-from .report.text import failure_text, not_compared_text
-from .result import CallReport, CompileReport, NumericsReport
-from .sequence import as_calls
-from .shaken import shaken_records
-from .warmth import cache_misses
+from .warm_start import cache_misses
 
 
 @clear_keywords("calls")

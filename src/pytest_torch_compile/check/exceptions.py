@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ._torch import support
-from ._torch.defaults import defaults
-from ._torch.guards import EXPLANATIONS, parse_guard, readable
-from ._torch.trace import error_location
-from .causes import LIMITS, REFUSES_RECOMPILES, caused
-from .compiling import Compiling
-from .error_text import error_summary
-from .findings import CompileUsageError, Finding, Location
-from .numerics import CallRecord
-from .observation import Deviation
+from .._torch import support
+from .._torch.defaults import defaults
+from .._torch.guards import EXPLANATIONS, parse_guard, readable
+from .._torch.trace import error_location
+from ..causes import LIMITS, REFUSES_RECOMPILES, caused
+from ..compiling import Compiling
+from ..error_text import error_summary
+from ..findings import CompileUsageError, Finding, Location
+from ..numerics import CallRecord
+from ..observation import Deviation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Compiling) -> None:

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import torch
 
-from . import settings
-from .check import KEYWORDS, check_compile
-from .copies import on_device
-from .findings import CompileUsageError
-from .numerics import flatten
-from .result import CompileReport
-from .sequence import Call, as_call
+from .. import settings
+from ..copies import on_device
+from ..findings import CompileUsageError
+from ..numerics import flatten
+from ..result import CompileReport
+from ..sequence import Call, as_call
+from .check_compile import KEYWORDS, check_compile
 
 
 class CompileSuite:
