@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pytest_torch_compile import settings, sizes
-from pytest_torch_compile.sequence import Call
+from pytest_torch_compile.legs.calls import Call
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 LIGHT_BACKEND = "aot_eager_decomp_partition"

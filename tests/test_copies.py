@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
-from pytest_torch_compile.copies import copy_leg  # noqa: E402
+from pytest_torch_compile.legs.copies import copy_leg  # noqa: E402
 
 
 class Batch:

@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import Call, CompileSuite, call, check_compile, padded, random_lengths, sizes  # noqa: E402
+from pytest_torch_compile.legs.calls import as_call, as_calls  # noqa: E402
 from pytest_torch_compile.report.text import sequence_table  # noqa: E402
-from pytest_torch_compile.sequence import as_call, as_calls  # noqa: E402
 
 
 def sine(x):

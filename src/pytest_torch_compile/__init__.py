@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from .check.compile_guard import compile_guard
     from .check.suite import CompileSuite
     from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding, Location
+    from .legs.calls import Call, call, padded, random_lengths, sizes
     from .numerics import Tolerance, Tolerances
     from .ranks import RankGroup, run_ranks
     from .result import CompileReport
-    from .sequence import Call, call, padded, random_lengths, sizes
     from .speed.measure import measure_compile
 
 __version__ = "0.1.0"
@@ -27,7 +27,7 @@ _HOMES = {
     "ranks": ("RankGroup", "run_ranks"),
     "result": ("CompileReport",),
     "speed.measure": ("measure_compile",),
-    "sequence": ("Call", "call", "padded", "random_lengths", "sizes"),
+    "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
     "check.suite": ("CompileSuite",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -308,8 +308,8 @@ def compile_check(
     """check_compile with this test's options: the call's own, then markers, compile_options, and the command line."""
     with calm():
         from .check.check_compile import KEYWORDS, check_compile
-        from .copies import on_device
-        from .sequence import as_calls
+        from .legs.calls import as_calls
+        from .legs.copies import on_device
 
     defaults = {"tolerances": compile_tolerances, **_test_options(request, compile_options)}
 

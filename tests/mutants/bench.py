@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from pytest_torch_compile import call
-from pytest_torch_compile.legs import Leg, Work
+from pytest_torch_compile.legs.float64_reference import ReferenceLeg
+from pytest_torch_compile.legs.leg import Leg, Work
 from pytest_torch_compile.numerics import CallRecord
-from pytest_torch_compile.reference import ReferenceLeg
 from tests.mutants.captured import Captured
 from tests.mutants.judged import Judged, equal_legs, judged
 from tests.mutants.models import enliven, make_inputs, make_model, trained_arguments

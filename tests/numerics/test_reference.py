@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from pytest_torch_compile._torch.randomness import Recording, Replaying, Tape
-from pytest_torch_compile.legs import Leg, Work
-from pytest_torch_compile.reference import ReferenceLeg
-from pytest_torch_compile.sequence import call
+from pytest_torch_compile.legs.calls import call
+from pytest_torch_compile.legs.float64_reference import ReferenceLeg
+from pytest_torch_compile.legs.leg import Leg, Work
 
 
 def draw(x: torch.Tensor) -> list[torch.Tensor]:

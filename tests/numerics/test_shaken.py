@@ -9,10 +9,10 @@ from torch import nn
 from pytest_torch_compile import CompileCheckFailed, check_compile
 from pytest_torch_compile._torch import shaking
 from pytest_torch_compile._torch.shaking import Shaking
-from pytest_torch_compile.legs import Leg, Work
+from pytest_torch_compile.legs.calls import call
+from pytest_torch_compile.legs.leg import Leg, Work
+from pytest_torch_compile.legs.perturbed import LEAST_RUNS, RUNS, ShakenLeg, shaken_records
 from pytest_torch_compile.report.text import failure_text
-from pytest_torch_compile.sequence import call
-from pytest_torch_compile.shaken import LEAST_RUNS, RUNS, ShakenLeg, shaken_records
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -106,7 +106,7 @@ def test_what_backward_starts_from_is_not_moved():
 
 
 def test_large_models_get_fewer_runs(monkeypatch):
-    monkeypatch.setattr("pytest_torch_compile.shaken.SECONDS", 0.0)
+    monkeypatch.setattr("pytest_torch_compile.legs.perturbed.SECONDS", 0.0)
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))])
     assert len(list(shaken_records(work, 0))) == LEAST_RUNS
 

@@ -17,20 +17,20 @@ from .._torch.compiled import uncompiled
 from .._torch.deviations import deviations
 from .._torch.sandbox import Sandbox, sandbox
 from .._torch.trace import TraceObserver
-from ..compiling import Compiling
-from ..copies import modules_of
 from ..diagnose import Remake, diagnosis
 from ..findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding
-from ..keywords import Keywords, clear_keywords, keyword_options
-from ..legs import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
+from ..legs.calls import as_calls
+from ..legs.compiling import Compiling
+from ..legs.copies import modules_of
+from ..legs.float64_reference import ReferenceLeg
+from ..legs.keywords import Keywords, clear_keywords, keyword_options
+from ..legs.leg import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
+from ..legs.perturbed import shaken_records
 from ..numerics import Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, Observation
 from ..recording import announce
-from ..reference import ReferenceLeg
 from ..report.text import failure_text, not_compared_text
 from ..result import CallReport, CompileReport, NumericsReport
-from ..sequence import as_calls
-from ..shaken import shaken_records
 from . import acceptance
 from .describe import call_row, located, rerun_command, target_name
 from .exceptions import error_findings, raise_if_usage_error

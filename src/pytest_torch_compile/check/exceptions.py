@@ -10,9 +10,9 @@ from .._torch.defaults import defaults
 from .._torch.guards import EXPLANATIONS, parse_guard, readable
 from .._torch.trace import error_location
 from ..causes import LIMITS, REFUSES_RECOMPILES, caused
-from ..compiling import Compiling
 from ..error_text import error_summary
 from ..findings import CompileUsageError, Finding, Location
+from ..legs.compiling import Compiling
 from ..numerics import CallRecord
 from ..observation import Deviation
 

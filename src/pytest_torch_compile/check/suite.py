@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import torch
 
 from .. import settings
-from ..copies import on_device
 from ..findings import CompileUsageError
+from ..legs.calls import Call, as_call
+from ..legs.copies import on_device
 from ..numerics import flatten
 from ..result import CompileReport
-from ..sequence import Call, as_call
 from .check_compile import KEYWORDS, check_compile
 
 

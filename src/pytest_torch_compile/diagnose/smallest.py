@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from ..sequence import Call
+from ..legs.calls import Call
 from .subject import OutOfTime, Subject
 
 Inputs = dict[str, list[Call]]

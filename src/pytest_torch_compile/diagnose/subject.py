@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..compiling import Compiling
 from ..findings import Budget, CompileUsageError
-from ..legs import Work
+from ..legs.compiling import Compiling
+from ..legs.leg import Work
 from ..numerics import Tolerances
 from ..result import CompileReport
 

@@ -71,7 +71,7 @@ class CompileBenchmark:
             CompileCheckFailed: under ``--compile-perf=gate``, a confirmed regression.
             CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
-        from ..keywords import Keywords
+        from ..legs.keywords import Keywords
         from .measure import BENCH_OPTIONS, Bench, device_of, environment_of
 
         own = {"seconds": (seconds, SECONDS), "precision": (precision, PRECISION), "cold_start": (cold_start, False)}

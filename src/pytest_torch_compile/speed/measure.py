@@ -15,7 +15,7 @@ from .._torch import code
 from .._torch.calm import calm
 from .._torch.reset import drop_workspaces
 from .._torch.trace import not_captured
-from ..keywords import clear_keywords, keyword_options
+from ..legs.keywords import clear_keywords, keyword_options
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders
 from .python_calls import python_calls

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .findings import CompileUsageError
+from ..findings import CompileUsageError
 
 ContextFactory = Callable[[], AbstractContextManager[Any]]
 

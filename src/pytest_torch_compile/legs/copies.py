@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from ._torch.compiled import rebind
-from ._torch.identity import known_by_identity
-from .findings import CompileUsageError
-from .numerics import flatten
+from .._torch.compiled import rebind
+from .._torch.identity import known_by_identity
+from ..findings import CompileUsageError
+from ..numerics import flatten
+from .calls import Call
 from .reach import EMPTY, cells, content, lives_in_torch, parts, reached
-from .sequence import Call
 from .state import is_mutable
 
 _COPIED_AS_THEY_ARE = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from ._torch.randomness import Recording, Replaying, Tape
-from .legs import Leg, Work
-from .numerics import CallRecord
+from .._torch.randomness import Recording, Replaying, Tape
+from ..numerics import CallRecord
+from .leg import Leg, Work
 
 
 class ReferenceLeg(Leg):

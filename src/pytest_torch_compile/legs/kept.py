@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from .numerics import Flat, Node
+from ..numerics import Flat, Node
 from .reach import parts
 from .state import SharedState, is_mutable
 

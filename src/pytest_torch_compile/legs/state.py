@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import torch
 
-from ._torch.source import is_own
+from .._torch.source import is_own
 from .reach import EMPTY, attributes, cells, content, is_open, is_open_kind, lives_in_torch, reached
 
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]

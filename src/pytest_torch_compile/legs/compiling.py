@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ._torch import support
-from .findings import CompileUsageError
+from .._torch import support
+from ..findings import CompileUsageError
 
 CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
 

@@ -11,9 +11,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from ._torch.compiled import uncompiled
-from .findings import CompileUsageError
-from .sequence import Call
+from .._torch.compiled import uncompiled
+from ..findings import CompileUsageError
+from .calls import Call
 
 P = ParamSpec("P")
 R = TypeVar("R")

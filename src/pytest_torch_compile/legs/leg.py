@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from ._torch.defaults import defaults, set_defaults
-from ._torch.sandbox import (
+from .._torch.defaults import defaults, set_defaults
+from .._torch.sandbox import (
     host_rng_state,
     kept_rng,
     rng_state,
@@ -21,11 +21,11 @@ from ._torch.sandbox import (
     set_host_rng_state,
     set_rng_state,
 )
+from ..findings import CompileUsageError
+from ..numerics import CallRecord, Flat, flatten
+from .calls import Call
 from .copies import copy_leg, functions_left
-from .findings import CompileUsageError
 from .kept import Kept, kept
-from .numerics import CallRecord, Flat, flatten
-from .sequence import Call
 from .state import SharedState, Values
 
 Loss = Callable[[Any], torch.Tensor]
@@ -306,7 +306,7 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
 
 
 def _mark(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | None) -> None:
-    from ._torch.dynamic import mark_dynamic_dim
+    from .._torch.dynamic import mark_dynamic_dim
 
     mark_dynamic_dim(tensor, dim, bounds)
 

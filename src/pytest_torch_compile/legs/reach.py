@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 
-from ._torch.source import is_torch
+from .._torch.source import is_torch
 
 EMPTY: Any = object()
 """The content of a variable that has no value yet."""

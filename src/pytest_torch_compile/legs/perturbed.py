@@ -8,9 +8,9 @@ from functools import partial
 
 import torch
 
-from ._torch.shaking import Shaking
-from .legs import LazyLeg, Leg, Work
-from .numerics import CallRecord
+from .._torch.shaking import Shaking
+from ..numerics import CallRecord
+from .leg import LazyLeg, Leg, Work
 from .state import SharedState
 
 # A gate that rounding may open or shut does so in one run of ten or so.

@@ -1,0 +1,1 @@
+"""A leg: calls on a copy of the target that starts from the same state as every other leg."""
