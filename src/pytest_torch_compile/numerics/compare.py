@@ -10,12 +10,12 @@ import torch
 from ..findings import Finding
 from . import messages
 from .aliasing import aliasing_differences, sharing
-from .judge import Judgement, LeafVerdict, Pair, Values, judge
+from .containers import as_tensor, is_below, plain_leaf_difference, structure_differences
+from .leaves import Judgement, LeafVerdict, Pair, Values, judge
 from .measure import bitwise_equal
 from .metadata import metadata_differences, plain_tensors
 from .record import CallRecord
 from .sections import SECTIONS, Section, SectionName, before_the_call, plain_values, section
-from .structure import as_tensor, is_below, plain_leaf_difference, structure_differences
 from .tolerances import Tolerances
 from .tree import Flat
 

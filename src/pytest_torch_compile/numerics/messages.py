@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ..error_text import error_summary
 from ..findings import Finding, FindingKind
-from .judge import Judgement, LeafVerdict
+from .leaves import Judgement, LeafVerdict
 from .record import CallRecord
 
 _LISTED = 5

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import torch
 
+from .containers import as_tensor
 from .metadata import plain_tensors
 from .record import CallRecord
-from .structure import as_tensor
 from .tree import Flat, Node, flatten
 
 SectionName = Literal["output", "argument", "state", "kept", "grad", "input grad"]
