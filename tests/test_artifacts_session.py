@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
-from pytest_torch_compile._torch import cache  # noqa: E402
+from pytest_torch_compile._torch import cache_artifacts as cache  # noqa: E402
 from pytest_torch_compile.artifacts_session import VARIABLE, ArtifactSession, is_url  # noqa: E402
 
 KEYS = {"inductor a", "inductor b"}

@@ -59,7 +59,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._torch.calm import calm
+    from ._torch.warning_filters import calm
 
     with calm():
         return getattr(import_module(f".{_HOME_OF[name]}", __name__), name)

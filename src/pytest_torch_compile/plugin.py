@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import isolate, known_failure, options, settings
-from ._torch.calm import calm
-from ._torch.earlier import compiled_codes, drop
+from ._torch.compiled_before import compiled_codes, drop
+from ._torch.warning_filters import calm
 from .artifacts import ArtifactsRefused
 from .cache_folder import CacheFolder
 from .check import acceptance

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from pytest_torch_compile import CompileCheckFailed, check_compile
-from pytest_torch_compile._torch import shaking
-from pytest_torch_compile._torch.shaking import Shaking
+from pytest_torch_compile._torch import perturbed_rounding as shaking
+from pytest_torch_compile._torch.perturbed_rounding import Shaking
 from pytest_torch_compile.legs.calls import call
 from pytest_torch_compile.legs.leg import Leg, Work
 from pytest_torch_compile.legs.perturbed import LEAST_RUNS, RUNS, ShakenLeg, shaken_records

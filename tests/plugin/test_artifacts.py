@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
-from pytest_torch_compile._torch import cache  # noqa: E402
+from pytest_torch_compile._torch import cache_artifacts as cache  # noqa: E402
 from tests.plugin.projects import other_process  # noqa: E402
 
 SUITE = """

@@ -22,8 +22,8 @@ from torch._dynamo import external_utils, pgo
 from torch._dynamo.eval_frame import reset_code
 from torch._dynamo.utils import counters
 
+from .compiled_before import compiled_codes
 from .defaults import kept_defaults
-from .earlier import compiled_codes
 from .source import function_name, is_torch
 
 # Modules that torch defines are compiled through a function inside this one, which eager does not run.

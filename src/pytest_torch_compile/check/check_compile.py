@@ -12,11 +12,11 @@ import torch
 
 from .. import settings
 from .._torch import support
-from .._torch.calm import calm
 from .._torch.compiled import uncompiled
 from .._torch.deviations import deviations
 from .._torch.sandbox import Sandbox, sandbox
 from .._torch.trace import TraceObserver
+from .._torch.warning_filters import calm
 from ..diagnose import Remake, diagnosis
 from ..findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding
 from ..legs.calls import as_calls

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from .._torch import support
+from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
-from .._torch.earlier import counting_calls, functions_with_graphs
 from .._torch.trace import TraceObserver
 from ..findings import Budget, CompileCheckFailed
 from ..observation import Observation

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 
 from .._torch import support
+from .._torch.causes import LIMITS, REFUSES_RECOMPILES, caused
 from .._torch.defaults import defaults
+from .._torch.error_text import error_summary
 from .._torch.guards import EXPLANATIONS, parse_guard, readable
 from .._torch.trace import error_location
-from ..causes import LIMITS, REFUSES_RECOMPILES, caused
-from ..error_text import error_summary
 from ..findings import CompileUsageError, Finding, Location
 from ..legs.compiling import Compiling
 from ..numerics import CallRecord

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from .._torch.guards import EXPLANATIONS
 from .._torch.hints import SURFACE_ERRORS, dynamic_output_hint
-from ..causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from ..findings import Budget, Finding
 from ..observation import (
     CompileError,

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from .._torch.shaking import Shaking
+from .._torch.perturbed_rounding import Shaking
 from ..numerics import CallRecord
 from .leg import LazyLeg, Leg, Work
 from .state import SharedState

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ..error_text import error_summary
+from .._torch.error_text import error_summary
 from ..findings import Finding, FindingKind
 from .leaves import Judgement, LeafVerdict
 from .record import CallRecord

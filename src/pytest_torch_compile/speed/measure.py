@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from .._torch import code
-from .._torch.calm import calm
 from .._torch.reset import drop_workspaces
 from .._torch.trace import not_captured
+from .._torch.warning_filters import calm
 from ..legs.keywords import clear_keywords, keyword_options
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .findings import Finding
-from .observation import Deviation
+from ..findings import Finding
+from ..observation import Deviation
 
 STANCE = "torch.compiler.set_stance"
 SWITCHED_OFF = (STANCE, "torch._dynamo.config.disable", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
