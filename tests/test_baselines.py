@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pytest_torch_compile import baselines
-from pytest_torch_compile.baselines import BaselineError, environment_name, load, update
+from pytest_torch_compile.baselines import files as baselines
+from pytest_torch_compile.baselines.files import BaselineError, environment_name, load, update
 
 H200 = "NVIDIA-H200_torch-2.11_cuda-13.0"
 
@@ -275,5 +275,7 @@ def test_pytest_benchmark_reads_it(tmp_path: Path) -> None:
 
 
 def test_imports_neither_torch_nor_pytest() -> None:
-    code = "import sys, pytest_torch_compile.baselines; print([m for m in ('torch', 'pytest') if m in sys.modules])"
+    code = (
+        "import sys, pytest_torch_compile.baselines.files; print([m for m in ('torch', 'pytest') if m in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_torch_compile import Location, structure
-from pytest_torch_compile.entries import has_checks, has_runs
+from pytest_torch_compile import Location
+from pytest_torch_compile.baselines import structure
+from pytest_torch_compile.baselines.entries import has_checks, has_runs
 from pytest_torch_compile.observation import GraphBreak
 from pytest_torch_compile.speed import record
 from pytest_torch_compile.speed.held import Held

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from . import baselines, isolate, known_failure, settings
+from . import isolate, known_failure, settings
+from .baselines import files as baselines
 from .check import acceptance
 from .report.entries import relative
 

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import __version__, baselines
+from . import __version__
+from .baselines import files as baselines
 from .report import compare, document, github, html, markdown, render
 
 _WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
@@ -136,7 +137,7 @@ def _compare_speed(arguments: Sequence[str]) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from . import stored
+    from .baselines import maintenance as stored
 
     lines = stored.listing(options.baselines)
     print("\n".join(lines) if lines else f"no baselines in {options.baselines}")
@@ -144,7 +145,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace) -> int:
-    from . import stored
+    from .baselines import maintenance as stored
 
     lines = stored.prune(options.baselines, stored.collected(options.tests), write=options.write)
     print("\n".join(lines) if lines else f"every entry in {options.baselines} is used")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import baselines, settings, structure
+from . import settings
+from .baselines import files as baselines
+from .baselines import structure
 from .findings import CompileCheckFailed
 from .observation import GraphBreak
 from .recording import listening

@@ -8,7 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import Location, structure  # noqa: E402
+from pytest_torch_compile import Location  # noqa: E402
+from pytest_torch_compile.baselines import structure  # noqa: E402
 from pytest_torch_compile.observation import GraphBreak  # noqa: E402
 from tests.plugin.projects import lines_with  # noqa: E402
 

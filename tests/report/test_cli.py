@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from pytest_torch_compile import baselines, cli, doctor
+from pytest_torch_compile import cli, doctor
+from pytest_torch_compile.baselines import files as baselines
 from pytest_torch_compile.report import document
 from tests.report import documents
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from pytest_torch_compile import baselines
+from pytest_torch_compile.baselines import files as baselines
 from pytest_torch_compile.speed import record, session
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import baselines
+from ..baselines import files as baselines
 from ..findings import Budget
 
 if TYPE_CHECKING:

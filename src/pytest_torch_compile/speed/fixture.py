@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .. import baselines
+from ..baselines import files as baselines
 from ..findings import CompileCheckFailed, Finding
 from . import confirm, message, record
 from .device import DeviceBusy, device_lock

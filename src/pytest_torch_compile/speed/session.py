@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import baselines
+from ..baselines import files as baselines
 from . import record
 from .message import percent
 from .sample import Figures

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .check.judge import graph_break_finding
-from .findings import Finding
-from .observation import GraphBreak
+from ..check.judge import graph_break_finding
+from ..findings import Finding
+from ..observation import GraphBreak
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]

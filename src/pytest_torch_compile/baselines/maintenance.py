@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import baselines
-from .baselines import BaselineError, Kind
+from . import files as baselines
+from .files import BaselineError, Kind
 
 KINDS: tuple[Kind, ...] = ("speed", "structure")
 

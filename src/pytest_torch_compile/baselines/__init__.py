@@ -1,0 +1,1 @@
+"""Stored baselines, one folder for each environment: neither torch nor pytest."""
