@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("fsspec")
 
-from pytest_torch_compile.artifacts import KEPT_RUNS, MAGIC, ArtifactsRefused, Part, Staging, Store, pack, unpack
+from pytest_torch_compile.cache.store import KEPT_RUNS, MAGIC, ArtifactsRefused, Part, Staging, Store, pack, unpack
 
 HERE = {"device": "NVIDIA H200", "torch": "2.13.0+cu130", "cuda": "13.0", "triton": "3.7.1", "python": "3.11"}
 CPU = {**HERE, "device": "cpu x86_64 AVX2", "cuda": "", "triton": ""}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.cache_folder import VARIABLE, CacheFolder
+from pytest_torch_compile.cache.folder import VARIABLE, CacheFolder
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from pytest_torch_compile import CompileCheckFailed, CompileReport, check_compile
-from pytest_torch_compile.cache_folder import CacheFolder
+from pytest_torch_compile.cache.folder import CacheFolder
 from suites._models import Case
 
 from .cases import cases

@@ -15,8 +15,8 @@ import pytest
 from . import isolate, known_failure, options, settings
 from ._torch.compiled_before import compiled_codes, drop
 from ._torch.warning_filters import calm
-from .artifacts import ArtifactsRefused
-from .cache_folder import CacheFolder
+from .cache.folder import CacheFolder
+from .cache.store import ArtifactsRefused
 from .check import acceptance
 from .progress import sign_of_life
 from .recording import hearing_guards, listening

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from .artifacts import ArtifactsRefused, Staging, Store
+from .store import ArtifactsRefused, Staging, Store
 
 VARIABLE = "PYTEST_TORCH_COMPILE_STAGING"
 
@@ -43,7 +43,7 @@ class ArtifactSession:
         """Fill this process's caches, once."""
         if self._loaded is not None:
             return
-        from ._torch import cache_artifacts as cache
+        from .._torch import cache_artifacts as cache
 
         self._loaded = set()
         if why := cache.unavailable():
@@ -72,7 +72,7 @@ class ArtifactSession:
         """Hand what this process compiled to the one that leads."""
         if self._loaded is None:
             return
-        from ._torch import cache_artifacts as cache
+        from .._torch import cache_artifacts as cache
 
         found = None if cache.unavailable() else cache.save()
         if found is not None and not found[1] <= self._loaded:
