@@ -19,8 +19,8 @@ torch = pytest.importorskip("torch")
 
 import pytest_torch_compile as ptc  # noqa: E402
 from pytest_torch_compile import CompileCheckFailed, CompileUsageError, RankGroup, run_ranks  # noqa: E402
-from pytest_torch_compile.rank_failures import alive_of  # noqa: E402
-from pytest_torch_compile.ranks import TOKEN  # noqa: E402
+from pytest_torch_compile.ranks.failures import alive_of  # noqa: E402
+from pytest_torch_compile.ranks.group import TOKEN  # noqa: E402
 
 pytestmark = [
     pytest.mark.distributed,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding, Location
     from .legs.calls import Call, call, padded, random_lengths, sizes
     from .numerics import Tolerance, Tolerances
-    from .ranks import RankGroup, run_ranks
+    from .ranks.group import RankGroup, run_ranks
     from .result import CompileReport
     from .speed.measure import measure_compile
 
@@ -24,7 +24,7 @@ _HOMES = {
     "findings": ("Budget", "CompileCheckFailed", "CompileCheckWarning", "CompileUsageError", "Finding", "Location"),
     "check.compile_guard": ("compile_guard",),
     "numerics": ("Tolerance", "Tolerances"),
-    "ranks": ("RankGroup", "run_ranks"),
+    "ranks.group": ("RankGroup", "run_ranks"),
     "result": ("CompileReport",),
     "speed.measure": ("measure_compile",),
     "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .findings import CompileCheckFailed, Finding, Location
-from .recording import listening
+from ..findings import CompileCheckFailed, Finding, Location
+from ..recording import listening
 
 if TYPE_CHECKING:
-    from .result import CompileReport
+    from ..result import CompileReport
 
 END = "end"
 
@@ -145,7 +145,7 @@ def _leave() -> None:
 
 
 def _forget() -> None:
-    from ._torch.reset import reset_dynamo
+    from .._torch.reset import reset_dynamo
 
     reset_dynamo()
 
@@ -223,7 +223,7 @@ def _failure(error: BaseException) -> tuple[list[Finding], CompileReport | None]
 
 def place_of(frames: list[Location]) -> Location | None:
     """The innermost of the user's own frames, outermost first given, without those of this package; None if none is."""
-    from ._torch.source import user_location
+    from .._torch.source import user_location
 
     own = str(Path(__file__).parent)
     others = [frame for frame in frames if not frame.file.startswith(own)]

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .check.describe import rerun_command
-from .findings import CompileCheckFailed, Finding, Location
-from .rank_process import Outcome, place_of
-from .report.text import count, failure_text, finding_text
+from ..check.describe import rerun_command
+from ..findings import CompileCheckFailed, Finding, Location
+from ..report.text import count, failure_text, finding_text
+from .worker import Outcome, place_of
 
 _FIGURES = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+")
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x0*(?P<ident>[0-9a-f]+)")

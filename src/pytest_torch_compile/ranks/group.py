@@ -21,18 +21,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .check.describe import target_name
-from .findings import CompileUsageError, Finding, Location
-from .rank_failures import alive_of, died, failed, hung, main_stack, merged, named, still_there
-from .rank_process import END, Job, Outcome, job_file, outcome_file, stack_file
-from .recording import announce
+from ..check.describe import target_name
+from ..findings import CompileUsageError, Finding, Location
+from ..recording import announce
+from .failures import alive_of, died, failed, hung, main_stack, merged, named, still_there
+from .worker import END, Job, Outcome, job_file, outcome_file, stack_file
 
 TOKEN = "PYTEST_TORCH_COMPILE_RANKS"
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
 _LOG_LINES = 60
 _START = (
-    "import sys; sys.path[:] = {path!r}; from pytest_torch_compile.rank_process import main; main({folder!r}, {rank})"
+    "import sys; sys.path[:] = {path!r}; from pytest_torch_compile.ranks.worker import main; main({folder!r}, {rank})"
 )
 
 

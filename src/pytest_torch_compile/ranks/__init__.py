@@ -1,0 +1,1 @@
+"""A function run in several processes of one process group."""
