@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from pytest_torch_compile import cli
-from pytest_torch_compile import options as declared
 from pytest_torch_compile.findings import FINDING_KINDS
+from pytest_torch_compile.plugin import options as declared
 
 ROOT = Path(__file__).parent.parent
 

@@ -225,6 +225,6 @@ def place_of(frames: list[Location]) -> Location | None:
     """The innermost of the user's own frames, outermost first given, without those of this package; None if none is."""
     from .._torch.source import user_location
 
-    own = str(Path(__file__).parent)
+    own = str(Path(__file__).parents[1])
     others = [frame for frame in frames if not frame.file.startswith(own)]
     return user_location(others) if others else None

@@ -1,37 +1,34 @@
-"""The pytest plugin: hooks and fixtures only. Imports no torch until a test uses it."""
+"""The hooks of the plugin. They import no torch until a test uses it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
-from dataclasses import replace
-from importlib.util import find_spec
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import isolate, known_failure, options, settings
-from ._torch.compiled_before import compiled_codes, drop
-from ._torch.warning_filters import calm
-from .cache.folder import CacheFolder
-from .cache.store import ArtifactsRefused
-from .check import acceptance
-from .progress import sign_of_life
-from .recording import hearing_guards, listening
-from .report import terminal
-from .report.collector import Collector, attach
-from .report.entries import check_entry
+from .. import __name__ as PACKAGE
+from .. import settings
+from .._torch.compiled_before import compiled_codes, drop
+from .._torch.warning_filters import calm
+from ..cache.folder import CacheFolder
+from ..cache.store import ArtifactsRefused
+from ..check import acceptance
+from ..progress import sign_of_life
+from ..recording import hearing_guards, listening
+from ..report import terminal
+from ..report.entries import check_entry
+from . import isolate, known_failure, options
+from .collector import Collector, attach
+from .fixtures import MARKER
 from .tracebacks import OwnFramesHidden
 
 if TYPE_CHECKING:
-    import torch
+    from ..result import CompileReport
 
-    from .numerics import Tolerances
-    from .result import CompileReport
-
-MARKER = "torch_compile"
 _FIXTURES = {"compile_benchmark", "compile_check", "compile_options", "compile_tolerances", "compile_device"}
 _ROWS: pytest.StashKey[list[dict[str, str]]] = pytest.StashKey()
 _CHECKS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
@@ -90,7 +87,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def uses_plugin(item: pytest.Item) -> bool:
     """Whether a test asks for a fixture or marker of the plugin, or stands in a CompileSuite."""
     cls = getattr(item, "cls", None)
-    in_suite = any(base.__module__ == f"{__package__}.check.suite" for base in getattr(cls, "__mro__", ()))
+    in_suite = any(base.__module__ == f"{PACKAGE}.check.suite" for base in getattr(cls, "__mro__", ()))
     named = _FIXTURES & set(getattr(item, "fixturenames", ()))
     return bool(named) or in_suite or item.get_closest_marker(MARKER) is not None
 
@@ -166,7 +163,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
         if uses_plugin(item) or _knows_guard(item) or _GUARDED in item.stash:
             _reset()
         if "torch._dynamo" in sys.modules:
-            from ._torch.deviations import note_left_by
+            from .._torch.deviations import note_left_by
 
             note_left_by(item.nodeid)
 
@@ -183,7 +180,7 @@ def pytest_runtest_makereport(
             known_failure.apply(report, call.excinfo.value if call.excinfo else None, failures)
         vars(report)["torch_compile_rows"] = item.stash.get(_ROWS, [])
         if _is_speed_test(item):
-            from .speed.fixture import RESULTS
+            from .benchmark import RESULTS
 
             vars(report)["torch_compile_speed"] = item.stash.get(RESULTS, [])
     if settings.current.report and (uses_plugin(item) or item.stash.get(_CHECKS, [])):
@@ -199,7 +196,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("torch.compile checks")
         terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
     if speeds := _sent(terminalreporter, "torch_compile_speed"):
-        from .speed import session
+        from ..speed import session
 
         collected: list[str] = config.stash.get(_SPEED_TESTS, [])
         terminalreporter.section("torch.compile speed")
@@ -234,8 +231,8 @@ def _sent(terminalreporter: pytest.TerminalReporter, name: str) -> list[dict[str
 
 def _knows_guard(item: pytest.Item) -> bool:
     """Whether the test's module has imported ``compile_guard``, or the package that it is in."""
-    guard = sys.modules.get(f"{__package__}.check.compile_guard")
-    known = (sys.modules[str(__package__)], guard, getattr(guard, "compile_guard", guard))
+    guard = sys.modules.get(f"{PACKAGE}.check.compile_guard")
+    known = (sys.modules[PACKAGE], guard, getattr(guard, "compile_guard", guard))
     values = vars(getattr(item, "module", None) or object).values()
     return any(value is one for value in values for one in known if one is not None)
 
@@ -259,7 +256,7 @@ def _is_speed_test(item: pytest.Item) -> bool:
 
 
 def _reset() -> None:
-    from ._torch.reset import reset_dynamo
+    from .._torch.reset import reset_dynamo
 
     with calm():
         reset_dynamo()
@@ -278,88 +275,3 @@ def _speaker(config: pytest.Config) -> Callable[[str], None]:
             reporter.write_line(text)
 
     return say
-
-
-@pytest.fixture
-def compile_options() -> dict[str, Any]:
-    """Options of check_compile for all tests in reach; override this fixture to set them."""
-    return {}
-
-
-@pytest.fixture
-def compile_tolerances() -> Tolerances | None:
-    """The tolerances of compile_check; override this fixture to loosen them. None: the documented rule."""
-    return None
-
-
-@pytest.fixture
-def compile_device() -> torch.device:
-    """The device that tests should build on: that of --compile-device, or the CPU."""
-    with calm():
-        import torch
-
-    return torch.device(settings.current.device or "cpu")
-
-
-@pytest.fixture
-def compile_check(
-    request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
-) -> Iterator[Callable[..., CompileReport]]:
-    """check_compile with this test's options: the call's own, then markers, compile_options, and the command line."""
-    with calm():
-        from .check.check_compile import KEYWORDS, check_compile
-        from .legs.calls import as_calls
-        from .legs.copies import on_device
-
-    defaults = {"tolerances": compile_tolerances, **_test_options(request, compile_options)}
-
-    def check(target: Callable[..., Any], /, *args: Any, **keywords: Any) -> CompileReport:
-        __tracebackhide__ = True
-        options, kwargs = KEYWORDS.split(target, args, keywords)
-        calls = as_calls(args, kwargs, options.pop("calls", None))
-        target, calls = on_device(target, calls, settings.current.device)
-        return check_compile(target, calls=calls, **defaults | options)
-
-    yield check
-
-
-if find_spec("pytest_benchmark"):
-
-    @pytest.fixture
-    def compile_benchmark(request: pytest.FixtureRequest, benchmark: Any, compile_options: dict[str, Any]) -> Any:
-        """Time a target compiled through pytest-benchmark, against eager and against its stored baseline."""
-        from .speed.fixture import CompileBenchmark, SpeedSettings
-
-        chosen = settings.current
-        defaults = {"backend": chosen.backend, **_test_options(request, compile_options)}
-        folder = settings.below_root(request.config.rootpath, chosen.baselines)
-        return CompileBenchmark(
-            request, benchmark, SpeedSettings(chosen.perf, folder, chosen.update_baselines, defaults)
-        )
-
-else:
-
-    @pytest.fixture
-    def compile_benchmark() -> Any:
-        """Say what is missing."""
-        raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
-
-
-def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> dict[str, Any]:
-    """The options of ``compile_options``, and over them those of the test's markers; the nearest marker wins."""
-    with calm():
-        from .check.check_compile import KEYWORDS
-        from .findings import CompileUsageError
-        from .speed.measure import BENCH_OPTIONS
-
-    # Both fixtures take what is theirs: an option of compile_benchmark is none that compile_check would misread.
-    known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
-    test = request.node.nodeid
-    known.require_known(compile_options, f"compile_options of {test}")
-    options = dict(compile_options)
-    for marker in reversed(list(request.node.iter_markers(MARKER))):
-        if marker.args:
-            raise CompileUsageError(f"{test}: the marker {MARKER} takes keywords only: {MARKER}(max_recompiles=1)")
-        known.require_known(marker.kwargs, f"the marker {MARKER} of {test}")
-        options |= marker.kwargs
-    return options

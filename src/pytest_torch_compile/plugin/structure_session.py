@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import settings
-from .baselines import files as baselines
-from .baselines import structure
-from .findings import CompileCheckFailed
-from .observation import GraphBreak
-from .recording import listening
-from .report.text import finding_text
+from .. import settings
+from ..baselines import files as baselines
+from ..baselines import structure
+from ..findings import CompileCheckFailed
+from ..observation import GraphBreak
+from ..recording import listening
+from ..report.text import finding_text
 
 if TYPE_CHECKING:
-    from .result import CompileReport
+    from ..result import CompileReport
 
 _CHECKED: pytest.StashKey[Sequence[structure.Checked]] = pytest.StashKey()
 _ENVIRONMENT: pytest.StashKey[str] = pytest.StashKey()
@@ -107,7 +107,7 @@ class StructureSession:
 def _environment(device: str) -> str:
     import torch
 
-    from .speed.measure import environment_of
+    from ..speed.measure import environment_of
 
     found = environment_of(torch.device(device))
     return baselines.environment_name(found["device"], found["torch"], found["cuda"])
@@ -116,6 +116,6 @@ def _environment(device: str) -> str:
 def _timings(item: pytest.Item) -> list[dict[str, Any]]:
     if "compile_benchmark" not in getattr(item, "fixturenames", ()):
         return []
-    from .speed.fixture import RESULTS
+    from .benchmark import RESULTS
 
     return item.stash.get(RESULTS, [])

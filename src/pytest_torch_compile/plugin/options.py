@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from .settings import Settings
+from ..settings import Settings
 
 PREFIX = "compile_"
 OPTIONS: dict[str, str] = {

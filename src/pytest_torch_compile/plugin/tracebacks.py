@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from .findings import CompileCheckFailed, CompileUsageError
+from .. import __name__ as PACKAGE
+from ..findings import CompileCheckFailed, CompileUsageError
 
 
 class OwnFramesHidden:
@@ -32,7 +33,7 @@ def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None:
         entries.append(trace)
         trace = trace.tb_next
-    own = [_module(entry) == __package__ for entry in entries]
+    own = [_module(entry) == PACKAGE for entry in entries]
     for number, entry in enumerate(entries[:-1]):
         own[number] |= own[number + 1] and _module(entry) == "contextlib"
     kept = [entry for entry, ours in zip(entries, own, strict=True) if not ours]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from .. import __version__
-from . import document, entries, render
+from ..report import document, entries, render
 from .selection import selection, stopped_early
 
 ATTRIBUTE = "torch_compile_entry"

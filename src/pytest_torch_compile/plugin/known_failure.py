@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from .findings import FINDING_KINDS, CompileCheckFailed
+from ..findings import FINDING_KINDS, CompileCheckFailed
 
 MARKER = "compile_known_failure"
 

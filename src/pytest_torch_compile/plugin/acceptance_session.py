@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from . import isolate, known_failure, settings
-from .baselines import files as baselines
-from .check import acceptance
-from .report.entries import relative
+from .. import settings
+from ..baselines import files as baselines
+from ..check import acceptance
+from ..report.entries import relative
+from . import isolate, known_failure
 
 _RUNNING: pytest.StashKey[acceptance.Acceptance] = pytest.StashKey()
 _REPORTED = "torch_compile_accepted"

@@ -1,0 +1,106 @@
+"""The fixtures of the plugin, and the options that a test's markers and fixtures give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .. import settings
+from .._torch.warning_filters import calm
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..numerics import Tolerances
+    from ..result import CompileReport
+
+MARKER = "torch_compile"
+
+
+@pytest.fixture
+def compile_options() -> dict[str, Any]:
+    """Options of check_compile for all tests in reach; override this fixture to set them."""
+    return {}
+
+
+@pytest.fixture
+def compile_tolerances() -> Tolerances | None:
+    """The tolerances of compile_check; override this fixture to loosen them. None: the documented rule."""
+    return None
+
+
+@pytest.fixture
+def compile_device() -> torch.device:
+    """The device that tests should build on: that of --compile-device, or the CPU."""
+    with calm():
+        import torch
+
+    return torch.device(settings.current.device or "cpu")
+
+
+@pytest.fixture
+def compile_check(
+    request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
+) -> Iterator[Callable[..., CompileReport]]:
+    """check_compile with this test's options: the call's own, then markers, compile_options, and the command line."""
+    with calm():
+        from ..check.check_compile import KEYWORDS, check_compile
+        from ..legs.calls import as_calls
+        from ..legs.copies import on_device
+
+    defaults = {"tolerances": compile_tolerances, **_test_options(request, compile_options)}
+
+    def check(target: Callable[..., Any], /, *args: Any, **keywords: Any) -> CompileReport:
+        __tracebackhide__ = True
+        options, kwargs = KEYWORDS.split(target, args, keywords)
+        calls = as_calls(args, kwargs, options.pop("calls", None))
+        target, calls = on_device(target, calls, settings.current.device)
+        return check_compile(target, calls=calls, **defaults | options)
+
+    yield check
+
+
+if find_spec("pytest_benchmark"):
+
+    @pytest.fixture
+    def compile_benchmark(request: pytest.FixtureRequest, benchmark: Any, compile_options: dict[str, Any]) -> Any:
+        """Time a target compiled through pytest-benchmark, against eager and against its stored baseline."""
+        from .benchmark import CompileBenchmark, SpeedSettings
+
+        chosen = settings.current
+        defaults = {"backend": chosen.backend, **_test_options(request, compile_options)}
+        folder = settings.below_root(request.config.rootpath, chosen.baselines)
+        return CompileBenchmark(
+            request, benchmark, SpeedSettings(chosen.perf, folder, chosen.update_baselines, defaults)
+        )
+
+else:
+
+    @pytest.fixture
+    def compile_benchmark() -> Any:
+        """Say what is missing."""
+        raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
+
+
+def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> dict[str, Any]:
+    """The options of ``compile_options``, and over them those of the test's markers; the nearest marker wins."""
+    with calm():
+        from ..check.check_compile import KEYWORDS
+        from ..findings import CompileUsageError
+        from ..speed.measure import BENCH_OPTIONS
+
+    # Both fixtures take what is theirs: an option of compile_benchmark is none that compile_check would misread.
+    known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
+    test = request.node.nodeid
+    known.require_known(compile_options, f"compile_options of {test}")
+    options = dict(compile_options)
+    for marker in reversed(list(request.node.iter_markers(MARKER))):
+        if marker.args:
+            raise CompileUsageError(f"{test}: the marker {MARKER} takes keywords only: {MARKER}(max_recompiles=1)")
+        known.require_known(marker.kwargs, f"the marker {MARKER} of {test}")
+        options |= marker.kwargs
+    return options
