@@ -18,7 +18,8 @@ from typing import Any
 
 from benchmarks.speed.replay import figures
 from pytest_torch_compile import __version__
-from pytest_torch_compile.report import document, entries, render
+from pytest_torch_compile.report import document, render
+from pytest_torch_compile.report import records as entries
 from pytest_torch_compile.speed import message
 from pytest_torch_compile.speed.verdict import judge
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from . import __version__
 from .baselines import files as baselines
-from .report import compare, document, github, html, markdown, render
+from .report import changes as compare
+from .report import document, github, html, markdown, render
 
 _WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
 FORMATS = ("terminal", "markdown", "html", "github", "json")

@@ -14,7 +14,8 @@ from pytest_torch_compile.observation import (
     Observation,
     Recompile,
 )
-from pytest_torch_compile.report import document, entries
+from pytest_torch_compile.report import document
+from pytest_torch_compile.report import records as entries
 from pytest_torch_compile.result import CallReport, CompileReport, NumericsReport
 
 ENVIRONMENT = {"python": "3.11.7", "platform": "Linux", "torch": "2.13.0", "cuda": None, "device": "cpu"}

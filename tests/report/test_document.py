@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.report import document, entries, view
+from pytest_torch_compile.report import document, view
+from pytest_torch_compile.report import records as entries
 from tests.report import documents
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"

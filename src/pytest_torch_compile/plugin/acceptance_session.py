@@ -12,7 +12,7 @@ import pytest
 from .. import settings
 from ..baselines import files as baselines
 from ..check import acceptance
-from ..report.entries import relative
+from ..report.records import relative
 from . import isolate, known_failure
 
 _RUNNING: pytest.StashKey[acceptance.Acceptance] = pytest.StashKey()

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from .. import __version__
-from ..report import document, entries, render
+from ..report import document, render
+from ..report import records as entries
 from .selection import selection, stopped_early
 
 ATTRIBUTE = "torch_compile_entry"

@@ -20,7 +20,7 @@ from ..check import acceptance
 from ..progress import sign_of_life
 from ..recording import hearing_guards, listening
 from ..report import terminal
-from ..report.entries import check_entry
+from ..report.records import check_entry
 from . import isolate, known_failure, options
 from .collector import Collector, attach
 from .fixtures import MARKER
