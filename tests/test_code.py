@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_torch_compile._torch import code
-from pytest_torch_compile.speed.held import source_of
+from pytest_torch_compile.speed.deciding.comparison import source_of
 
 PROGRAM = """
 import sys, torch

@@ -14,9 +14,9 @@ from pytest_torch_compile import Location
 from pytest_torch_compile.baselines import structure
 from pytest_torch_compile.baselines.entries import has_checks, has_runs
 from pytest_torch_compile.observation import GraphBreak
-from pytest_torch_compile.speed import record
-from pytest_torch_compile.speed.held import Held
-from pytest_torch_compile.speed.reference import priors_of
+from pytest_torch_compile.speed.deciding import stored_runs as record
+from pytest_torch_compile.speed.deciding.comparison import Held
+from pytest_torch_compile.speed.deciding.scatter import priors_of
 
 Path = tuple[str | int, ...]
 DAMAGE = ("null", '""', "[]", "{}", "-1", "0", '"1.5"', "true", "1e308", "1e999", "1" + 400 * "0", "[[]]", '{"a": 1}')

@@ -20,8 +20,8 @@ from benchmarks.speed.replay import figures
 from pytest_torch_compile import __version__
 from pytest_torch_compile.report import document, render
 from pytest_torch_compile.report import records as entries
-from pytest_torch_compile.speed import message
-from pytest_torch_compile.speed.verdict import judge
+from pytest_torch_compile.speed.deciding import wording as message
+from pytest_torch_compile.speed.deciding.verdict import judge
 
 DATA = Path(__file__).parent.parent / "speed" / "data"
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"

@@ -15,7 +15,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     """One case, measured once, with every round."""
     import torch
 
-    from pytest_torch_compile.speed.measure import measure_compile
+    from pytest_torch_compile.speed.measuring.bench import measure_compile
     from suites.speed.cases import CASES
 
     module, inputs, settings = CASES[name].build(torch.device(options.device))

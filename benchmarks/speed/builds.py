@@ -29,9 +29,9 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     import torch
 
     from pytest_torch_compile.speed import timing
-    from pytest_torch_compile.speed.measure import Bench
-    from pytest_torch_compile.speed.room import with_room
-    from pytest_torch_compile.speed.statistics import log_ratios, trimmed_mean
+    from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
+    from pytest_torch_compile.speed.measuring.bench import Bench
+    from pytest_torch_compile.speed.measuring.stack_depth import with_room
     from suites.speed.cases import CASES
 
     kept, ratios = [], []

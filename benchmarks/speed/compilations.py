@@ -14,10 +14,10 @@ from typing import Any
 
 from sessions import figures
 
-from pytest_torch_compile.speed.held import Held
-from pytest_torch_compile.speed.reference import priors_of
+from pytest_torch_compile.speed.deciding.comparison import Held
+from pytest_torch_compile.speed.deciding.scatter import priors_of
+from pytest_torch_compile.speed.deciding.statistics import fmean
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.statistics import fmean
 
 DATA = Path(__file__).with_name("data")
 Caches = dict[str, dict[str, list[Figures]]]

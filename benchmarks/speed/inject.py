@@ -29,7 +29,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     """One case: unchanged, with every kernel slowdown, and with every host slowdown."""
     import torch
 
-    from pytest_torch_compile.speed.measure import Bench
+    from pytest_torch_compile.speed.measuring.bench import Bench
     from suites.speed.cases import CASES
 
     module, inputs, settings = CASES[name].build(torch.device(options.device))
@@ -93,7 +93,7 @@ def brief(found: dict[str, Any]) -> dict[str, Any]:
 def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
     """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
     from pytest_torch_compile.speed import kernels, measure, timing
-    from pytest_torch_compile.speed.room import with_room
+    from pytest_torch_compile.speed.measuring.stack_depth import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     legs = {f"{p}": with_kernel(compiled.run, used * p / 100, bench.device) for p in levels}
@@ -119,8 +119,8 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str, Any]:
     """Rounds of eager and each slowed leg, a pair at a time, as the gate measures them."""
     from pytest_torch_compile.speed import timing
-    from pytest_torch_compile.speed.python_calls import python_calls
-    from pytest_torch_compile.speed.room import with_room
+    from pytest_torch_compile.speed.measuring.python_calls import python_calls
+    from pytest_torch_compile.speed.measuring.stack_depth import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     calls = {"eager": eager.calls, "compiled": compiled.calls}
@@ -178,7 +178,7 @@ def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Calla
 def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
     """Seconds of the last kernel of a call, as measured among the others; of the last call, if they differ in kernels."""
     from pytest_torch_compile.speed import kernels
-    from pytest_torch_compile.speed.statistics import median
+    from pytest_torch_compile.speed.deciding.statistics import median
 
     took = kernels.durations(run, calls)
     per_call, rest = divmod(len(took), calls)

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 from inject import KERNEL_SHARE
 
-from pytest_torch_compile.speed import counted
-from pytest_torch_compile.speed.held import FEWEST_RUNS, Held
-from pytest_torch_compile.speed.reference import priors_of
-from pytest_torch_compile.speed.settle import NoFigures, settle
-from pytest_torch_compile.speed.verdict import MAX_PROCESSES, Verdict, side_of, split_wall
+from pytest_torch_compile.speed.deciding import counts as counted
+from pytest_torch_compile.speed.deciding.comparison import FEWEST_RUNS, Held
+from pytest_torch_compile.speed.deciding.confirmation import NoFigures, settle
+from pytest_torch_compile.speed.deciding.scatter import priors_of
+from pytest_torch_compile.speed.deciding.verdict import MAX_PROCESSES, Verdict, side_of, split_wall
 
 BASELINE_RUNS, CONFIRMING = 15, MAX_PROCESSES - 1
 FEWEST_PROCESSES = FEWEST_RUNS + MAX_PROCESSES

@@ -16,10 +16,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_torch_compile.speed.reference import METRICS, control_of, log_ratio, priors_of
+from pytest_torch_compile.speed.deciding.scatter import METRICS, control_of, log_ratio, priors_of
+from pytest_torch_compile.speed.deciding.statistics import fmean, log_ratios, median, stdev, trimmed_mean
+from pytest_torch_compile.speed.deciding.verdict import (
+    MAX_PROCESSES,
+    Verdict,
+    judge,
+    needs_another_process,
+    side_of,
+    split_wall,
+)
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.statistics import fmean, log_ratios, median, stdev, trimmed_mean
-from pytest_torch_compile.speed.verdict import MAX_PROCESSES, Verdict, judge, needs_another_process, side_of, split_wall
 
 Process = dict[str, Any]
 

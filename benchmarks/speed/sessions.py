@@ -12,10 +12,10 @@ from typing import Any
 
 from replay import gate
 
-from pytest_torch_compile.speed.reference import log_ratio, priors_of
+from pytest_torch_compile.speed.deciding.scatter import log_ratio, priors_of
+from pytest_torch_compile.speed.deciding.statistics import fmean, stdev
+from pytest_torch_compile.speed.deciding.verdict import MAX_PROCESSES, changes_of
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.statistics import fmean, stdev
-from pytest_torch_compile.speed.verdict import MAX_PROCESSES, changes_of
 
 DATA = Path(__file__).with_name("data")
 Run = dict[str, Any]

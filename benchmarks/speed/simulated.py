@@ -14,8 +14,8 @@ import random
 from collections.abc import Iterable
 from statistics import fmean
 
+from pytest_torch_compile.speed.deciding.verdict import MAX_PROCESSES, judge, needs_another_process
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.verdict import MAX_PROCESSES, judge, needs_another_process
 
 TESTS, STORED, DRAWS = 12, 10, 2000
 CALLS, MORE_CALLS = 300, 330

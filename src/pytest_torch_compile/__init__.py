@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .numerics import Tolerance, Tolerances
     from .ranks.group import RankGroup, run_ranks
     from .result import CompileReport
-    from .speed.measure import measure_compile
+    from .speed.measuring.bench import measure_compile
 
 __version__ = "0.1.0"
 
@@ -26,7 +26,7 @@ _HOMES = {
     "numerics": ("Tolerance", "Tolerances"),
     "ranks.group": ("RankGroup", "run_ranks"),
     "result": ("CompileReport",),
-    "speed.measure": ("measure_compile",),
+    "speed.measuring.bench": ("measure_compile",),
     "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
     "check.suite": ("CompileSuite",),
 }

@@ -132,7 +132,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _compare_speed(arguments: Sequence[str]) -> int:
-    from .speed.compare import main as compare_speed
+    from .speed.revisions import main as compare_speed
 
     return compare_speed(arguments)
 

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from pytest_torch_compile.speed.measure import measure_compile
+from pytest_torch_compile.speed.measuring.bench import measure_compile
 
 from ..captioning.models import captions, on_device, published_captions, tiny
 from .steps import module, published_step

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.speed import compare, confirm
+from pytest_torch_compile.speed import fresh_process as confirm
+from pytest_torch_compile.speed import revisions as compare
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.speed import confirm
+from pytest_torch_compile.speed import fresh_process as confirm
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
 
 SAMPLE = SpeedSample(wall=Paired(2.0, 1.0, -0.69), cold_start=(0.1, 3.0))

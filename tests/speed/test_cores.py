@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pytest_torch_compile.speed import cores
+from pytest_torch_compile.speed.measuring import cores
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system keeps no thread on a core")
 
@@ -34,7 +34,7 @@ def test_cores_are_free_again_when_the_body_raises(ten_cores, tmp_path):
 def test_another_process_keeps_its_cores(ten_cores, tmp_path):
     hold = (
         "import os, pathlib, sys; os.sched_getaffinity = lambda thread: set(range(10))\n"
-        "from pytest_torch_compile.speed.cores import _free_cores\n"
+        "from pytest_torch_compile.speed.measuring.cores import _free_cores\n"
         f"with _free_cores(pathlib.Path({str(tmp_path)!r})): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from pytest_torch_compile.speed import message
-from pytest_torch_compile.speed.counted import more_work
+from pytest_torch_compile.speed.deciding import wording as message
+from pytest_torch_compile.speed.deciding.counts import more_work
+from pytest_torch_compile.speed.deciding.verdict import judge, needs_another_process
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.verdict import judge, needs_another_process
 
 UNSTEADY = (0.0, 0.03, -0.03, 0.02, -0.02, 0.04, -0.04, 0.01, -0.01, 0.025)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_torch_compile.speed import device
+from pytest_torch_compile.speed.measuring import device
 from tests.plugin.projects import other_process
 
 
@@ -85,7 +85,7 @@ WORKERS = """
 import os, time
 from pathlib import Path
 import pytest
-from pytest_torch_compile.speed.device import device_lock
+from pytest_torch_compile.speed.measuring.device import device_lock
 
 def note(text):
     with Path("log").open("a") as log:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_torch_compile.speed.measure import measure_compile
+from pytest_torch_compile.speed.measuring.bench import measure_compile
 
 pytest.importorskip("pytest_benchmark")
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"

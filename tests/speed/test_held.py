@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pytest_torch_compile.speed.held import Held
+from pytest_torch_compile.speed.deciding.comparison import Held
 from pytest_torch_compile.speed.sample import Figures
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002)
@@ -187,5 +187,5 @@ def test_problem_of_the_device_comes_first() -> None:
 
 
 def test_imports_neither_torch_nor_pytest() -> None:
-    code = "import sys, pytest_torch_compile.speed.held; print([m for m in ('torch', 'pytest') if m in sys.modules])"
+    code = "import sys, pytest_torch_compile.speed.deciding.comparison; print([m for m in ('torch', 'pytest') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_torch_compile.speed import kernels, timing
-from pytest_torch_compile.speed.measure import Bench, device_of, measure_compile
-from pytest_torch_compile.speed.workload import workload
+from pytest_torch_compile.speed.measuring import kernels, timing
+from pytest_torch_compile.speed.measuring.bench import Bench, device_of, measure_compile
+from pytest_torch_compile.speed.measuring.workload import workload
 
 
 class ScriptedTimer:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_torch_compile.speed.measure import measure_compile
-from pytest_torch_compile.speed.python_calls import python_calls
+from pytest_torch_compile.speed.measuring.bench import measure_compile
+from pytest_torch_compile.speed.measuring.python_calls import python_calls
 
 COUNTED = f"python-calls-{sys.version_info.major}.{sys.version_info.minor}"
 

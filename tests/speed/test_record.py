@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_torch_compile.baselines import files as baselines
-from pytest_torch_compile.speed import record, session
+from pytest_torch_compile.speed import summary as session
+from pytest_torch_compile.speed.deciding import stored_runs as record
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
 
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"

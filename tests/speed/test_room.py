@@ -8,7 +8,7 @@ from time import perf_counter
 
 import pytest
 
-from pytest_torch_compile.speed.room import with_room
+from pytest_torch_compile.speed.measuring.stack_depth import with_room
 
 DEPTHS = range(150)
 

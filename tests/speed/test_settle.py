@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pytest_torch_compile.speed.held import Held
+from pytest_torch_compile.speed.deciding.comparison import Held
+from pytest_torch_compile.speed.deciding.confirmation import OTHER_CODE, STRAYS, NoFigures, Settled, settle
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.settle import OTHER_CODE, STRAYS, NoFigures, Settled, settle
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0, 0.001)
 SLOWER = 0.03
@@ -150,5 +150,5 @@ def test_what_forbids_a_verdict_beforehand_asks_for_nothing() -> None:
 
 
 def test_imports_neither_torch_nor_pytest() -> None:
-    code = "import sys, pytest_torch_compile.speed.settle; print([m for m in ('torch', 'pytest') if m in sys.modules])"
+    code = "import sys, pytest_torch_compile.speed.deciding.confirmation; print([m for m in ('torch', 'pytest') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

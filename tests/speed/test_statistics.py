@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pytest_torch_compile.speed import statistics as st
+from pytest_torch_compile.speed.deciding import statistics as st
 
 
 @pytest.mark.parametrize(

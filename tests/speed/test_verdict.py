@@ -9,10 +9,18 @@ import sys
 
 import pytest
 
-from pytest_torch_compile.speed import message, verdict
-from pytest_torch_compile.speed.reference import METRICS, control_of, prior_for, prior_spread, priors_of, reference
+from pytest_torch_compile.speed.deciding import verdict
+from pytest_torch_compile.speed.deciding import wording as message
+from pytest_torch_compile.speed.deciding.scatter import (
+    METRICS,
+    control_of,
+    prior_for,
+    prior_spread,
+    priors_of,
+    reference,
+)
+from pytest_torch_compile.speed.deciding.verdict import changes_of, judge, needs_another_process, split_wall
 from pytest_torch_compile.speed.sample import Figures
-from pytest_torch_compile.speed.verdict import changes_of, judge, needs_another_process, split_wall
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015, -0.0005, 0.0005, -0.0015, 0.001)
 

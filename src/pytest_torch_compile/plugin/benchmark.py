@@ -14,14 +14,16 @@ import pytest
 
 from ..baselines import files as baselines
 from ..findings import CompileCheckFailed, Finding
-from ..speed import confirm, message, record
-from ..speed.device import DeviceBusy, device_lock
-from ..speed.held import FEWEST_RUNS, Held
-from ..speed.reference import METRICS, priors_of
-from ..speed.room import with_room
+from ..speed import fresh_process as confirm
+from ..speed.deciding import stored_runs as record
+from ..speed.deciding import wording as message
+from ..speed.deciding.comparison import FEWEST_RUNS, Held
+from ..speed.deciding.confirmation import NoFigures, Settled, settle
+from ..speed.deciding.scatter import METRICS, priors_of
+from ..speed.deciding.verdict import Verdict
+from ..speed.measuring.device import DeviceBusy, device_lock
+from ..speed.measuring.stack_depth import with_room
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
-from ..speed.settle import NoFigures, Settled, settle
-from ..speed.verdict import Verdict
 
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 FIXTURE = "compile_benchmark"
@@ -72,7 +74,7 @@ class CompileBenchmark:
             CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
         from ..legs.keywords import Keywords
-        from ..speed.measure import BENCH_OPTIONS, Bench, device_of, environment_of
+        from ..speed.measuring.bench import BENCH_OPTIONS, Bench, device_of, environment_of
 
         own = {"seconds": (seconds, SECONDS), "precision": (precision, PRECISION), "cold_start": (cold_start, False)}
         given = options | {name: value for name, (value, default) in own.items() if value != default}

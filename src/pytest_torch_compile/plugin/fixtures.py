@@ -91,7 +91,7 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
     with calm():
         from ..check.check_compile import KEYWORDS
         from ..findings import CompileUsageError
-        from ..speed.measure import BENCH_OPTIONS
+        from ..speed.measuring.bench import BENCH_OPTIONS
 
     # Both fixtures take what is theirs: an option of compile_benchmark is none that compile_check would misread.
     known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)

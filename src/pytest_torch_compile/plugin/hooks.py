@@ -196,7 +196,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("torch.compile checks")
         terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
     if speeds := _sent(terminalreporter, "torch_compile_speed"):
-        from ..speed import session
+        from ..speed import summary as session
 
         collected: list[str] = config.stash.get(_SPEED_TESTS, [])
         terminalreporter.section("torch.compile speed")

@@ -107,7 +107,7 @@ class StructureSession:
 def _environment(device: str) -> str:
     import torch
 
-    from ..speed.measure import environment_of
+    from ..speed.measuring.bench import environment_of
 
     found = environment_of(torch.device(device))
     return baselines.environment_name(found["device"], found["torch"], found["cuda"])

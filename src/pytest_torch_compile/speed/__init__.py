@@ -1,1 +1,1 @@
-"""The speed gate: measuring (torch), statistics and verdict (neither torch nor pytest)."""
+"""The speed gate: measuring needs torch, deciding neither torch nor pytest."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from .deciding.confirmation import NoFigures
 from .sample import SpeedSample
-from .settle import NoFigures
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"

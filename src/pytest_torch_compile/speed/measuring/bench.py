@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 
-from .._torch import code
-from .._torch.reset import drop_workspaces
-from .._torch.trace import not_captured
-from .._torch.warning_filters import calm
-from ..legs.keywords import clear_keywords, keyword_options
+from ..._torch import code
+from ..._torch.reset import drop_workspaces
+from ..._torch.trace import not_captured
+from ..._torch.warning_filters import calm
+from ...legs.keywords import clear_keywords, keyword_options
+from ..deciding.statistics import fmean, half_width, log_ratios, median, trimmed_mean
+from ..sample import PRECISION, SECONDS, Paired, SpeedSample
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders
 from .python_calls import python_calls
-from .room import with_room
-from .sample import PRECISION, SECONDS, Paired, SpeedSample
-from .statistics import fmean, half_width, log_ratios, median, trimmed_mean
+from .stack_depth import with_room
 from .workload import workload
 
 SESSIONS = 3

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import torch
 
+from ..deciding.statistics import half_width, log_ratios, median
 from .cores import own_cores
-from .statistics import half_width, log_ratios, median
 
 Run = Callable[[], object]
 Rounds = Mapping[str, list[tuple[float, float]]]

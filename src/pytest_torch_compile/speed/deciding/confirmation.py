@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from .held import Held, akin_to
-from .sample import Figures
+from ..sample import Figures
+from .comparison import Held, akin_to
 from .verdict import Verdict
 
 # How many further processes may run a tuning that cannot confirm before the search for one that can is given up.

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import confirm, message
-from .held import Held
+from . import fresh_process as confirm
+from .deciding import wording as message
+from .deciding.comparison import Held
+from .deciding.verdict import MIN_PROCESSES, Verdict
 from .sample import Figures, SpeedSample
-from .verdict import MIN_PROCESSES, Verdict
 
 ROUNDS = 5
 REMEDY = "compile anew in every process, with --anew"

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from . import counted
-from .reference import METRICS, Reference, control_of, log_ratio, prior_for, reference
-from .sample import Figures
+from ..sample import Figures
+from . import counts as counted
+from .scatter import METRICS, Reference, control_of, log_ratio, prior_for, reference
 from .statistics import fmean, stdev, t_tail
 
 Side = Literal["kernels", "host", "kernels and host"]

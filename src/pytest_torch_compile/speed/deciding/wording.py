@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .reference import METRICS
-from .sample import Figures, name_in
+from ..sample import Figures, name_in
+from .scatter import METRICS
 from .statistics import fmean
 from .verdict import Change, Verdict, side_of, split_wall
 

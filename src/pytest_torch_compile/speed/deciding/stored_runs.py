@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .held import FEWEST_RUNS, same_code, source_of
-from .sample import SCHEMA_VERSION, Figures, SpeedSample
+from ..sample import SCHEMA_VERSION, Figures, SpeedSample
+from .comparison import FEWEST_RUNS, same_code, source_of
 
 KEY = "torch_compile"
 ENOUGH_RUNS = 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .sample import Figures, name_in
+from ..sample import Figures, name_in
 
 # What a time is made of, and from how much more of it on that counts, as a number and as a share: kernels are exact,
 # while processes that ran the same code differed by one Python call. Code that calls as many functions as the forward

@@ -8,7 +8,7 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from .statistics import median
+from ..deciding.statistics import median
 
 Run = Callable[[], object]
 _ready: set[str] = set()

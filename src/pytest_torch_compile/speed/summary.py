@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..baselines import files as baselines
-from . import record
-from .message import percent
+from .deciding import stored_runs as record
+from .deciding.wording import percent
 from .sample import Figures
 
 Say = Callable[[str], None]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .sample import Figures
+from ..sample import Figures
 from .statistics import fmean, median, stdev
 
 PRIOR_FREEDOM = 4

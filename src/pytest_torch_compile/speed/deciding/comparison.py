@@ -16,9 +16,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..sample import Figures
 from . import verdict
-from .reference import METRICS, control_of, log_ratio
-from .sample import Figures
+from .scatter import METRICS, control_of, log_ratio
 from .statistics import fmean
 from .verdict import MIN_PROCESSES, Change, Verdict
 

@@ -1,0 +1,1 @@
+"""Measure a target eager and compiled: times, kernels, memory. Needs torch."""
