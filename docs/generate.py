@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from pytest_torch_compile import cli
+from pytest_torch_compile.cli import commands as cli
 from pytest_torch_compile.findings import FINDING_KINDS
 from pytest_torch_compile.plugin import options as declared
 

@@ -7,8 +7,9 @@ import os
 
 import pytest
 
-from pytest_torch_compile import cli, doctor
 from pytest_torch_compile.baselines import files as baselines
+from pytest_torch_compile.cli import commands as cli
+from pytest_torch_compile.cli import doctor
 from pytest_torch_compile.report import document
 from tests.report import documents
 

@@ -99,7 +99,14 @@ def compare(inputs: Inputs) -> int:
     folder = _folder(inputs)
     revision = _fetched(inputs.compare_with, folder)
     tests = inputs.tests or (".",)
-    command = [os.environ["TORCH_COMPILE_PYTHON"], "-m", "pytest_torch_compile.cli", "compare", "--against", revision]
+    command = [
+        os.environ["TORCH_COMPILE_PYTHON"],
+        "-m",
+        "pytest_torch_compile.cli",
+        "compare",
+        "--against",
+        revision,
+    ]
     with runner.commands_off():
         done = subprocess.run([*command, *tests], cwd=folder, env=_variables(), check=False, stdout=subprocess.PIPE)
         text = done.stdout.decode("utf-8", "replace")

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import __version__
-from .baselines import files as baselines
-from .report import changes as compare
-from .report import document, github, html, markdown, render
+from .. import __version__
+from ..baselines import files as baselines
+from ..report import changes as compare
+from ..report import document, github, html, markdown, render
 
 _WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
 FORMATS = ("terminal", "markdown", "html", "github", "json")
@@ -132,13 +132,13 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _compare_speed(arguments: Sequence[str]) -> int:
-    from .speed.revisions import main as compare_speed
+    from ..speed.revisions import main as compare_speed
 
     return compare_speed(arguments)
 
 
 def _list(options: argparse.Namespace) -> int:
-    from .baselines import maintenance as stored
+    from ..baselines import maintenance as stored
 
     lines = stored.listing(options.baselines)
     print("\n".join(lines) if lines else f"no baselines in {options.baselines}")
@@ -146,7 +146,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace) -> int:
-    from .baselines import maintenance as stored
+    from ..baselines import maintenance as stored
 
     lines = stored.prune(options.baselines, stored.collected(options.tests), write=options.write)
     print("\n".join(lines) if lines else f"every entry in {options.baselines} is used")
@@ -162,7 +162,3 @@ def _doctor(options: argparse.Namespace) -> int:
     for line in found:
         print(line)
     return int(any(line.status == "no" and line.needed for line in found))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

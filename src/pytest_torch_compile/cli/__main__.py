@@ -1,0 +1,5 @@
+"""``python -m pytest_torch_compile.cli``, where the command is not on the path."""
+
+from . import main
+
+raise SystemExit(main())
