@@ -29,8 +29,8 @@ def measure(seconds: float) -> dict[str, Any]:
     from inject import LeadIn
     from transformers import GPT2Config, GPT2Model
 
-    from pytest_torch_compile.speed import timing
     from pytest_torch_compile.speed.deciding.statistics import log_ratios, median, trimmed_mean
+    from pytest_torch_compile.speed.measuring import timing
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

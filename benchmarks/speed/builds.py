@@ -28,8 +28,8 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     """One case: the log ratio of wall times of every build and repeat."""
     import torch
 
-    from pytest_torch_compile.speed import timing
     from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
+    from pytest_torch_compile.speed.measuring import timing
     from pytest_torch_compile.speed.measuring.bench import Bench
     from pytest_torch_compile.speed.measuring.stack_depth import with_room
     from suites.speed.cases import CASES

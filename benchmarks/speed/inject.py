@@ -92,7 +92,8 @@ def brief(found: dict[str, Any]) -> dict[str, Any]:
 
 def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
     """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
-    from pytest_torch_compile.speed import kernels, measure, timing
+    from pytest_torch_compile.speed.measuring import bench as measure
+    from pytest_torch_compile.speed.measuring import kernels, timing
     from pytest_torch_compile.speed.measuring.stack_depth import with_room
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
@@ -118,7 +119,7 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 
 def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str, Any]:
     """Rounds of eager and each slowed leg, a pair at a time, as the gate measures them."""
-    from pytest_torch_compile.speed import timing
+    from pytest_torch_compile.speed.measuring import timing
     from pytest_torch_compile.speed.measuring.python_calls import python_calls
     from pytest_torch_compile.speed.measuring.stack_depth import with_room
 
@@ -177,8 +178,8 @@ def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Calla
 
 def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
     """Seconds of the last kernel of a call, as measured among the others; of the last call, if they differ in kernels."""
-    from pytest_torch_compile.speed import kernels
     from pytest_torch_compile.speed.deciding.statistics import median
+    from pytest_torch_compile.speed.measuring import kernels
 
     took = kernels.durations(run, calls)
     per_call, rest = divmod(len(took), calls)

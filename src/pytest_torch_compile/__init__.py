@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from .check.check_compile import check_compile
     from .check.compile_guard import compile_guard
     from .check.suite import CompileSuite
-    from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding, Location
+    from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
     from .legs.calls import Call, call, padded, random_lengths, sizes
     from .numerics import Tolerance, Tolerances
+    from .observation import Location
     from .ranks.group import RankGroup, run_ranks
-    from .result import CompileReport
     from .speed.measuring.bench import measure_compile
 
 __version__ = "0.1.0"
@@ -21,14 +21,21 @@ __version__ = "0.1.0"
 # Loaded on first use: a project that has the plugin installed and does not use it must not import torch.
 _HOMES = {
     "check.check_compile": ("check_compile",),
-    "findings": ("Budget", "CompileCheckFailed", "CompileCheckWarning", "CompileUsageError", "Finding", "Location"),
     "check.compile_guard": ("compile_guard",),
-    "numerics": ("Tolerance", "Tolerances"),
-    "ranks.group": ("RankGroup", "run_ranks"),
-    "result": ("CompileReport",),
-    "speed.measuring.bench": ("measure_compile",),
-    "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
     "check.suite": ("CompileSuite",),
+    "findings": (
+        "Budget",
+        "CompileCheckFailed",
+        "CompileCheckWarning",
+        "CompileReport",
+        "CompileUsageError",
+        "Finding",
+    ),
+    "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
+    "numerics": ("Tolerance", "Tolerances"),
+    "observation": ("Location",),
+    "ranks.group": ("RankGroup", "run_ranks"),
+    "speed.measuring.bench": ("measure_compile",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

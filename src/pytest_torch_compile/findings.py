@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
 
-if TYPE_CHECKING:
-    from .result import CompileReport
+from .observation import Deviation, EagerFallback, Graph, GraphBreak, Location, Observation, Recompile
 
 FindingKind = Literal[
     "graph-break",
@@ -30,32 +28,6 @@ FindingKind = Literal[
     "compile-time",
 ]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
-
-
-@dataclass(frozen=True)
-class Location:
-    """A place in source code.
-
-    ``library`` is the place inside torch or another library where it happened, when that is not the user's own line.
-    """
-
-    file: str
-    line: int
-    function: str = ""
-    source: str = ""
-    library: Location | None = None
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.line}"
-        return f"{where} in {self.function}" if self.function else where
-
-    def shown(self) -> str:
-        """``file:line in function``, relative to the current folder where that is shorter."""
-        try:
-            relative = os.path.relpath(self.file)
-        except ValueError:  # another drive
-            relative = self.file
-        return str(replace(self, file=self.file if relative.startswith("..") else relative))
 
 
 @dataclass(frozen=True)
@@ -148,6 +120,99 @@ def _limit_on(limit: int | Mapping[str, int], torch_version: str) -> int:
         if SpecifierSet(specifier).contains(base, prereleases=True):
             return number
     return 0
+
+
+@dataclass(frozen=True)
+class CallReport:
+    """One row of the sequence table: what was called, and whether it was compiled, reused or ran in eager."""
+
+    label: str
+    shapes: str
+    outcome: str
+    guard: str = ""
+
+
+@dataclass(frozen=True)
+class NumericsReport:
+    """How close compiled was to eager. ``worst_ratio`` is error / limit: above 1 is a finding.
+
+    ``not_compared`` names the leaves in which eager differs from itself by more than rounding: that they passed proves
+    little. ``ill_conditioned`` counts the leaves that passed because eager itself moves as far when its rounding is
+    disturbed.
+    """
+
+    leaves: int = 0
+    worst_ratio: float = 0.0
+    worst_leaf: str = ""
+    reference: str = "not needed"
+    nondeterministic: bool = False
+    ill_conditioned: int = 0
+    not_compared: tuple[str, ...] = ()
+
+
+@dataclass
+class CompileReport:
+    """Everything that one check observed; ``findings`` is empty when it passed.
+
+    ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch, fullgraph compiles some code that the default
+    mode breaks on, so that each says nothing about the other. ``remarks`` are lines about what is no failure,
+    such as an accepted break that is no longer there. ``deviations`` are the settings of torch that were not its
+    defaults when the check began. ``text`` is the whole report as a person reads it.
+    """
+
+    target: str
+    checked_mode: str
+    backend: str
+    torch: str
+    device: str
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    calls: list[CallReport] = field(default_factory=list)
+    observation: Observation = field(default_factory=Observation)
+    numerics: NumericsReport = field(default_factory=NumericsReport)
+    findings: list[Finding] = field(default_factory=list)
+    diagnosis: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    rerun: str = ""
+    deviations: list[Deviation] = field(default_factory=list)
+    text: str = field(default="", repr=False, compare=False)
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graphs handed to the backend."""
+        return self.observation.graphs
+
+    @property
+    def graph_breaks(self) -> list[GraphBreak]:
+        """The distinct places where a graph broke."""
+        return self.observation.graph_breaks
+
+    @property
+    def recompiles(self) -> list[Recompile]:
+        """The recompiles, in order, each with the guard that failed for every cache entry."""
+        return self.observation.recompiles
+
+    @property
+    def fallbacks(self) -> list[EagerFallback]:
+        """Code that ran in eager although it was meant to be compiled."""
+        return self.observation.fallbacks
+
+    @property
+    def not_observable(self) -> list[str]:
+        """What this torch did not let the check see. Empty is the rule."""
+        return self.observation.not_observable
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        """What a person wants to read: the verdict, the findings, the sequence of calls and what was seen."""
+        return self.text or repr(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready data."""
+        return asdict(replace(self, text="")) | {"ok": self.ok}
 
 
 class CompileCheckFailed(AssertionError):

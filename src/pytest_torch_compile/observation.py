@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeVar
 
-from .findings import Location
+
+@dataclass(frozen=True)
+class Location:
+    """A place in source code.
+
+    ``library`` is the place inside torch or another library where it happened, when that is not the user's own line.
+    """
+
+    file: str
+    line: int
+    function: str = ""
+    source: str = ""
+    library: Location | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}"
+        return f"{where} in {self.function}" if self.function else where
+
+    def shown(self) -> str:
+        """``file:line in function``, relative to the current folder where that is shorter."""
+        try:
+            relative = os.path.relpath(self.file)
+        except ValueError:  # another drive
+            relative = self.file
+        return str(replace(self, file=self.file if relative.startswith("..") else relative))
 
 
 class _OfCall(Protocol):

@@ -1,7 +1,7 @@
 """Compile cache artifacts of one process in the next: every graph is a hit, and one that is not is a finding.
 
 Guards row 18 of the coverage. Published: 196 s cold to 56 s warm (3.5x); measured on an H200 with torch 2.11: 169.8 s
-to 18.3 s (9.3x), 73 MB. How artifacts are stored, refused and merged over workers is held by tests/test_artifacts.py.
+to 18.3 s (9.3x), 73 MB. How artifacts are stored, refused and merged over workers is held by tests/cache/test_store.py.
 """
 
 import pytest

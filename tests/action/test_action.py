@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 PRELUDE = """
 import pytest
 from pytest_torch_compile.findings import CompileCheckFailed, Finding, Location
-from pytest_torch_compile.recording import announce
-from pytest_torch_compile.result import CompileReport
+from pytest_torch_compile.events import announce
+from pytest_torch_compile.findings import CompileReport
 
 def check(*findings):
     report = CompileReport("model", "fullgraph", "inductor", "2.13.0", "cpu", findings=list(findings))

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import progress  # noqa: E402
+from pytest_torch_compile import events as progress  # noqa: E402
 from tests.plugin.projects import lines_with  # noqa: E402
 
 
@@ -34,7 +34,7 @@ def test_after():
         ]
     )
     assert not lines_with(result, "symbolic_convert.py")
-    assert not lines_with(result, "pytest_torch_compile/check.py")
+    assert not lines_with(result, "pytest_torch_compile/check/check_compile.py")
     cases = {c.get("name"): c for c in ElementTree.parse(project.tester.path / "junit.xml").iter("testcase")}
     assert "graph-break" in cases["test_break"].find("failure").get("message")
     assert cases["test_after"].find("failure") is None

@@ -43,7 +43,7 @@ def test_test_case_of_unittest_is_no_exception(project):
 
 def test_full_trace_shows_all(project):
     result = project("def test_a(compile_check):\n    compile_check(3, torch.ones(2))\n", "--full-trace")
-    result.stdout.fnmatch_lines(["*check.py:*"])
+    result.stdout.fnmatch_lines(["*check_compile.py:*"])
 
 
 def test_error_that_is_no_finding_keeps_its_frames(project):

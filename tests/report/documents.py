@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_torch_compile.findings import Finding, Location
+from pytest_torch_compile.findings import CallReport, CompileReport, Finding, Location, NumericsReport
 from pytest_torch_compile.observation import (
     CompileSeconds,
     Deviation,
@@ -16,7 +16,6 @@ from pytest_torch_compile.observation import (
 )
 from pytest_torch_compile.report import document
 from pytest_torch_compile.report import records as entries
-from pytest_torch_compile.result import CallReport, CompileReport, NumericsReport
 
 ENVIRONMENT = {"python": "3.11.7", "platform": "Linux", "torch": "2.13.0", "cuda": None, "device": "cpu"}
 KEY = entries.environment_key(ENVIRONMENT)

@@ -12,8 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..findings import Location
-from ..observation import GraphBreak
+from ..observation import GraphBreak, Location
 from .source import below_own, is_library, is_torch, raw_frames, readable, stable_path, user_location
 
 _HEAD = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)

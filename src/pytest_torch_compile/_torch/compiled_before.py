@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
-from ..findings import Location
+from ..observation import Location
 from .source import function_name
 
 

@@ -7,7 +7,7 @@ import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
-from ..findings import Location
+from ..observation import Location
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+?)_at_\d+$")

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from ..findings import Location
+from ..observation import Location
 from .source import below_own, function_name, is_torch, readable
 
 _COMPILES = "torch/_dynamo/convert_frame.py"

@@ -15,7 +15,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from ..findings import Location
 from ..observation import (
     CompileError,
     CudagraphRuns,
@@ -23,6 +22,7 @@ from ..observation import (
     FailedGuard,
     Graph,
     GraphBreak,
+    Location,
     Observation,
     Recompile,
 )

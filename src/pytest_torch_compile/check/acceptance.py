@@ -17,7 +17,7 @@ from ..baselines import files as baselines
 from ..findings import Budget
 
 if TYPE_CHECKING:
-    from ..result import CompileReport
+    from ..findings import CompileReport
 
 FILE_NAME = "compile-accepted.json"
 SCHEMA_VERSION = 1

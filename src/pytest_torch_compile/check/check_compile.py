@@ -18,7 +18,17 @@ from .._torch.sandbox import Sandbox, sandbox
 from .._torch.trace import TraceObserver
 from .._torch.warning_filters import calm
 from ..diagnose import Remake, diagnosis
-from ..findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileUsageError, Finding
+from ..events import announce
+from ..findings import (
+    Budget,
+    CallReport,
+    CompileCheckFailed,
+    CompileCheckWarning,
+    CompileReport,
+    CompileUsageError,
+    Finding,
+    NumericsReport,
+)
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..legs.copies import modules_of
@@ -28,9 +38,7 @@ from ..legs.leg import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, 
 from ..legs.perturbed import shaken_records
 from ..numerics import Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, Observation
-from ..recording import announce
 from ..report.text import failure_text, not_compared_text
-from ..result import CallReport, CompileReport, NumericsReport
 from . import acceptance
 from .describe import call_row, located, rerun_command, target_name
 from .exceptions import error_findings, raise_if_usage_error
@@ -125,11 +133,12 @@ def check_compile(
     report.findings += cache_misses(report.observation.cache) if warm else []
     acceptance.note(report, own)
     report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
+    report.text = failure_text(report)
     announce(report)
     if not_compared := report.numerics.not_compared:
         warnings.warn(CompileCheckWarning(not_compared_text(report.target, not_compared)), stacklevel=2)
     if report.findings:
-        raise CompileCheckFailed(failure_text(report), report, report.findings)
+        raise CompileCheckFailed(report.text, report, report.findings)
     return report
 
 

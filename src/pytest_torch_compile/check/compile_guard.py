@@ -12,11 +12,10 @@ from .._torch import support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
 from .._torch.trace import TraceObserver
-from ..findings import Budget, CompileCheckFailed
+from ..events import announce, guard_opens
+from ..findings import Budget, CompileCheckFailed, CompileReport
 from ..observation import Observation
-from ..recording import announce, guard_opens
 from ..report.text import failure_text
-from ..result import CompileReport
 from . import acceptance
 from .describe import rerun_command
 from .judge import judge
@@ -70,9 +69,10 @@ def compile_guard(
         deviations=settings,
     )
     acceptance.note(report, own)
+    report.text = failure_text(report)
     announce(report)
     if report.findings:
-        raise CompileCheckFailed(failure_text(report), report, report.findings)
+        raise CompileCheckFailed(report.text, report, report.findings)
 
 
 def _report(seen: Observation, budget: Budget, name: str) -> CompileReport:

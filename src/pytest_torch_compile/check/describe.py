@@ -14,11 +14,10 @@ import torch
 
 from .._torch.breaks import fingerprint
 from .._torch.source import is_torch
-from ..findings import Location
+from ..findings import CallReport
 from ..legs.calls import Call
 from ..numerics import flatten
-from ..observation import Observation
-from ..result import CallReport
+from ..observation import Location, Observation
 
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64"}
 

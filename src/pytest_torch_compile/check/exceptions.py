@@ -11,10 +11,10 @@ from .._torch.defaults import defaults
 from .._torch.error_text import error_summary
 from .._torch.guards import EXPLANATIONS, parse_guard, readable
 from .._torch.trace import error_location
-from ..findings import CompileUsageError, Finding, Location
+from ..findings import CompileUsageError, Finding
 from ..legs.compiling import Compiling
 from ..numerics import CallRecord
-from ..observation import Deviation
+from ..observation import Deviation, Location
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Compiling) -> None:

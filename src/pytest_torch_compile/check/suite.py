@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 import torch
 
 from .. import settings
-from ..findings import CompileUsageError
+from ..findings import CompileReport, CompileUsageError
 from ..legs.calls import Call, as_call
 from ..legs.copies import on_device
 from ..numerics import flatten
-from ..result import CompileReport
 from .check_compile import KEYWORDS, check_compile
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import settings
-from ..findings import CompileUsageError
-from ..progress import doing
-from ..result import CompileReport
+from ..events import doing
+from ..findings import CompileReport, CompileUsageError
 from .advice import advice
 from .smallest import smallest_module
 from .stage import stage

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from ..findings import CompileReport
 from ..legs.calls import Call
 from ..legs.leg import argument_names
-from ..result import CompileReport
 from .subject import Subject
 
 KINDS = {"recompile", "eager-fallback"}

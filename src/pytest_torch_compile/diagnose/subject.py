@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..findings import Budget, CompileUsageError
+from ..findings import Budget, CompileReport, CompileUsageError
 from ..legs.compiling import Compiling
 from ..legs.leg import Work
 from ..numerics import Tolerances
-from ..result import CompileReport
 
 Examine = Callable[[Work, Compiling, Budget, Tolerances], CompileReport]
 

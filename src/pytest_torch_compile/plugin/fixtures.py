@@ -15,8 +15,8 @@ from .._torch.warning_filters import calm
 if TYPE_CHECKING:
     import torch
 
+    from ..findings import CompileReport
     from ..numerics import Tolerances
-    from ..result import CompileReport
 
 MARKER = "torch_compile"
 

@@ -17,8 +17,7 @@ from .._torch.warning_filters import calm
 from ..cache.folder import CacheFolder
 from ..cache.store import ArtifactsRefused
 from ..check import acceptance
-from ..progress import sign_of_life
-from ..recording import hearing_guards, listening
+from ..events import hearing_guards, listening, sign_of_life
 from ..report import terminal
 from ..report.records import check_entry
 from . import isolate, known_failure, options
@@ -27,7 +26,7 @@ from .fixtures import MARKER
 from .tracebacks import OwnFramesHidden
 
 if TYPE_CHECKING:
-    from ..result import CompileReport
+    from ..findings import CompileReport
 
 _FIXTURES = {"compile_benchmark", "compile_check", "compile_options", "compile_tolerances", "compile_device"}
 _ROWS: pytest.StashKey[list[dict[str, str]]] = pytest.StashKey()

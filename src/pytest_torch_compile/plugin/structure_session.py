@@ -11,13 +11,13 @@ import pytest
 from .. import settings
 from ..baselines import files as baselines
 from ..baselines import structure
+from ..events import listening
 from ..findings import CompileCheckFailed
 from ..observation import GraphBreak
-from ..recording import listening
 from ..report.text import finding_text
 
 if TYPE_CHECKING:
-    from ..result import CompileReport
+    from ..findings import CompileReport
 
 _CHECKED: pytest.StashKey[Sequence[structure.Checked]] = pytest.StashKey()
 _ENVIRONMENT: pytest.StashKey[str] = pytest.StashKey()

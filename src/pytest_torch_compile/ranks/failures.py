@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..check.describe import rerun_command
-from ..findings import CompileCheckFailed, Finding, Location
+from ..findings import CompileCheckFailed, Finding
+from ..observation import Location
 from ..report.text import count, failure_text, finding_text
 from .worker import Outcome, place_of
 
@@ -93,7 +94,8 @@ def failed(name: str, world_size: int, findings: list[Finding], outcomes: Sequen
     if reports and reports[0].report is not None:
         target = f"{reports[0].report.target} ({named(outcome.rank for outcome in reports)} of {world_size}, {name})"
         report = replace(reports[0].report, target=target, findings=findings, rerun=rerun_command())
-        return CompileCheckFailed(failure_text(report), report, findings)
+        report.text = failure_text(report)
+        return CompileCheckFailed(report.text, report, findings)
     head = f"{name} on {count(world_size, 'rank')} does not hold: {count(len(findings), 'finding')}"
     blocks = [head, *(finding_text(number, finding) for number, finding in enumerate(findings, 1))]
     if rerun := rerun_command():

@@ -22,8 +22,9 @@ from types import TracebackType
 from typing import Any
 
 from ..check.describe import target_name
-from ..findings import CompileUsageError, Finding, Location
-from ..recording import announce
+from ..events import announce
+from ..findings import CompileUsageError, Finding
+from ..observation import Location
 from .failures import alive_of, died, failed, hung, main_stack, merged, named, still_there
 from .worker import END, Job, Outcome, job_file, outcome_file, stack_file
 

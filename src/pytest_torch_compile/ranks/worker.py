@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..findings import CompileCheckFailed, Finding, Location
-from ..recording import listening
+from ..events import listening
+from ..findings import CompileCheckFailed, Finding
+from ..observation import Location
 
 if TYPE_CHECKING:
-    from ..result import CompileReport
+    from ..findings import CompileReport
 
 END = "end"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..findings import Finding
+from ..findings import CallReport, CompileReport, Finding
 from ..observation import Deviation
-from ..result import CallReport, CompileReport
 
 _WIDTH = 120
 

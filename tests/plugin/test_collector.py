@@ -10,8 +10,8 @@ import pytest
 SUITE = """
 import pytest
 from pytest_torch_compile.findings import CompileCheckFailed, Finding, Location
-from pytest_torch_compile.recording import announce
-from pytest_torch_compile.result import CompileReport
+from pytest_torch_compile.events import announce
+from pytest_torch_compile.findings import CompileReport
 
 
 def check(*findings):

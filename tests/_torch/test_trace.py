@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
 from pytest_torch_compile._torch.trace import TraceObserver, graph_ops  # noqa: E402
 
-BREAKS = Path(__file__).parent / "golden" / "breaks.py"
+BREAKS = Path(__file__).parents[1] / "golden" / "breaks.py"
 
 
 def loaded(path, name="golden_breaks"):

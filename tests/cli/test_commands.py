@@ -183,10 +183,10 @@ def test_help_has_no_marks(arguments, capsys):
 
 @pytest.mark.parametrize("given", [["--against", "main", "tests"], ["--against=main", "tests"]])
 def test_compare_with_a_revision_is_of_speed(given, monkeypatch):
-    from pytest_torch_compile.speed import compare
+    from pytest_torch_compile.speed import revisions
 
     taken = []
-    monkeypatch.setattr(compare, "main", lambda arguments: taken.append(arguments) or 0)
+    monkeypatch.setattr(revisions, "main", lambda arguments: taken.append(arguments) or 0)
     assert cli.main(["compare", *given]) == 0
     assert taken == [["main", "tests"]]
 

@@ -147,7 +147,7 @@ def test_a_group_keeps_its_processes_and_forgets_what_was_compiled(ranks):
 
 
 def test_checks_on_ranks_stand_in_the_report_of_the_test(ranks):
-    from pytest_torch_compile.recording import listening
+    from pytest_torch_compile.events import listening
 
     heard = []
     with listening(heard.append):

@@ -57,7 +57,7 @@ def test_accepted_break_of_a_later_call_counts():
 
 def test_guard_names_them_too():
     reports = []
-    from pytest_torch_compile.recording import listening
+    from pytest_torch_compile.events import listening
 
     torch._dynamo.reset()
     with listening(reports.append), compile_guard(accepted_breaks=["gb-gone"]):

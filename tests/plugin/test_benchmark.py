@@ -21,7 +21,8 @@ ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
 CONFTEST = """
     import math, os
     import pytest
-    from pytest_torch_compile.speed import confirm, measure
+    from pytest_torch_compile.speed import fresh_process as confirm
+    from pytest_torch_compile.speed.measuring import bench as measure
     from pytest_torch_compile.speed.sample import Paired, SpeedSample
 
     def figures(variable, code="CODE"):

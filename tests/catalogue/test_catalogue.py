@@ -1,6 +1,6 @@
 """The catalogue: every planted defect is caught with its kind and line, and no innocent is accused.
 
-`python -m pytest tests/test_catalogue.py` prints the table. A file in planted/ says what it expects in EXPECT, pairs
+`python -m pytest tests/catalogue/test_catalogue.py` prints the table. A file in planted/ says what it expects in EXPECT, pairs
 of a finding's kind and a text it must hold; ALSO names the kinds that may come with it. Findings with a place are
 expected at the lines marked `# HERE`, in order.
 """

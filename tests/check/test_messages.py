@@ -13,12 +13,15 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile, compile_guard  # noqa: E402
 from pytest_torch_compile.check.judge import judge  # noqa: E402
-from pytest_torch_compile.findings import Budget  # noqa: E402
+from pytest_torch_compile.findings import (  # noqa: E402
+    Budget,
+    CallReport,
+    CompileReport,
+)
 from pytest_torch_compile.observation import Graph, Observation  # noqa: E402
 from pytest_torch_compile.report.text import failure_text  # noqa: E402
-from pytest_torch_compile.result import CallReport, CompileReport  # noqa: E402
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 _spec = importlib.util.spec_from_file_location("golden_targets", GOLDEN / "targets.py")
 targets = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(targets)
