@@ -85,12 +85,13 @@ def compare(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, formatting and types."""
+    """Style, formatting, types, and which room may import which."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[dev]")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+    session.run("lint-imports")
 
 
 @nox.session

@@ -131,7 +131,7 @@ def test_code_that_was_compiled_before_the_block_is_said_to_be():
     compiled(torch.ones(4))
     finding = failure_of(lambda: [compiled(torch.ones(4)), compiled(torch.ones(4))])
     assert finding.kind == "nothing-compiled" and finding.message.endswith("what ran was compiled before this block")
-    assert "were called 2 times" in finding.evidence and "test_guard.py" in finding.evidence
+    assert "were called 2 times" in finding.evidence and "test_compile_guard.py" in finding.evidence
     assert "torch.compiler.reset()" in finding.hint
 
 

@@ -8,9 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import Location  # noqa: E402
+from pytest_torch_compile import Finding, Location  # noqa: E402
 from pytest_torch_compile.baselines import structure  # noqa: E402
-from pytest_torch_compile.observation import GraphBreak  # noqa: E402
 from tests.plugin.projects import lines_with  # noqa: E402
 
 WHOLE = """
@@ -142,28 +141,31 @@ def check(breaks=(), recompiles=0, **other):
     }  # fmt: skip
 
 
-def broken(fingerprint):
-    return GraphBreak(Location("model.py", 3, "forward", "print(x)"), "print", "call to print or a logger", fingerprint)
+PLACE = Location("model.py", 3, "forward", "print(x)")
+
+
+def broken(fingerprint, count):
+    return Finding("graph-break", f"{count}: {fingerprint}", PLACE)
 
 
 def test_break_at_another_place_is_worse_even_when_their_number_is_the_same():
     before, after = (structure.entry("t", [check(breaks)]) for breaks in (("a", "b"), ("a", "c")))
-    (found,) = structure.worse(before, after, {"c": broken("c")})
-    assert (found.kind, found.location) == ("graph-break", broken("c").location)
-    assert structure.worse(before, before, {}) == []
+    (found,) = structure.worse(before, after, broken)
+    assert (found.kind, found.location) == ("graph-break", PLACE)
+    assert structure.worse(before, before, broken) == []
 
 
 def test_break_met_twice_is_worse_than_once():
     before, after = (structure.entry("t", [check(breaks)]) for breaks in (("a",), ("a", "a")))
-    assert [found.kind for found in structure.worse(before, after, {"a": broken("a")})] == ["graph-break"]
+    assert [found.kind for found in structure.worse(before, after, broken)] == ["graph-break"]
 
 
 def test_check_of_another_target_is_not_held_to_this_one():
     before, after = structure.entry("t", [check()]), structure.entry("t", [check(recompiles=2, target="g")])
-    assert structure.worse(before, after, {}) == []
+    assert structure.worse(before, after, broken) == []
 
 
 def test_kernels_are_a_line():
     before, after = structure.entry("t", [], [(20, 7)]), structure.entry("t", [], [(20, 9)])
     assert structure.differences(before, after) == ["kernels per call, eager > compiled: 20 > 7 -> 20 > 9"]
-    assert structure.worse(before, after, {}) == []
+    assert structure.worse(before, after, broken) == []

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..check.judge import graph_break_finding
 from ..findings import Finding
-from ..observation import GraphBreak
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]
@@ -47,17 +45,18 @@ def differences(before: Entry, after: Entry) -> list[str]:
     return lines
 
 
-def worse(before: Entry, after: Entry, breaks: Mapping[str, GraphBreak]) -> list[Finding]:
+def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
     """Graph breaks that are not stored, and recompiles beyond the stored ones: allowed by the budget, but new.
 
-    ``breaks`` are those seen now, by fingerprint: the baseline keeps fingerprints only.
+    ``break_finding`` makes the finding of a break from its fingerprint, which is all that a baseline keeps of it, and
+    the text that says how many are too many.
     """
     found = []
     for old, new, name in _pairs(before, after):
         fresh = _without(new["graph_breaks"], old["graph_breaks"])
         if fresh:
             more = f"{name}{len(new['graph_breaks'])} graph breaks, {len(fresh)} of them not in the baseline"
-            found += [graph_break_finding(breaks[each], more) for each in fresh]
+            found += [break_finding(each, more) for each in fresh]
         if new["recompiles"] > old["recompiles"]:
             more = f"{new['recompiles']} recompiles, the baseline has {old['recompiles']}"
             found.append(Finding("recompile", f"{name}{more}"))

@@ -11,6 +11,7 @@ import pytest
 from .. import settings
 from ..baselines import files as baselines
 from ..baselines import structure
+from ..check.judge import graph_break_finding
 from ..events import listening
 from ..findings import CompileCheckFailed
 from ..observation import GraphBreak
@@ -58,7 +59,10 @@ class StructureSession:
         stored = baselines.load(self._folder, item.stash[_ENVIRONMENT], "structure")
         before = stored.entries.get(item.nodeid)
         now = structure.entry(item.nodeid, item.stash[_CHECKED])
-        found = structure.worse(before, now, item.stash[_BREAKS]) if before else []
+        breaks = item.stash[_BREAKS]
+        found = (
+            structure.worse(before, now, lambda name, more: graph_break_finding(breaks[name], more)) if before else []
+        )
         if found:
             lines = [finding_text(number, each) for number, each in enumerate(found, 1)]
             hint = f"If this is meant: pytest '{item.nodeid}' --compile-update-baselines"
