@@ -32,10 +32,12 @@ FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: ``message`` says what, with the limit and the measured value.
+    """One thing that is wrong, as data; ``report.text.headline`` makes the sentence that people read.
 
-    ``evidence`` is what was seen (guard text, worst element, source line), ``hint`` the likely fix. ``cause`` is the
-    setting of torch that made it, where one did.
+    ``message`` says what is wrong, without the calls and the ranks that have it: those are ``calls`` (counted from 1)
+    and ``ranks``. ``subject`` is the leaf or the frame it is about, ``measured`` what was seen of it and ``limit`` what
+    is allowed, where they are numbers. ``evidence`` is what was seen (guard text, worst element, source line),
+    ``hint`` the likely fix. ``cause`` is the setting of torch that made it, where one did.
     """
 
     kind: FindingKind
@@ -44,6 +46,11 @@ class Finding:
     evidence: str = ""
     hint: str = ""
     cause: str = ""
+    calls: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
+    subject: str = ""
+    measured: float | None = None
+    limit: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in FINDING_KINDS:

@@ -57,7 +57,7 @@ def _indented(deviation: Deviation) -> str:
 
 def finding_text(number: int, finding: Finding) -> str:
     """One numbered finding: what, where, evidence, likely fix."""
-    lines = [f"{number}. {finding.kind}: {finding.message}"]
+    lines = [f"{number}. {finding.kind}: {headline(finding)}"]
     if finding.location is not None:
         lines.append(f"   at {finding.location.shown()}")
     lines += [f"     {line}" for line in finding.evidence.splitlines() if line.strip()]
@@ -96,6 +96,15 @@ def _summary(report: CompileReport) -> str:
         if numerics.ill_conditioned:
             parts.append(f"{count(numerics.ill_conditioned, 'tensor')} as far off in eager with other rounding")
     return "Seen: " + ", ".join(part for part in parts if part)
+
+
+def headline(finding: Finding) -> str:
+    """What is wrong, with the ranks and the calls that have it: ``ranks 0, 1: call 2: output differs from eager``."""
+    owners = [("rank", finding.ranks), ("call", finding.calls)]
+    named = [
+        f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}" for noun, numbers in owners if numbers
+    ]
+    return ": ".join([*named, finding.message])
 
 
 def count(number: int, noun: str) -> str:
