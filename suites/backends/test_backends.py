@@ -69,8 +69,11 @@ def test_backend_that_compiles_nothing_is_no_pass():
 @pytest.mark.torch_compile
 def test_run_without_any_graph_is_a_finding():
     @torch.compiler.disable
-    def target(x):
+    def in_eager(x):
         return x.sin()
+
+    def target(x):
+        return in_eager(x)
 
     with pytest.raises(CompileCheckFailed) as failed:
         check_compile(target, torch.randn(4), backend="aot_eager", fullgraph=False, diagnose="off")

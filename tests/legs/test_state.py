@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 import threading
 import warnings
 from typing import Any
@@ -19,6 +21,7 @@ from pytest_torch_compile import (  # noqa: E402
     CompileCheckWarning,
     CompileReport,
     Tolerances,
+    call,
     check_compile,
 )
 
@@ -208,3 +211,72 @@ def test_what_eager_repeats_gives_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", CompileCheckWarning)
         check_compile(Cache(), torch.ones(3), backend="eager")
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package with a registry that a module of it fills when it is imported, which its layer does late."""
+    home = tmp_path / "late_registry"
+    home.mkdir()
+    (home / "__init__.py").write_text("")
+    (home / "table.py").write_text("OPS = {}\n\ndef register(name, op):\n    OPS[name] = op\n\n"
+                                   "def find(name):\n    return OPS.get(name)\n")  # fmt: skip
+    (home / "ops.py").write_text("from .table import register\n\nregister('sin', lambda x: x.sin())\n")
+    (home / "layer.py").write_text(
+        "import torch\nfrom . import table\n\nclass Layer(torch.nn.Module):\n    def forward(self, x):\n"
+        "        if table.find('sin') is None:\n            from . import ops\n"
+        "        return table.find('sin')(x) * 2\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield home.name
+    for name in [name for name in sys.modules if name.startswith(home.name)]:
+        del sys.modules[name]
+
+
+def test_what_an_import_in_the_call_registers_stays(package):
+    layer = importlib.import_module(f"{package}.layer").Layer()
+    check_compile(layer, calls=[call(torch.ones(2)), call(torch.ones(3))], backend="eager", max_recompiles=1)
+    assert "sin" in sys.modules[f"{package}.table"].OPS
+    assert torch.equal(layer(torch.zeros(2)), torch.zeros(2))
+
+
+class Listed(dict):
+    """A container that runs code of its own when it is read, and other code once it has more items."""
+
+    def keys(self):
+        return globals()["late" + "_keys"](self) if len(self) > 1 else super().keys()
+
+
+def late_keys(listed):
+    return [*dict.keys(listed), *LATE][: len(listed)]
+
+
+LATE, SCALES = [[1], [2]], Listed(scale=2.0)
+
+
+def test_containers_with_code_of_their_own_can_be_read():
+    def target(x):
+        SCALES["calls"] = 1
+        return x * SCALES["scale"]
+
+    found(target, torch.ones(2))
+    assert dict(SCALES.items()) == {"scale": 2.0}
+
+
+class Making(dict):
+    """A registry of classes that makes an object of one at each reading, as transformers has for activations."""
+
+    def __getitem__(self, name):
+        return super().__getitem__(name)()
+
+
+MAKERS = Making(relu=nn.ReLU)
+
+
+def test_registry_that_makes_what_it_is_asked_for_is_read_as_it_is():
+    def target(x):
+        dict.__setitem__(MAKERS, "last", nn.Sigmoid)
+        return MAKERS["relu"](x)
+
+    assert found(target, torch.ones(2), fullgraph=False, max_graph_breaks=9) == []
+    assert dict(MAKERS.items()) == {"relu": nn.ReLU}

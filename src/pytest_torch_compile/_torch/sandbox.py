@@ -10,10 +10,10 @@ from __future__ import annotations
 import copy
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch._dynamo
@@ -52,23 +52,52 @@ def sandbox() -> Iterator[Sandbox]:
         yield box
 
 
+class CodeListener(Protocol):
+    """Hears what runs while the sandbox watches."""
+
+    def code_runs(self, code: CodeType, namespace: dict[str, Any]) -> bool:
+        """A function begins; False to hear of it again."""
+
+    def import_begins(self) -> None:
+        """A module is about to run for the first time; until it has, no function is heard of."""
+
+    def import_ends(self) -> None:
+        """The module has run."""
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Whether a module's code runs because the module is imported, and not by ``exec``."""
+    return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
+
+
 class Sandbox:
     """Dynamo's cache entries of the code under check: found while eager runs, dropped before it is compiled."""
 
     def __init__(self) -> None:
         self._before = {id(code): code for code in compiled_codes()}
         self._ran: dict[int, CodeType] = {}
+        self._heard: set[int] = set()
 
     @contextmanager
-    def watching(self, hear: Callable[[CodeType, dict[str, Any]], None]) -> Iterator[None]:
-        """Note which code runs in the body; ``hear`` gets each piece, with its globals, before its first run."""
+    def watching(self, listener: CodeListener) -> Iterator[None]:
+        """Note which code runs in the body; ``listener`` hears of each piece before it runs, and of imports."""
         previous = sys.getprofile()
+        importing: list[FrameType] = []
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
             code = frame.f_code
-            if event == "call" and id(code) not in self._ran:
+            if event == "call" and id(code) not in self._heard:
                 self._ran[id(code)] = code
-                hear(code, frame.f_globals)
+                if code.co_name == "<module>" and _is_import(frame):
+                    if not importing:
+                        listener.import_begins()
+                    importing.append(frame)
+                elif not importing and listener.code_runs(code, frame.f_globals):
+                    self._heard.add(id(code))
+            elif importing and event == "return" and frame is importing[-1]:
+                importing.pop()
+                if not importing:
+                    listener.import_ends()
 
         sys.setprofile(note)
         try:

@@ -208,7 +208,7 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
     reference = LazyLeg(lambda: ReferenceLeg(work, eager))
     repeat = LazyLeg(lambda: Leg(work, eager.shared))
     for index in range(len(work.calls)):
-        with box.watching(eager.shared.note):
+        with box.watching(eager.shared):
             expected = eager.run(index)
         if index == 0:
             box.forget()

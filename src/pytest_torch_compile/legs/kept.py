@@ -13,7 +13,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from ..numerics import Flat, Node
-from .reach import parts
+from .reach import items, parts
 from .state import SharedState, is_mutable
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})  # most of what a model keeps
@@ -97,6 +97,7 @@ class _Walk:
 
 def _shape(value: Any) -> str:
     if isinstance(value, dict):
-        plain = [str(key) for key in value if isinstance(key, (str, int, float, tuple, type(None)))]
-        return f"keys {', '.join(plain) or 'none'}" if len(plain) == len(value) else f"length {len(value)}"
+        keys = [key for key, _ in items(value)]
+        plain = [str(key) for key in keys if isinstance(key, (str, int, float, tuple, type(None)))]
+        return f"keys {', '.join(plain)}" if plain and len(plain) == len(keys) else f"length {len(keys)}"
     return f"length {len(value)}" if isinstance(value, (list, tuple, deque)) else ""

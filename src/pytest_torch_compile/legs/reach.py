@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Container, Hashable, Iterable, Iterator
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ _CLOSED = (sys.stdlib_module_names - {"__main__", "types"}) | {"numpy", "pytest"
 # What torch has of its own that does keep state in tensors.
 _OPEN_IN_TORCH = ("torch.optim", "torch.distributions", "torch.amp", "torch.cuda.amp")
 _MODULE_INTERNALS = frozenset(vars(torch.nn.Module())) - {"training"}
+_CONTAINERS = (OrderedDict, dict, list, deque, tuple, set, frozenset)
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
 _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.Module)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
@@ -50,11 +51,11 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, torch.nn.Module):
         yield from _module_parts(value)
     elif isinstance(value, dict):
-        yield from ((_key(i, key), item) for i, (key, item) in enumerate(list(value.items())))
+        yield from ((_key(i, key), item) for i, (key, item) in enumerate(items(value)))
     elif isinstance(value, (list, tuple, deque)):
-        yield from ((f"[{i}]", item) for i, item in enumerate(value))
+        yield from ((f"[{i}]", item) for i, item in enumerate(items(value)))
     elif isinstance(value, (set, frozenset)):
-        yield from (("{}", item) for item in list(value))
+        yield from (("{}", item) for item in items(value))
     if is_open(value):
         yield from ((f".{name}", attribute) for name, attribute in attributes(value).items())
 
@@ -90,6 +91,17 @@ def is_open_kind(kind: Any) -> bool:
 def lives_in_torch(function: types.FunctionType) -> bool:
     """Whether a function is torch's own, a wrapper around another function included."""
     return (function.__module__ or "").partition(".")[0] == "torch" or is_torch(function.__code__.co_filename)
+
+
+def container_kind(value: Any) -> Any:
+    """The container type of Python's own that a value is of; None for what is no container."""
+    return next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
+
+
+def items(container: Any) -> list[Any]:
+    """The items of a container, pairs for a mapping, past what a subclass makes of reading them."""
+    kind = container_kind(container)
+    return list(kind.items(container) if isinstance(container, dict) else kind.__iter__(container))
 
 
 def attributes(value: Any) -> dict[str, Any]:

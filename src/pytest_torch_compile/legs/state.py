@@ -14,12 +14,24 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, cast
 
 import torch
 
 from .._torch.source import is_own
-from .reach import EMPTY, attributes, cells, content, is_open, is_open_kind, lives_in_torch, reached
+from .reach import (
+    EMPTY,
+    attributes,
+    cells,
+    container_kind,
+    content,
+    is_open,
+    is_open_kind,
+    items,
+    lives_in_torch,
+    reached,
+)
 
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 _CONTAINERS = (list, deque, set, dict)
@@ -99,8 +111,7 @@ class Mutable:
             return value.get_state()
         if _is_array(value):
             return value.copy()
-        items = dict(value) if isinstance(value, dict) else list(value) if isinstance(value, _CONTAINERS) else None
-        return items, _own_attributes(value)
+        return items(value) if isinstance(value, _CONTAINERS) else None, _own_attributes(value)
 
     def put(self, held: Any) -> None:
         """Give the object this content again, where it has another."""
@@ -112,10 +123,9 @@ class Mutable:
         elif _is_array(value):
             value[...] = held
         else:
-            items, own = held
-            if items is not None and not _same(value, items):
-                value.clear()
-                (value.update if isinstance(value, (dict, set)) else value.extend)(items)
+            content, own = held
+            if content is not None and not _same_objects(items(value), content):
+                _put_items(value, content)
             _put_attributes(value, own)
 
 
@@ -153,10 +163,15 @@ def _put_attributes(value: Any, held: dict[str, Any]) -> None:
             object.__setattr__(value, name, attribute)  # past what a module or a frozen dataclass makes of it
 
 
-def _same(value: Any, items: Any) -> bool:
-    if isinstance(value, dict):
-        return list(value) == list(items) and all(value[key] is items[key] for key in items)
-    return len(value) == len(items) and all(one is other for one, other in zip(value, items, strict=True))
+def _put_items(container: Any, content: list[Any]) -> None:
+    """Give a container this content, past what a subclass makes of writing it."""
+    kind = container_kind(container)
+    kind.clear(container)
+    if isinstance(container, dict):
+        for key, item in content:
+            kind.__setitem__(container, key, item)
+    else:
+        (kind.update if isinstance(container, set) else kind.extend)(container, content)
 
 
 def _put_tensor(tensor: torch.Tensor, numbers: torch.Tensor, gradient: torch.Tensor | None) -> None:
@@ -183,7 +198,8 @@ class SharedState:
     """The shared state that a target's code names, as far as it is known, with the caller's values.
 
     ``functions`` are those the target holds that legs do not copy. More is found as eager runs: when a function begins,
-    before it can change anything, what its code names is taken down.
+    before it can change anything, what its code names is noted. What the import of a module changes, such as a registry
+    that it fills, is no leg's own state: Python imports it once, so that it stays.
     """
 
     def __init__(self, target: Any, functions: Iterable[types.FunctionType] = ()) -> None:
@@ -197,13 +213,38 @@ class SharedState:
         self._initial: dict[object, Any] = {}
         self._codes: dict[int, types.CodeType] = {}
         self._classes: set[type] = set()
+        self._legs: list[Values] = []
+        self._leg_runs = False
+        self._before_import: dict[object, Any] = {}
         for function in functions:
             self._note_function(function)
         for kind in {type(value) for value in held}:
             self._note_class(kind)
 
-    def note(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Take down what code of the user's own names: global variables, what they hold, functions that it calls."""
+    def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
+        """Note what code names before it runs; not while values are read or put, which may run code too."""
+        if self._leg_runs:
+            self._note_code(code, namespace)
+        return self._leg_runs
+
+    def import_begins(self) -> None:
+        """Remember everything as it is before a module is imported."""
+        self._before_import = self._take()
+
+    def import_ends(self) -> None:
+        """What the import changed is the same for all legs from now on, and for the caller."""
+        for key, value in self._take().items():
+            if key in self._before_import and not _is_same(self._before_import[key], value):
+                self._initial[key] = value
+                for values in self._legs:
+                    values.held.pop(key, None)
+
+    def _take(self) -> dict[object, Any]:
+        # Reading may run code of the user's own, whose names would be added to the holders.
+        return {key: holder.take() for key, holder in list(self._holders.items())}
+
+    def _note_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """Global variables that code of the user's own names, what they hold, and functions that it calls."""
         if id(code) in self._codes or not is_own(code.co_filename, self._packages):
             return
         self._codes[id(code)] = code
@@ -232,7 +273,7 @@ class SharedState:
     def _note_function(self, function: types.FunctionType) -> None:
         """What a function closes over and has as defaults, and what its code names."""
         self._note_content(function)
-        self.note(function.__code__, function.__globals__)
+        self._note_code(function.__code__, function.__globals__)
 
     def _note_class(self, kind: type) -> None:
         """Attributes of a class of the user's own, and what its methods close over."""
@@ -305,11 +346,15 @@ class SharedState:
     @contextmanager
     def in_force(self, values: Values) -> Iterator[None]:
         """Put one leg's values in place in the body, and the caller's after it; ``values`` keeps the leg's."""
+        if not any(values is known for known in self._legs):
+            self._legs.append(values)
         self._put(values.held)
+        self._leg_runs = True
         try:
             yield
         finally:
-            values.held = {key: holder.take() for key, holder in self._holders.items()}
+            self._leg_runs = False
+            values.held = self._take()
             self._put({})
 
     def _put(self, held: dict[object, Any]) -> None:
@@ -328,6 +373,29 @@ class SharedState:
     def is_shared(self, value: Any) -> bool:
         """Whether the content of an object will be the caller's again when the leg has run."""
         return id(value) in self._holders
+
+
+def _same_objects(before: list[Any], after: list[Any]) -> bool:
+    """Whether two results of ``items`` hold the same objects in the same order; pairs are made at each reading."""
+    return len(before) == len(after) and all(
+        one is other or (type(one) is type(other) is tuple and len(one) == len(other) and all(map(is_, one, other)))
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    """Whether two readings of one holder gave the same: the same objects, equal numbers."""
+    if before is after or type(before) is not type(after):
+        return before is after
+    if isinstance(before, tuple):
+        return len(before) == len(after) and all(map(_is_same, before, after))
+    if isinstance(before, list):
+        return _same_objects(before, after)
+    if isinstance(before, dict):
+        return _same_objects(items(before), items(after))
+    if isinstance(before, torch.Tensor):
+        return bool(before.dtype == after.dtype and torch.equal(before, after))
+    return _is_array(before) and bool((before == after).all())
 
 
 def names_in(code: types.CodeType) -> set[str]:
