@@ -93,7 +93,7 @@ class FailedGuard:
 class Recompile:
     """One compilation of code that had been compiled before, with the guard that failed for every cache entry.
 
-    The newest entry's guard comes first, unless another tells of a cause that is new.
+    The newest entry's guard comes first, unless another has a cause that is new.
     """
 
     frame: str
@@ -153,7 +153,7 @@ class Deviation:
 class CudagraphRuns:
     """What CUDA graphs did in one call: each compiled graph in it warms up once, is recorded once, and then replayed.
 
-    ``without`` says why runs used no CUDA graph though one was asked for, one entry for each run. A warm-up is none.
+    ``without`` says why runs used no CUDA graph though one was asked for, one entry for each run; a warm-up is not one.
     """
 
     call: int = 0

@@ -8,17 +8,17 @@ from torch import nn
 
 from pytest_torch_compile import CompileCheckFailed, check_compile
 from pytest_torch_compile._torch import perturbed_rounding as shaking
-from pytest_torch_compile._torch.perturbed_rounding import Shaking
+from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
 from pytest_torch_compile.legs.calls import call
 from pytest_torch_compile.legs.leg import Leg, Work
-from pytest_torch_compile.legs.perturbed import LEAST_RUNS, RUNS, ShakenLeg, shaken_records
+from pytest_torch_compile.legs.perturbed import LEAST_RUNS, RUNS, PerturbedLeg, perturbed_records
 from pytest_torch_compile.report.text import failure_text
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_a_half_type_moves_by_single_steps_in_few_places(dtype):
     x = torch.randn(100, 100, generator=torch.Generator().manual_seed(0)).to(dtype)
-    with Shaking(1):
+    with PerturbedRounding(1):
         moved = x * 1
     off = ((moved.double() - x.double()) / x.double()).abs()
     assert 0.04 < float((off > 0).double().mean()) < 0.13
@@ -27,7 +27,7 @@ def test_a_half_type_moves_by_single_steps_in_few_places(dtype):
 
 def test_fp32_moves_by_about_an_eps():
     x = torch.ones(100, 100)
-    with Shaking(1):
+    with PerturbedRounding(1):
         off = ((x * 1).double() - 1) / torch.finfo(torch.float32).eps
     assert 0.5 < float(off.square().mean().sqrt()) < 1.5
 
@@ -38,7 +38,7 @@ def test_tf32_moves_a_weight_alike_in_every_row(monkeypatch):
     for allowed in (True, False):
         monkeypatch.setattr(shaking, "_may_be_tf32", lambda operand, allowed=allowed: allowed)
         monkeypatch.setattr(shaking, "_takes_tf32", lambda func: "mm" in func.overloadpacket.__name__)
-        with Shaking(1):
+        with PerturbedRounding(1):
             means = (rows @ weight).double().mean(0) / 8 - 1
         assert (means.abs().max() > 1e-5) == allowed
         assert means.abs().max() < shaking.TF32_EPS
@@ -46,7 +46,7 @@ def test_tf32_moves_a_weight_alike_in_every_row(monkeypatch):
 
 def test_results_that_are_not_rounded_stay():
     x = torch.randn(50, 50).bfloat16()
-    with Shaking(1):
+    with PerturbedRounding(1):
         results = [x.relu(), x.clone(), torch.cat([x, x]), x.t(), -x, x.argmax(), torch.zeros_like(x), x.amax(1)]
     expected = [x.relu(), x.clone(), torch.cat([x, x]), x.t(), -x, x.argmax(), torch.zeros_like(x), x.amax(1)]
     assert all(torch.equal(one, two) for one, two in zip(results, expected, strict=True))
@@ -63,7 +63,7 @@ def test_buckets_of_positions_stay_as_they_are():
     expected = buckets(positions)
     moved = 0
     for seed in range(8):
-        with Shaking(seed):
+        with PerturbedRounding(seed):
             assert torch.equal(buckets(positions), expected)
             moved += not torch.equal(buckets(given), expected)
     assert moved, "what is made of numbers may fall on either side of an edge"
@@ -71,7 +71,7 @@ def test_buckets_of_positions_stay_as_they_are():
 
 def test_infinities_and_masks_stay_finite_or_not_as_they_are():
     x = torch.tensor([torch.finfo(torch.bfloat16).min, torch.inf, 0.0, torch.nan]).bfloat16().repeat(500)
-    with Shaking(1):
+    with PerturbedRounding(1):
         moved = x * 1
     assert torch.equal(moved.isfinite(), x.isfinite())
     assert torch.equal(moved.isnan(), x.isnan())
@@ -80,7 +80,7 @@ def test_infinities_and_masks_stay_finite_or_not_as_they_are():
 def test_a_leg_draws_the_numbers_that_eager_draws():
     module = nn.Sequential(nn.Linear(32, 32), nn.Dropout(0.5))
     work = Work(module, [call(torch.randn(16, 32))], train=True)
-    eager, shaken = Leg(work).run(0), ShakenLeg(work, 1).run(0)
+    eager, shaken = Leg(work).run(0), PerturbedLeg(work, 1).run(0)
     assert torch.equal(eager.output == 0, shaken.output == 0)
     assert not torch.equal(eager.output, shaken.output)
     torch.testing.assert_close(eager.output, shaken.output, rtol=1e-4, atol=1e-5)
@@ -90,7 +90,7 @@ def test_a_leg_draws_the_numbers_that_eager_draws():
 
 def test_every_leg_rounds_in_its_own_way_and_the_same_way_again():
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))] * 2)
-    first, second = ([r.output for r in shaken_records(work, 1)] for _ in range(2))
+    first, second = ([r.output for r in perturbed_records(work, 1)] for _ in range(2))
     assert len(first) == RUNS
     assert all(torch.equal(one, two) for one, two in zip(first, second, strict=True))
     assert not torch.equal(first[0], first[1])
@@ -99,8 +99,8 @@ def test_every_leg_rounds_in_its_own_way_and_the_same_way_again():
 def test_what_backward_starts_from_is_not_moved():
     outputs = [torch.zeros(50, 50, dtype=dtype, requires_grad=True) for dtype in (torch.float32, torch.bfloat16)]
     work = Work(lambda x: x, [call(outputs[0])], train=True)
-    shaken = ShakenLeg(work, 1)
-    with shaken._shaking:
+    shaken = PerturbedLeg(work, 1)
+    with shaken._perturbed:
         moved = shaken._cotangents(outputs, 0)
     assert all(torch.equal(one, two) for one, two in zip(moved, Leg(work)._cotangents(outputs, 0), strict=True))
 
@@ -108,7 +108,7 @@ def test_what_backward_starts_from_is_not_moved():
 def test_large_models_get_fewer_runs(monkeypatch):
     monkeypatch.setattr("pytest_torch_compile.legs.perturbed.SECONDS", 0.0)
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))])
-    assert len(list(shaken_records(work, 0))) == LEAST_RUNS
+    assert len(list(perturbed_records(work, 0))) == LEAST_RUNS
 
 
 class Gates(nn.Module):

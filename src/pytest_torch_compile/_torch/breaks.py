@@ -154,16 +154,11 @@ def fingerprint(location: Location, category: str, callers: Sequence[Location] =
 
 
 def _written_at(place: Location) -> list[str]:
-    """A line by its text, which moves with it; lines of one function that read alike are told apart by their order."""
+    """A line by its text, which moves with it; equal lines of one function differ by their order."""
     function = place.function.rsplit(".", 1)[-1]
     parts = [stable_path(place.file), function, place.source or str(place.line)]
-    alike = _alike_before(place, function) if place.source else 0
-    return [*parts, f"no. {alike + 1} of its kind"] if alike else parts
-
-
-def _alike_before(place: Location, function: str) -> int:
     above = [line.strip() for line in linecache.getlines(place.file)[: place.line - 1]]
-    starts = [
-        number for number, line in enumerate(above) if line.startswith((f"def {function}(", f"async def {function}("))
-    ]
-    return above[starts[-1] :].count(place.source) if starts else 0
+    definition = (f"def {function}(", f"async def {function}(")
+    starts = [number for number, line in enumerate(above) if line.startswith(definition)]
+    same_text = above[starts[-1] :].count(place.source) if starts and place.source else 0
+    return [*parts, f"no. {same_text + 1} of its kind"] if same_text else parts

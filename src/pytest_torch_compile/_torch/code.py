@@ -1,4 +1,4 @@
-"""Which code Inductor made, so that two processes can be told to have run the same kernels.
+"""Which code Inductor made, to know whether two processes ran the same kernels.
 
 Inductor chooses by timing: how a kernel is tiled, whether a product is padded. Two compilations of one graph are
 therefore seldom the same code, and their speed differs.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,17 @@ def identity(since: int) -> str:
     graphs = [module for module in _modules()[since:] if hasattr(module, "call")]
     if not graphs:
         return ""
-    return f"{_hash(map(_source, graphs))}/{_hash(line for graph in graphs for line in _tuned(vars(graph).items()))}"
+    # Comments hold paths of the compile cache; the code itself holds none.
+    sources = [Path(graph.__file__).read_text(encoding="utf-8").splitlines() for graph in graphs]
+    code = ["\n".join(line for line in lines if not line.lstrip().startswith("#")) for lines in sources]
+    kernels = [(name, getattr(kernel, "launchers", None)) for graph in graphs for name, kernel in vars(graph).items()]
+    # A kernel that is tuned has one launcher left.
+    tuning = [
+        f"{name}: {getattr(launchers[0], 'config', '')}"
+        for name, launchers in kernels
+        if isinstance(launchers, list) and len(launchers) == 1
+    ]
+    return f"{_hash(code)}/{_hash(tuning)}"
 
 
 def _modules() -> list[Any]:
@@ -40,16 +50,3 @@ def _modules() -> list[Any]:
 
 def _hash(texts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(set(texts))).encode()).hexdigest()[:16]
-
-
-def _source(module: Any) -> str:
-    # Comments hold paths of the compile cache; the code itself holds none.
-    lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-
-
-def _tuned(names: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    for name, kernel in names:
-        launchers = getattr(kernel, "launchers", None)
-        if isinstance(launchers, list) and len(launchers) == 1:
-            yield f"{name}: {getattr(launchers[0], 'config', '')}"

@@ -8,6 +8,7 @@ Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of 
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -60,25 +61,16 @@ def _configured() -> Iterator[Deviation]:
             by_environment = (entry.env_value_force, entry.env_value_default) != (_UNSET_SENTINEL, _UNSET_SENTINEL)
             if getattr(entry, "alias", None) or (override is _UNSET_SENTINEL and not by_environment):
                 continue
-            value = _value(config, name)
-            if _differs(value, entry.default):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of deprecated entries
+                value = functools.reduce(getattr, name.split("."), config)
+            try:
+                differs = bool(value != entry.default)
+            except Exception:  # a value of any type may refuse to be compared
+                differs = value is not entry.default
+            if differs:
                 where = "set by the environment" if by_environment and override is _UNSET_SENTINEL else ""
                 yield Deviation(f"{module}.{name}", _shown(value), _shown(entry.default), where)
-
-
-def _value(config: Any, name: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of deprecated entries
-        for part in name.split("."):
-            config = getattr(config, part)
-    return config
-
-
-def _differs(value: Any, default: Any) -> bool:
-    try:
-        return bool(value != default)
-    except Exception:  # a value of any type may refuse to be compared
-        return value is not default
 
 
 def _shown(value: Any) -> str:

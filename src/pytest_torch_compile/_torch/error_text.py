@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 
 def error_summary(error: BaseException) -> str:
@@ -15,11 +14,5 @@ def error_summary(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    return "\n".join([f"{type(error).__name__}: {lines[0]}", *_belonging(lines)])
-
-
-def _belonging(lines: list[str]) -> Iterator[str]:
-    for before, line in pairwise(lines):
-        if not (before.endswith(":") or line.startswith("- ")):
-            return
-        yield line
+    belongs = takewhile(lambda pair: pair[0].endswith(":") or pair[1].startswith("- "), pairwise(lines))
+    return "\n".join([f"{type(error).__name__}: {lines[0]}", *(line for _, line in belongs)])

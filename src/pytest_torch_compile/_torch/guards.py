@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import json
 import re
+from contextlib import suppress
 
 from ..observation import FailedGuard
 
 _ENTRY = re.compile(r"^(?P<entry>[\[\]!\d/.]+):\s*(?P<text>.*)", re.S)
 _COMMENT = re.compile(r"\s{2,}#.*|\s+# .*", re.S)
 _QUOTED_TENSOR = re.compile(r"^tensor '(?P<names>.+?)' ")
-_SIZE = re.compile(r"size mismatch at index (?P<dim>-?\d+)\. expected (?P<expected>-?\d+), actual (?P<actual>-?\d+)")
 _TYPE = re.compile(r"^expected type of '(?P<names>.+?)' to be ")
 _GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<names>.+)")
 _HINT = re.compile(r"\s*\(HINT: .*", re.S)
@@ -108,15 +108,9 @@ EXPLANATIONS: dict[str, str] = {
 
 def parse_recompile_reasons(payload: str) -> list[str]:
     """The reasons, newest cache entry first. The payload is a string, or a JSON list of strings."""
-    if payload.lstrip().startswith("["):
-        try:
-            found = json.loads(payload)
-        except json.JSONDecodeError:
-            try:
-                found = ast.literal_eval(payload)
-            except (SyntaxError, ValueError):
-                found = [payload]
-        return [str(item) for item in found]
+    for parse in (json.loads, ast.literal_eval) if payload.lstrip().startswith("[") else ():
+        with suppress(ValueError, SyntaxError):
+            return [str(reason) for reason in parse(payload)]
     return [payload]
 
 
@@ -159,12 +153,6 @@ def readable(text: str) -> str:
     text = re.sub(r"L\[(['\"])(\w+)\1\]", r"\2", text)
     text = re.sub(r"G\[(['\"])(\w+)\1\]", r"global \2", text)
     return re.sub(r"\._(?:modules|buffers|parameters)\[(['\"])([^'\"]+)\1\]", r".\2", text)
-
-
-def size_change(text: str) -> tuple[int, int, int] | None:
-    """(dimension, size of the cache entry, size of the call) of a size guard, or None."""
-    match = _SIZE.search(text)
-    return (int(match["dim"]), int(match["expected"]), int(match["actual"])) if match else None
 
 
 def _names(text: str) -> str:

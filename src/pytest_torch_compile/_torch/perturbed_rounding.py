@@ -38,7 +38,7 @@ _EXACT = (
 EXACT = frozenset(_EXACT.split())
 
 
-class Shaking(TorchDispatchMode):
+class PerturbedRounding(TorchDispatchMode):
     """Moves the results of ops that round, by what rounding may move them."""
 
     def __init__(self, seed: int) -> None:
@@ -66,11 +66,11 @@ class Shaking(TorchDispatchMode):
                 setattr(tensor, _TABLE, True)
         elif not self._paused and rounds(func):
             for tensor in [*results, *_statistics(func, args)]:
-                if _can_be_shaken(tensor):
-                    self._shake(tensor)
+                if _can_be_perturbed(tensor):
+                    self._perturb(tensor)
         return result
 
-    def _shake(self, tensor: torch.Tensor) -> None:
+    def _perturb(self, tensor: torch.Tensor) -> None:
         wide = torch.float64 if tensor.dtype in (torch.float32, torch.float64) else torch.float32
         moved = (tensor.to(wide) * (1 + _steps(self._noise(tensor), tensor.dtype).to(wide))).to(tensor.dtype)
         tensor.copy_(torch.where(moved.isfinite(), moved, tensor))
@@ -111,7 +111,7 @@ def rounds(func: Any) -> bool:
     return func.overloadpacket.__name__ not in EXACT
 
 
-def _can_be_shaken(tensor: torch.Tensor) -> bool:
+def _can_be_perturbed(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.device.type != "meta"
 
 
@@ -133,7 +133,7 @@ def _takes_tf32(func: Any) -> bool:
 
 
 def _may_be_tf32(operand: torch.Tensor) -> bool:
-    return operand.is_cuda and operand.dtype is torch.float32 and _can_be_shaken(operand)
+    return operand.is_cuda and operand.dtype is torch.float32 and _can_be_perturbed(operand)
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -8,6 +8,7 @@ Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dyn
 from __future__ import annotations
 
 import copy
+import functools
 import random
 import sys
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ def sandbox() -> Iterator[Sandbox]:
     """Run the body with nothing of earlier compilations in the way, and put everything back after it.
 
     Cache entries of code that the body does not run stay. Entries of the very code that is checked cannot be kept
-    apart from those of the check: they are dropped, and that code compiles anew at its next call.
+    apart from those of the check: they are dropped, and that code is compiled again at its next call.
     """
     with ExitStack() as stack:
         stack.enter_context(_kept_config(torch._dynamo.config))
@@ -143,26 +144,18 @@ def _kept_counters() -> Iterator[None]:
 
 @contextmanager
 def _kept_config(config: Any) -> Iterator[None]:
-    before = {name: _copied(value) for name, value in config.get_config_copy().items()}
+    before = {
+        name: copy.copy(value) if isinstance(value, (list, dict, set)) else value
+        for name, value in config.get_config_copy().items()
+    }
     try:
         yield
     finally:
         now = config.get_config_copy()
         for name in before.keys() & now.keys():
             if now[name] is not before[name] and now[name] != before[name]:
-                _set_config(config, name, before[name])
-
-
-def _copied(value: Any) -> Any:
-    return copy.copy(value) if isinstance(value, (list, dict, set)) else value
-
-
-def _set_config(config: Any, name: str, value: Any) -> None:
-    *groups, leaf = name.split(".")
-    owner: Any = config
-    for group in groups:
-        owner = getattr(owner, group)
-    setattr(owner, leaf, value)
+                *groups, leaf = name.split(".")
+                setattr(functools.reduce(getattr, groups, config), leaf, before[name])
 
 
 @contextmanager
@@ -174,9 +167,8 @@ def kept_rng() -> Iterator[None]:
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
-        if (
-            len(before) == 1
-        ):  # CUDA slept: it starts from the caller's seed, whether the body woke it up or it sleeps on
+        # CUDA was not in use: it starts from the caller's seed, whether the body began to use it or not.
+        if len(before) == 1:
             seed_cuda(torch.initial_seed())
 
 

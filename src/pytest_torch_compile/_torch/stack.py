@@ -40,7 +40,7 @@ class Running:
 
     @classmethod
     def now(cls) -> Running:
-        """The frames that wait for the compiler; nothing where it cannot be told where compiled code was entered."""
+        """The frames that wait for the compiler; nothing where it is not known where compiled code was entered."""
         frames = list(_outward(sys._getframe(1)))
         compiler = next((place for place, frame in enumerate(frames) if _is(frame, _COMPILES)), len(frames))
         entry = next((place for place in range(compiler, len(frames)) if _is(frames[place], _ENTERS)), None)

@@ -79,7 +79,7 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def is_refused_recompile(error: BaseException) -> bool:
-    """Whether torch was told to raise where it would have compiled once more: by its config or by a stance."""
+    """Whether torch raises where it would compile once more, because its config or a stance says so."""
     return type(error).__name__ == "RecompileError" or "stance is 'fail_on_recompile'" in str(error)
 
 

@@ -190,7 +190,7 @@ class TraceObserver(logging.Handler):
             return
         location = self._frames.get(key[:2])
         graph = Graph(location.function if location else "", ops, self.call, _compile_id(key))
-        # A backend may send dynamo back to trace anew: the last graph of a compilation is the one that stays.
+        # A backend may send dynamo back to trace again: the last graph of a compilation is the one that is kept.
         before = self._tracing.pop(key[:2], None)
         self.seen.graphs[:] = [*(known for known in self.seen.graphs if known is not before), graph]
         self._tracing[key[:2]] = graph
@@ -237,8 +237,11 @@ class TraceObserver(logging.Handler):
         seconds.total += event.get("entire_frame_compile_time_s") or 0.0
         for part, column in _PARTS.items():
             setattr(seconds, part, getattr(seconds, part) + (event.get(column) or 0) / 1e6)
-        if (held := event.get("guard_count")) is not None:
-            self._count_guards(int(held), _compile_id(key))
+        if (guard_count := event.get("guard_count")) is not None:
+            self.seen.graphs[:] = [
+                replace(graph, guards=int(guard_count)) if graph.compile_id == _compile_id(key) else graph
+                for graph in self.seen.graphs
+            ]
         # torch 2.8 says that a skipped frame has guarded code, and counts no guards.
         no_code = event.get("has_guarded_code") is False or event.get("guard_count", 0) is None
         if no_code and (found := self._broken.get(key)):
@@ -247,10 +250,6 @@ class TraceObserver(logging.Handler):
             self.seen.cudagraph_skips.append(str(reason))
         if event.get("fail_type"):
             self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
-
-    def _count_guards(self, number: int, compile_id: str) -> None:
-        graphs = self.seen.graphs
-        graphs[:] = [replace(graph, guards=number) if graph.compile_id == compile_id else graph for graph in graphs]
 
     def _backward_metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         # torch 2.6 files a frame refused at the recompile limit under the backward's name.
@@ -267,7 +266,7 @@ class TraceObserver(logging.Handler):
             cause = failed[0].cause if failed else ""
             self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call, cause))
         elif kind in _BREAK_ERRORS and key not in self._broken and key in self._error_texts:
-            # Before 2.9 a frame that is skipped whole, for a break in a try block say, tells of it only here.
+            # Before 2.9 a frame that is skipped whole, for a break in a try block say, is reported only here.
             text = self._error_texts[key]
             stack = whole_stack([], breaks.error_stack(text), Running.now(), self._broke_at)
             self._note_break(breaks.parse_error(text, reason, self.call, stack))
@@ -276,7 +275,7 @@ class TraceObserver(logging.Handler):
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:
-    """The ops of a graph from its printed form: whatever stands right of ``name = `` and is more than a name."""
+    """The ops of a graph from its printed form: whatever is right of ``name = `` and is more than a name."""
     found = (_OP_LINE.match(line) for line in readable.splitlines())
     names = (_op_name(match["call"]) for match in found if match and not _PLAIN_NAME.match(match["call"]))
     return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
@@ -292,7 +291,7 @@ def _op_name(call: str) -> str:
 
 
 def _file_of(value: Any) -> str:
-    """The trace interns file names: an int stands for a name in torch's table."""
+    """The trace interns file names: an int refers to a name in torch's table."""
     if not isinstance(value, int):
         return str(value)
     from torch._logging.structured import INTERN_TABLE

@@ -1,9 +1,9 @@
 """Under ``filterwarnings = error``, warnings of torch's compiler and of this plugin stay warnings. Imports no torch.
 
-The decision: a filter that makes errors of warnings speaks of the user's own code. What torch warns of while it is
-imported or compiles (deprecated functions of its own, ops that Inductor has no code for) is no fault of the model, and
-nothing that its author could change; raised there, it would come out as a failed compilation. It is shown as a warning
-then. What the model itself warns of is an error in both legs, as without the plugin.
+A filter that makes errors of warnings is meant for the user's own code. What torch warns of while it is imported or
+compiles (deprecated functions of its own, ops that Inductor has no code for) is not the model's fault, and its author
+cannot change it. Raised there, it would look like a failed compilation, so it is shown as a warning. What the model
+itself warns of is an error in both legs, as without the plugin.
 
 Module names of torch, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, cast
 
 OWN = __name__.split(".")[0]
-# Those through which compiled code runs the user's are none of the compiler.
+# The modules through which compiled code runs the user's do not belong to the compiler.
 _COMPILER = re.compile(
     r"torch$|torch\._inductor|torch\.fx\.|torch\._functorch\.(_aot_autograd|aot_autograd|partitioners)|torch\._subclasses"
     r"|torch\._dynamo(?!\.(eval_frame|external_utils|decorators|resume_execution)$)"
@@ -43,7 +43,9 @@ def calm() -> Iterator[None]:
             if action == "error":
                 _filters().append(("default", message, category, _Theirs(module), line))
             _filters().append(entry)
-        warnings.filterwarnings("default", category=_Unused, append=True)  # tells Python that the filters have changed
+        warnings.filterwarnings(
+            "default", category=_Unused, append=True
+        )  # has Python see the change
         yield
 
 
@@ -64,7 +66,7 @@ class _Theirs:
         self._module = module
 
     def match(self, name: str) -> bool:
-        """Whether the filter speaks of the module, and the warning is not the user's."""
+        """Whether the filter is for the module, and the warning is not the user's."""
         module = self._module
         fits = module is None or (module == name if isinstance(module, str) else module.match(name))
         return bool(fits) and not is_users(sys._getframe(1))

@@ -35,7 +35,7 @@ from ..legs.copies import modules_of
 from ..legs.float64_reference import ReferenceLeg
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.leg import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
-from ..legs.perturbed import shaken_records
+from ..legs.perturbed import perturbed_records
 from ..numerics import Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, Observation
 from ..report.text import failure_text, not_compared_text
@@ -228,7 +228,7 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
                 actual,
                 reference=partial(reference.record, index),
                 repeat=partial(repeat.record, index),
-                shaken=partial(shaken_records, work, index, eager.shared),
+                shaken=partial(perturbed_records, work, index, eager.shared),
                 tolerances=tolerances,
             )
         )

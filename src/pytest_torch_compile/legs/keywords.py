@@ -40,7 +40,9 @@ class Keywords:
         held = given.get(self.holder) is not None
         for name in given:
             if name == self.holder:
-                if name in named and not _is_sequence_of_calls(given[name]):
+                value = given[name]
+                is_calls = isinstance(value, (list, tuple)) and all(isinstance(item, Call) for item in value)
+                if name in named and value is not None and not is_calls:
                     raise CompileUsageError(self._both(target, name))
             elif name in self.options:
                 if name in named and not held:
@@ -104,7 +106,7 @@ def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
 def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: refuse keywords that are not clear before the function runs.
 
-    Within the function, an option that was given its default cannot be told from one that was not given.
+    Within the function, an option that was given its default looks like one that was not given.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -134,10 +136,6 @@ def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
         return set()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {p.name for p in signature.parameters.values() if p.kind in kinds and p.name not in filled}
-
-
-def _is_sequence_of_calls(given: Any) -> bool:
-    return given is None or (isinstance(given, (list, tuple)) and all(isinstance(item, Call) for item in given))
 
 
 def _name(target: Any) -> str:

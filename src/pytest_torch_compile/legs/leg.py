@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .._torch.defaults import defaults, set_defaults
+from .._torch.dynamic import mark_dynamic_dim
 from .._torch.sandbox import (
     host_rng_state,
     kept_rng,
@@ -90,9 +91,13 @@ class Leg:
         """Carry out call ``index`` (0 is the first; they must come in order) and record what it did."""
         call, given = self._calls[index], self._work.calls[index]
         record = CallRecord(label=f"call {index + 1}", pristine=(given.args, dict(given.kwargs)))
-        record.initial_state = self._buffers()
+        buffers = self._named(lambda module: module.named_buffers())
+        record.initial_state = {name: buffer.detach().clone() for name, buffer in buffers.items()}
         with self._own_random_stream(record), self._own_defaults(), self.shared.in_force(self._values):
-            self._take_kept_before(record)
+            before = self._kept()
+            self._at_start = self._at_start or before.own
+            record.kept_at_start = self._at_start
+            record.initial_kept = {path: tensor.detach().clone() for path, tensor in before.everything.tensors.items()}
             for action in call.actions:
                 action(self._initial)
             self._zero_grad(call)
@@ -103,13 +108,6 @@ class Leg:
             record.kept = self._kept().everything
         self._take_state(call, record)
         return record
-
-    def _take_kept_before(self, record: CallRecord) -> None:
-        before = self._kept()
-        if self._at_start is None:
-            self._at_start = before.own
-        record.kept_at_start = self._at_start
-        record.initial_kept = {path: tensor.detach().clone() for path, tensor in before.everything.tensors.items()}
 
     def _kept(self) -> Kept:
         compared_already = [*self._parameters().values(), *self._named(lambda module: module.named_buffers()).values()]
@@ -175,9 +173,6 @@ class Leg:
 
     def _parameters(self) -> dict[str, torch.Tensor]:
         return self._named(lambda module: module.named_parameters())
-
-    def _buffers(self) -> dict[str, torch.Tensor]:
-        return {k: v.detach().clone() for k, v in self._named(lambda module: module.named_buffers()).items()}
 
     def _named(
         self, entries: Callable[[torch.nn.Module], Iterator[tuple[str, torch.Tensor]]]
@@ -272,7 +267,7 @@ def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """The names of a target's positional arguments, as far as its signature tells."""
+    """The names of a target's positional arguments, as far as its signature shows."""
     function = target.forward if isinstance(target, torch.nn.Module) else target
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -302,13 +297,7 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
         for dim, bounds in ranges.items():
             if not -tensor.ndim <= dim < tensor.ndim:
                 raise CompileUsageError(f"dynamic_dims: {key!r} has {tensor.ndim} dimensions, so no dimension {dim}")
-            _mark(tensor, dim % tensor.ndim, bounds)
-
-
-def _mark(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | None) -> None:
-    from .._torch.dynamic import mark_dynamic_dim
-
-    mark_dynamic_dim(tensor, dim, bounds)
+            mark_dynamic_dim(tensor, dim % tensor.ndim, bounds)
 
 
 def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
