@@ -107,10 +107,10 @@ def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location
     written = error_stack(trace)
     if not written:
         return None
-    found = parse_break(f"Reason: {reason}\n", call, stack or [readable(frame) for frame in below_own(written)])
-    if found is not None:
-        found.skipped_frame = True
-    return found
+    broken = parse_break(f"Reason: {reason}\n", call, stack or [readable(frame) for frame in below_own(written)])
+    if broken is not None:
+        broken.skipped_frame = True
+    return broken
 
 
 def error_stack(trace: str) -> list[Location]:

@@ -33,14 +33,14 @@ def environment() -> dict[str, str]:
 
 def save() -> tuple[bytes, set[str]] | None:
     """What this process put into the caches or took from them, and its keys; None if that is nothing."""
-    found = torch.compiler.save_cache_artifacts()
-    return (bytes(found[0]), _keys(found[1])) if found else None
+    saved = torch.compiler.save_cache_artifacts()
+    return (bytes(saved[0]), _keys(saved[1])) if saved else None
 
 
 def load(content: bytes) -> set[str]:
     """Fill the caches; the keys, none if torch cannot read them."""
-    found = torch.compiler.load_cache_artifacts(content)
-    return _keys(found) if found else set()
+    loaded = torch.compiler.load_cache_artifacts(content)
+    return _keys(loaded) if loaded else set()
 
 
 def _keys(info: Any) -> set[str]:

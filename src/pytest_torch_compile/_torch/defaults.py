@@ -29,10 +29,10 @@ def defaults() -> Defaults:
 
 def set_defaults(wanted: Defaults) -> None:
     """Put them in force; what is so already is not touched, as each change costs dynamo a guard."""
-    found = defaults()
-    if found.dtype != wanted.dtype:
+    current = defaults()
+    if current.dtype != wanted.dtype:
         torch.set_default_dtype(wanted.dtype)
-    if found.device != wanted.device:
+    if current.device != wanted.device:
         torch.set_default_device(wanted.device)
         if wanted.device is None:  # as it is before the first; torch 2.6 cannot read the None that is left
             del torch._GLOBAL_DEVICE_CONTEXT.device_context

@@ -30,13 +30,13 @@ _left_by: dict[str, str] = {}
 
 def deviations() -> list[Deviation]:
     """The settings that are not torch's defaults in this thread, those of the environment included."""
-    found: list[Deviation] = []
+    differing: list[Deviation] = []
     for source in (_configured, _stance, _global_modes, _environment):
         try:
-            found += source()
+            differing += source()
         except Exception as error:  # a torch to come may keep them elsewhere: a check must not fail for it
-            found.append(Deviation(f"a setting of {source.__name__[1:]}", f"not observable: {error!r}", "unknown"))
-    return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in found]
+            differing.append(Deviation(f"a setting of {source.__name__[1:]}", f"not observable: {error!r}", "unknown"))
+    return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in differing]
 
 
 def note_left_by(test: str) -> None:

@@ -127,11 +127,11 @@ def parse_guard(reason: str) -> FailedGuard:
 
 def _plain(text: str) -> str:
     """A guard without the numbers and lists that say nothing to a person: object ids, whole sets of dispatch keys."""
-    if found := _OBJECT_ID.fullmatch(text):
-        return _same_object(found)
-    if found := _KEY_SETS.search(text):
-        changed = sorted(set(found[1].split(", ")) ^ set(found[2].split(", ")))
-        return text.replace(found[0], f"dispatch keys changed: {', '.join(changed)}")
+    if match := _OBJECT_ID.fullmatch(text):
+        return _same_object(match)
+    if match := _KEY_SETS.search(text):
+        changed = sorted(set(match[1].split(", ")) ^ set(match[2].split(", ")))
+        return text.replace(match[0], f"dispatch keys changed: {', '.join(changed)}")
     return text
 
 
@@ -157,8 +157,8 @@ def readable(text: str) -> str:
 
 def _names(text: str) -> str:
     for pattern in (_QUOTED_TENSOR, _TYPE, _GLOBAL_STATE):
-        if found := pattern.match(text):
-            return readable(found["names"])
+        if quoted := pattern.match(text):
+            return readable(quoted["names"])
     numeric = re.sub(r"^\(*-?\d+ (?:<=?|==) ", "", _WRAPPING.sub("", text))
     match = _PATH.search(numeric)
     return _METHODS.sub("", readable(match.group(0))) if match else ""

@@ -179,10 +179,10 @@ def has_cuda() -> bool:
 
 def generators() -> dict[str, torch.Generator]:
     """The generators of the CPU and of every CUDA device once CUDA is in use, by the device's name."""
-    found = {"cpu": torch.default_generator}
+    by_device = {"cpu": torch.default_generator}
     if has_cuda() and torch.cuda.is_initialized():
-        found |= {f"cuda:{i}": generator for i, generator in enumerate(torch.cuda.default_generators)}
-    return found
+        by_device |= {f"cuda:{i}": generator for i, generator in enumerate(torch.cuda.default_generators)}
+    return by_device
 
 
 def rng_state() -> dict[str, torch.Tensor]:

@@ -92,13 +92,13 @@ def _resumed_once(frames: list[Location]) -> list[Location]:
 
 def _comprehensions_inlined(frames: list[Location]) -> list[Location]:
     """A comprehension belongs to its function, as it does on Python 3.12 and newer."""
-    found: list[Location] = []
+    merged: list[Location] = []
     for frame in frames:
-        if found and frame.function.rsplit(".", 1)[-1].startswith(_COMPREHENSIONS) and frame.file == found[-1].file:
-            found[-1] = replace(frame, function=found[-1].function)
+        if merged and frame.function.rsplit(".", 1)[-1].startswith(_COMPREHENSIONS) and frame.file == merged[-1].file:
+            merged[-1] = replace(frame, function=merged[-1].function)
         else:
-            found.append(frame)
-    return found
+            merged.append(frame)
+    return merged
 
 
 def _cut_at(frame: Location, first: int, broke_at: Mapping[CodeKey, int]) -> Location:

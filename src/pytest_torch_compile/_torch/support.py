@@ -36,10 +36,10 @@ def require_supported_torch() -> None:
 
 def newer_than_checked() -> str:
     """A remark for reports on a torch newer than any that was checked, or an empty string."""
-    found = Version(torch_version())
-    if (found.major, found.minor) <= (NEWEST.major, NEWEST.minor):
+    installed = Version(torch_version())
+    if (installed.major, installed.minor) <= (NEWEST.major, NEWEST.minor):
         return ""
-    return f"torch {found} is newer than {NEWEST}, the newest version whose trace was checked"
+    return f"torch {installed} is newer than {NEWEST}, the newest version whose trace was checked"
 
 
 def require_backend(backend: Any) -> None:

@@ -216,19 +216,19 @@ class TraceObserver(logging.Handler):
         stack = whole_stack(inlined, breaks.written_stack(payload), Running.now(), self._broke_at)
         self._broken[key] = self._note_break(breaks.parse_break(payload, self.call, stack))
 
-    def _note_break(self, found: GraphBreak | None) -> GraphBreak | None:
-        if found is None:
+    def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
+        if graph_break is None:
             self._unobservable("a graph break without a place was seen")
             return None
         # Code of libraries in between is compiled now in one piece and now in several: it makes no other place.
-        users = [frame for frame in found.stack if not is_library(frame.file)]
-        innermost = found.location.library or found.location
-        place = (*((frame.file, frame.line) for frame in (*users, innermost)), found.category)
+        users = [frame for frame in graph_break.stack if not is_library(frame.file)]
+        innermost = graph_break.location.library or graph_break.location
+        place = (*((frame.file, frame.line) for frame in (*users, innermost)), graph_break.category)
         if place in self._breaks:
             self._breaks[place].times += 1
         else:
-            self._breaks[place] = found
-            self.seen.graph_breaks.append(found)
+            self._breaks[place] = graph_break
+            self.seen.graph_breaks.append(graph_break)
         return self._breaks[place]
 
     def _metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
@@ -244,8 +244,8 @@ class TraceObserver(logging.Handler):
             ]
         # torch 2.8 says that a skipped frame has guarded code, and counts no guards.
         no_code = event.get("has_guarded_code") is False or event.get("guard_count", 0) is None
-        if no_code and (found := self._broken.get(key)):
-            found.skipped_frame = True
+        if no_code and (graph_break := self._broken.get(key)):
+            graph_break.skipped_frame = True
         if reason := event.get("cudagraph_skip_reason"):
             self.seen.cudagraph_skips.append(str(reason))
         if event.get("fail_type"):
@@ -276,8 +276,8 @@ class TraceObserver(logging.Handler):
 
 def graph_ops(readable: str) -> tuple[str, ...]:
     """The ops of a graph from its printed form: whatever is right of ``name = `` and is more than a name."""
-    found = (_OP_LINE.match(line) for line in readable.splitlines())
-    names = (_op_name(match["call"]) for match in found if match and not _PLAIN_NAME.match(match["call"]))
+    matches = (_OP_LINE.match(line) for line in readable.splitlines())
+    names = (_op_name(match["call"]) for match in matches if match and not _PLAIN_NAME.match(match["call"]))
     return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
 
 

@@ -43,9 +43,7 @@ def calm() -> Iterator[None]:
             if action == "error":
                 _filters().append(("default", message, category, _Theirs(module), line))
             _filters().append(entry)
-        warnings.filterwarnings(
-            "default", category=_Unused, append=True
-        )  # has Python see the change
+        warnings.filterwarnings("default", category=_Unused, append=True)  # has Python see the change
         yield
 
 

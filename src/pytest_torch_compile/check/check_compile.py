@@ -147,7 +147,7 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
     """Run both legs and judge them."""
-    found = deviations()
+    settings_changed = deviations()
     with calm(), sandbox() as box:
         run = _lockstep(work, compiling, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
@@ -155,7 +155,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
             box.forget()
             first, run = run, _lockstep(work, compiling.relaxed(), tolerances, box)
             run.refused = first.compile_error
-    run.deviations = found
+    run.deviations = settings_changed
     report = _report(work, compiling, budget, run)
     report.remarks += _remarks(run, budget, tolerances)
     return report
@@ -269,7 +269,7 @@ def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> Comp
 
 
 def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
-    found = judge(
+    judged = judge(
         run.seen,
         budget,
         aborted=run.compile_error is not None,
@@ -278,12 +278,12 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
         deviations=run.deviations,
     )
     accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
-    error = run.compile_error or (run.refused if not found and not accepted else None)
-    known = {finding.kind for finding in found}
+    error = run.compile_error or (run.refused if not judged and not accepted else None)
+    known = {finding.kind for finding in judged}
     if error is not None:
         frame = run.seen.errors[-1].location if run.seen.errors else None
-        found += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
-    return found + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
+        judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
+    return judged + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
 
 
 def _remarks(run: _Run, budget: Budget, tolerances: Tolerances) -> list[str]:

@@ -53,10 +53,10 @@ def located(seen: Observation, target: Any) -> None:
     place = definition(target)
     if place is None or is_torch(place.file):
         place = None
-    for found in seen.graph_breaks:
-        if is_torch(found.location.file) and place is not None:
-            found.location = replace(place, library=found.location)
-            found.fingerprint = fingerprint(place, found.category)
+    for graph_break in seen.graph_breaks:
+        if is_torch(graph_break.location.file) and place is not None:
+            graph_break.location = replace(place, library=graph_break.location)
+            graph_break.fingerprint = fingerprint(place, graph_break.category)
     seen.recompiles[:] = [r if _is_users(r.location) else replace(r, location=place) for r in seen.recompiles]
     seen.errors[:] = [e if _is_users(e.location) else replace(e, location=place) for e in seen.errors]
     seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]

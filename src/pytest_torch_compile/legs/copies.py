@@ -103,11 +103,11 @@ def modules_of(target: Any) -> dict[str, torch.nn.Module]:
     """The modules whose state belongs to a target: itself, a bound method's owner, or those a function closes over."""
     if isinstance(target, torch.nn.Module):
         return {"": target}
-    found: dict[str, torch.nn.Module] = {}
+    by_name: dict[str, torch.nn.Module] = {}
     for name, value in _parts(target):
         for inner, module in modules_of(value).items() if not isinstance(value, type) else ():
-            found.setdefault(f"{name}.{inner}".strip("."), module)
-    return found
+            by_name.setdefault(f"{name}.{inner}".strip("."), module)
+    return by_name
 
 
 def _parts(target: Any) -> Iterator[tuple[str, Any]]:

@@ -166,10 +166,10 @@ class Leg:
 
     def _inputs(self, call: Call) -> dict[str, torch.Tensor]:
         named = {_label(self._names, i): value for i, value in enumerate(call.args)} | dict(call.kwargs)
-        found: dict[str, torch.Tensor] = {}
+        input_tensors: dict[str, torch.Tensor] = {}
         for name, value in named.items():
-            found |= flatten(value, name).tensors
-        return found
+            input_tensors |= flatten(value, name).tensors
+        return input_tensors
 
     def _parameters(self) -> dict[str, torch.Tensor]:
         return self._named(lambda module: module.named_parameters())

@@ -106,13 +106,13 @@ def items(container: Any) -> list[Any]:
 
 def attributes(value: Any) -> dict[str, Any]:
     """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of their names."""
-    found = dict(getattr(value, "__dict__", None) or {})
+    own = dict(getattr(value, "__dict__", None) or {})
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
-    return {name: found[name] for name in sorted(found, key=str)}
+                own[name] = getattr(value, name)
+    return {name: own[name] for name in sorted(own, key=str)}
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
