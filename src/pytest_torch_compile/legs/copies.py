@@ -16,8 +16,8 @@ from .._torch.identity import known_by_identity
 from ..findings import CompileUsageError
 from ..numerics import flatten
 from .calls import Call
+from .holders import is_mutable
 from .reach import EMPTY, cells, content, lives_in_torch, parts, reached
-from .state import is_mutable
 
 _COPIED_AS_THEY_ARE = (
     str, bytes, int, float, complex, type(None), type, tuple, frozenset, types.ModuleType, types.BuiltinFunctionType,

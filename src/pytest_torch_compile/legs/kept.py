@@ -13,8 +13,9 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from ..numerics import Flat, Node
+from .holders import is_mutable
 from .reach import items, parts
-from .state import SharedState, is_mutable
+from .state import SharedState
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})  # most of what a model keeps
 _HOLDERS = (tuple, types.MethodType, functools.partial)
