@@ -1,4 +1,4 @@
-"""compile_guard: hold a region that compiles inside itself (generate(), pipelines, trainers) to a budget."""
+"""compile_guard: check a region that compiles inside itself (generate(), pipelines, trainers) against a budget."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ def compile_guard(
     body raises, its exception passes and nothing is judged.
 
     Args:
-        max_graph_breaks, max_recompiles, accepted_breaks: the budget, as for ``check_compile``.
+        max_graph_breaks: how many distinct graph breaks are allowed, as for ``check_compile``.
+        max_recompiles: how many recompiles are allowed.
+        accepted_breaks: fingerprints of graph breaks that do not count.
         cudagraphs: True makes a skipped CUDA graph a finding.
         name: what the region is called in messages.
 
     Raises:
         CompileCheckFailed: when the body ends, if something was found that the budget does not allow.
-        ValueError: a negative budget, or fingerprints that are no collection of strings.
+        ValueError: a negative budget, or fingerprints that are not a collection of strings.
     """
     support.require_supported_torch()
     own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
