@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import document, markdown, view
+from .text import count, headline
 
 _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
@@ -102,7 +103,7 @@ def _total(found: Sequence[Change]) -> str:
     if not found:
         return "nothing changed"
     counts = Counter(change.worse for change in found)
-    return f"{view.count(len(found), 'change')}, {counts[True]} for the worse"
+    return f"{count(len(found), 'change')}, {counts[True]} for the worse"
 
 
 def overview(made: Mapping[str, Any]) -> str:
@@ -114,7 +115,7 @@ def overview(made: Mapping[str, Any]) -> str:
     lines += [_line(test, width) for test in tests]
     for found in view.findings(made):
         place = f"{found.file}:{found.line}"
-        lines += ["", f"{found.finding['kind']}: {found.finding['message']}", f"  {found.test['id']}", f"  at {place}"]
+        lines += ["", f"{found.finding['kind']}: {headline(found.finding)}", f"  {found.test['id']}", f"  at {place}"]
         lines += [f"  fix: {found.finding['hint']}"] if found.finding["hint"] else []
     return "\n".join(map(markdown.one_line, lines)) + "\n"
 

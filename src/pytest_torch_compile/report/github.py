@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import view
+from .text import count, cut, headline
 
 # GitHub shows ten of each level for a step and drops the rest without a word.
 PER_LEVEL = 10
@@ -27,7 +28,7 @@ class Annotation:
     def command(self) -> str:
         """The workflow command, with everything escaped that would end it or start another."""
         where = f"file={_property(self.file)},line={self.line}," if self.file else ""
-        return f"::{self.level} {where}title={_property(self.title)}::{_data(view.cut(self.message, MESSAGE_LIMIT))}"
+        return f"::{self.level} {where}title={_property(self.title)}::{_data(cut(self.message, MESSAGE_LIMIT))}"
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
@@ -53,7 +54,7 @@ def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
     for first, *others in groups.values():
-        more = f"\n(and {view.count(len(others), 'more finding')} like it at this line)" if others else ""
+        more = f"\n(and {count(len(others), 'more finding')} like it at this line)" if others else ""
         yield replace(first, message=first.message + more)
 
 
@@ -61,7 +62,7 @@ def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
     for found in view.findings(made):
         finding = found.finding
         why = [_labelled("cause", finding.get("cause", "")), _labelled("fix", finding["hint"])]
-        text = "\n".join(part for part in (finding["message"], finding["evidence"], *why) if part)
+        text = "\n".join(part for part in (headline(finding), finding["evidence"], *why) if part)
         file, line = _in_repository(found, prefix)
         yield Annotation("error", file, line, f"torch.compile: {finding['kind']}", text)
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import document, view
+from .text import count, headline
 
 FIELDS = ("test", "verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
 PARTS = ("dynamo", "aot_autograd", "inductor", "backward")
@@ -33,7 +34,7 @@ def page(made: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(view=view, count=view.count)
+    environment.globals.update(view=view, count=count, headline=headline)
     environment.filters.update(duration=view.duration, size=view.size, percent=view.percent)
     script = _source("page.js")
     return environment.get_template("page.html").render(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from . import view
+from .text import headline
 
 # GitHub refuses a whole step summary over 1 MiB, and a comment over 65,536 characters.
 STEP_LIMIT = 1_000_000
@@ -56,7 +57,7 @@ def _failures(made: Mapping[str, Any]) -> Iterator[str]:
 
 def _finding(number: int, item: view.Found) -> str:
     finding = item.finding
-    head = f"{number}. **{plain(finding['kind'])}** in {code(item.test['id'])}: {code(finding['message'])}"
+    head = f"{number}. **{plain(finding['kind'])}** in {code(item.test['id'])}: {code(headline(finding))}"
     lines = [head, "", f"   at {code(f'{item.file}:{item.line}')}", ""]
     evidence = finding["evidence"].splitlines()
     if evidence:

@@ -7,15 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..findings import SEVERITIES
 from . import document
+from .text import count
 
-# Worst first: wrong results, then code that did not compile, then code that compiles badly, then what is slower.
-RANKS = (
-    ("numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"),
-    ("nothing-compiled", "compile-error", "eager-fallback"),
-    ("graph-break", "recompile"),
-    ("slowdown", "memory", "compile-time", "cudagraph-skip", "cache-miss"),
-)
 VERDICTS = {
     "passed": "pass",
     "failed": "fail",
@@ -24,8 +19,8 @@ VERDICTS = {
     "xfailed": "known failure",
 }
 RESULTS = {
-    "passed": "All checks hold",
-    "failed": "Some checks do not hold",
+    "passed": "All checks passed",
+    "failed": "Some checks failed",
     "error": "The run did not finish",
     "empty": "No test that uses the plugin ran",
 }
@@ -56,7 +51,7 @@ class Found:
 
 def rank(kind: str) -> int:
     """How bad a kind of finding is: 0 is the worst."""
-    return next((place for place, kinds in enumerate(RANKS) if kind in kinds), len(RANKS))
+    return next((severity for severity, kinds in enumerate(SEVERITIES) if kind in kinds), len(SEVERITIES))
 
 
 def findings(made: Mapping[str, Any]) -> list[Found]:
@@ -81,11 +76,6 @@ def _bare(test: Mapping[str, Any]) -> dict[str, Any]:
     lines = test["message"].strip().splitlines() or ["no message"]
     evidence = "\n".join(lines[1:40])
     return {"kind": test["outcome"], "message": lines[0][:500], "location": None, "evidence": evidence, "hint": ""}
-
-
-def count(number: int, noun: str) -> str:
-    """``1 graph``, ``2 graphs``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def sentence(made: Mapping[str, Any]) -> str:
@@ -155,8 +145,3 @@ def size(number: float) -> str:
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage."""
     return f"{100 * math.expm1(log_ratio):+.1f} %"
-
-
-def cut(text: str, width: int) -> str:
-    """At most ``width`` characters."""
-    return text if len(text) <= width else text[: max(0, width - 3)] + "..."
