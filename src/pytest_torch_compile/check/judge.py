@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from .. import advice
 from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from ..findings import Budget, Finding
 from ..observation import CompileError, CudagraphRuns, Deviation, EagerFallback, GraphBreak, Observation, Recompile
-from ..report.text import count
+from ..report.text import count, cudagraphs, numbered
 
 
 def judge(
@@ -161,22 +161,14 @@ def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> l
         return []
     parts = [f"skipped {count(len(reasons), 'time')}"] if reasons else []
     if without:
-        calls = [str(run.call) for run in runs if run.without and run.call]
-        where = f" (call{'s' if len(calls) != 1 else ''} {', '.join(calls)})" if calls else ""
+        calls = [run.call for run in runs if run.without and run.call]
+        where = f" ({numbered('call', calls)})" if calls else ""
         parts.append(f"not used in {count(without.total(), 'run')}{where}")
     lines = [f"{reason} (x{times})" for reason, times in (Counter(reasons) + without).items()]
-    lines += [f"runs: {cudagraph_counts(runs)}"] if runs else []
+    lines += [f"runs: {cudagraphs([asdict(run) for run in runs])} a CUDA graph"] if runs else []
     message = f"CUDA graphs were asked for and {' and '.join(parts)}, 0 allowed"
     total = len(reasons) + without.total()
     return [Finding("cudagraph-skip", message, None, "\n".join(lines), advice.CUDAGRAPHS, measured=total, limit=0)]
-
-
-def cudagraph_counts(runs: Sequence[CudagraphRuns]) -> str:
-    """``1 warmed up, 1 recorded, 3 replayed, 2 without a CUDA graph``."""
-    return (
-        f"{sum(run.warmed_up for run in runs)} warmed up, {sum(run.recorded for run in runs)} recorded, "
-        f"{sum(run.replayed for run in runs)} replayed, {sum(len(run.without) for run in runs)} without a CUDA graph"
-    )
 
 
 def merged_over_calls(findings: Iterable[Finding]) -> list[Finding]:

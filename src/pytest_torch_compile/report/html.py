@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import document, view
-from .text import count, headline
+from .text import count, cudagraphs, headline
 
 COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
 
@@ -30,7 +30,7 @@ def page(made: Mapping[str, Any]) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals.update(view=view, count=count, headline=headline)
+    environment.globals.update(view=view, count=count, headline=headline, cudagraphs=cudagraphs)
     environment.filters.update(duration=view.duration, percent=view.percent)
     templates = resources.files(__package__) / "templates"
     style, script = (templates.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))

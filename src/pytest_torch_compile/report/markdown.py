@@ -22,8 +22,9 @@ def summary(made: Mapping[str, Any], limit: int = STEP_LIMIT) -> str:
     text = f"## torch.compile: {view.RESULTS[made['summary']['result']]}\n\n{view.sentence(made)}.\n\n"
     if names := ", ".join(code(name) for name in sorted(made["environments"])[:20]):
         text += f"Environment: {names}\n\n"
-    for section in (_failures, _speed, _checks, _remarks):
-        text = _fill(text, section(made), limit)
+    for head, section in SECTIONS.items():
+        pieces = (piece if number else head + piece for number, piece in enumerate(section(made)))
+        text = _fill(text, pieces, limit)
     return text
 
 
@@ -39,9 +40,9 @@ def _fill(text: str, pieces: Iterable[str], limit: int) -> str:
     return f"{text}\n\n... and {left} more in the full report.\n\n" if left else text
 
 
-def _failures(made: Mapping[str, Any]) -> Iterator[str]:
+def _findings(made: Mapping[str, Any]) -> Iterator[str]:
     for number, item in enumerate(view.findings(made), 1):
-        yield ("### Findings\n\n" if number == 1 else "") + _finding(number, item)
+        yield _finding(number, item)
 
 
 def _finding(number: int, item: view.Found) -> str:
@@ -68,24 +69,15 @@ def _setting(deviation: Mapping[str, Any]) -> str:
 
 
 def _speed(made: Mapping[str, Any]) -> Iterator[str]:
-    rows = [(test, speed) for test in made["tests"] for speed in test["speed"]]
-    if rows:
-        yield "### Speed\n\n| test | verdict | speedup | wall | device | |\n|---|---|---:|---:|---:|---|\n"
-    for test, speed in rows:
-        changes = {change["metric"]: view.percent(change["effect"]) for change in speed["changes"]}
-        factor = f"{speed['speedup']:.2f}x" if speed["speedup"] else ""
-        cells = (code(test["id"]), speed["outcome"], factor, changes.get("wall", ""), changes.get("device", ""))
-        yield f"| {' | '.join(cells)} | {code(speed['summary'])} |\n"
-    if rows:
-        yield "\n"
+    for test in made["tests"]:
+        for speed in test["speed"]:
+            changes = {change["metric"]: view.percent(change["effect"]) for change in speed["changes"]}
+            factor = f"{speed['speedup']:.2f}x" if speed["speedup"] else ""
+            cells = (code(test["id"]), speed["outcome"], factor, changes.get("wall", ""), changes.get("device", ""))
+            yield f"| {' | '.join(cells)} | {code(speed['summary'])} |\n"
 
 
 def _checks(made: Mapping[str, Any]) -> Iterator[str]:
-    if made["tests"]:
-        yield (
-            "### Checks\n\n| test | verdict | graphs | ops | breaks | recompiles | worst error / limit | compile s |\n"
-            "|---|---|---:|---:|---:|---:|---:|---:|\n"
-        )
     for test in sorted(made["tests"], key=lambda test: ORDER.index(test["outcome"])):
         row = view.row(test)
         figures = [(row[name], "") for name in ("graphs", "ops", "breaks", "recompiles")]
@@ -95,11 +87,19 @@ def _checks(made: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _remarks(made: Mapping[str, Any]) -> Iterator[str]:
-    found = [(test, remark) for test in made["tests"] for c in test["checks"] for remark in c.get("remarks", [])]
-    if found:
-        yield "\n### Remarks\n\n"
-    for test, remark in found:
-        yield f"- {code(test['id'])}: {code(remark)}\n"
+    for test in made["tests"]:
+        for remark in (remark for check in test["checks"] for remark in check.get("remarks", [])):
+            yield f"- {code(test['id'])}: {code(remark)}\n"
+
+
+# What each section begins with, if it has anything to show, and what makes its pieces.
+SECTIONS = {
+    "### Findings\n\n": _findings,
+    "### Speed\n\n| test | verdict | speedup | wall | device | |\n|---|---|---:|---:|---:|---|\n": _speed,
+    "\n### Checks\n\n| test | verdict | graphs | ops | breaks | recompiles | worst error / limit | compile s |\n"
+    "|---|---|---:|---:|---:|---:|---:|---:|\n": _checks,
+    "\n### Remarks\n\n": _remarks,
+}
 
 
 def plain(text: str) -> str:

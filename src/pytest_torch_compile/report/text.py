@@ -113,6 +113,13 @@ def _figures(data: Mapping[str, Any]) -> str:
     return f"{data['measure']} {number(measured)}, limit {number(limit)}{times}"
 
 
+def cudagraphs(runs: Sequence[Mapping[str, Any]]) -> str:
+    """What CUDA graphs did: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
+    sums = {name: sum(run[name] for run in runs) for name in ("warmed_up", "recorded", "replayed")}
+    sums["without"] = sum(len(run["without"]) for run in runs)
+    return ", ".join(f"{total} {name.replace('_', ' ')}" for name, total in sums.items())
+
+
 def numbered(noun: str, numbers: Sequence[int]) -> str:
     """``call 2``, ``calls 1, 2``."""
     return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -26,6 +26,9 @@ RESULTS = {
 }
 
 
+_NOTHING_MORE: dict[str, Any] = {"location": None, "evidence": "", "hint": ""}
+
+
 @dataclass(frozen=True)
 class Found:
     """One finding with the test it belongs to; ``check`` is None for a failure that no check reported."""
@@ -62,20 +65,13 @@ def findings(made: Mapping[str, Any]) -> list[Found]:
 
 def _of(test: Mapping[str, Any]) -> Iterator[Found]:
     found = [Found(test, check, finding) for check in test["checks"] for finding in check["findings"]]
-    found += [Found(test, None, finding) for finding in _speed_findings(test)]
-    yield from found or [Found(test, None, _bare(test))]
-
-
-def _speed_findings(test: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for speed in test["speed"]:
-        if speed["outcome"] == "regressed":
-            yield {"kind": "slowdown", "message": speed["summary"], "location": None, "evidence": "", "hint": ""}
-
-
-def _bare(test: Mapping[str, Any]) -> dict[str, Any]:
-    lines = test["message"].strip().splitlines() or ["no message"]
-    evidence = "\n".join(lines[1:40])
-    return {"kind": test["outcome"], "message": lines[0][:500], "location": None, "evidence": evidence, "hint": ""}
+    slower = [speed["summary"] for speed in test["speed"] if speed["outcome"] == "regressed"]
+    found += [Found(test, None, {"kind": "slowdown", "message": text, **_NOTHING_MORE}) for text in slower]
+    if not found:
+        first, *others = test["message"].strip().splitlines() or ["no message"]
+        bare = {**_NOTHING_MORE, "kind": test["outcome"], "message": first[:500], "evidence": "\n".join(others[:39])}
+        found = [Found(test, None, bare)]
+    yield from found
 
 
 def sentence(made: Mapping[str, Any]) -> str:
@@ -84,9 +80,7 @@ def sentence(made: Mapping[str, Any]) -> str:
     parts = [count(figures["tests"], "test")]
     named = {"failed": "failed", "error": "with errors", "xfailed": "known to fail", "skipped": "skipped"}
     parts += [f"{figures[name]} {words}" for name, words in named.items() if figures[name]]
-    parts += [
-        count(figures[name], noun) for name, noun in (("graph_breaks", "graph break"), ("recompiles", "recompile"))
-    ]
+    parts += [count(figures["graph_breaks"], "graph break"), count(figures["recompiles"], "recompile")]
     if figures["regressions"]:
         parts.append(count(figures["regressions"], "regression"))
     if figures["speedup"]:
@@ -115,19 +109,11 @@ def row(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graphs(check: Mapping[str, Any]) -> str:
-    """``2 with 14 ops and 31 guards``; a report of before guards were counted has none to tell."""
-    held = [graph.get("guards") for graph in check["graphs"]]
+    """``2 with 14 ops and 31 guards``; without guards where the report or torch did not count them."""
+    guards = [graph.get("guards") for graph in check["graphs"]]
     parts = [count(sum(graph["ops"] for graph in check["graphs"]), "op")]
-    parts += [count(sum(held), "guard")] if held and None not in held else []
-    return f"{len(held)} with {' and '.join(parts)}"
-
-
-def cudagraphs(check: Mapping[str, Any]) -> str:
-    """``1 warmed up, 1 recorded, 3 replayed, 0 without``, or nothing where there were no CUDA graphs."""
-    runs = check.get("cudagraph_runs", [])
-    parts = [(name, sum(run[name] for run in runs)) for name in ("warmed_up", "recorded", "replayed")]
-    parts.append(("without", sum(len(run["without"]) for run in runs)))
-    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in parts) if runs else ""
+    parts += [count(sum(guards), "guard")] if guards and None not in guards else []
+    return f"{len(guards)} with {' and '.join(parts)}"
 
 
 def duration(seconds: float) -> str:
