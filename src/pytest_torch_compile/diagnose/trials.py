@@ -89,7 +89,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _changing_dims(values: Sequence[Any]) -> tuple[int, ...]:
-    """The dimensions of a tensor argument that change over the calls, without those of size 0 or 1, which specialise."""
+    """The dimensions of a tensor argument that change over the calls, without sizes 0 and 1, which specialise."""
     shapes = [tuple(value.shape) for value in values if isinstance(value, torch.Tensor)]
     if len({len(shape) for shape in shapes}) != 1:
         return ()
