@@ -34,7 +34,7 @@ EXPLANATIONS: dict[str, str] = {
     "train-or-eval": "the module went from train() to eval() or back, and torch compiles a graph for each; allow one "
     "recompile with max_recompiles, or check train and eval apart",
     "length": "the length or the keys of a container changed; pass a tensor, or always the same structure",
-    "new-object": "another object (a new function, module or None) was passed where the graph holds one fast; make it "
+    "new-object": "another object (a new function, module or None) was passed, and the graph is for one object; make it "
     "once, outside the call, and pass the same one each time",
     "closure": "a variable of an enclosing function changed, and its value is part of the graph; pass it as an "
     "argument, as a tensor if it is a number, or keep it the same over the calls",
@@ -76,7 +76,7 @@ CALL_INSIDE = "call what was compiled inside the block"
 OPEN_EARLIER = (
     "open the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
 )
-FIND_STAGE = "try backend='aot_eager' and backend='eager': the first that fails tells which stage is at fault"
+FIND_STAGE = "try backend='aot_eager' and backend='eager': the first that fails is the stage at fault"
 TIED_SIZE = (
     "the code ties this size to another one or to a range: give the range, dynamic_dims={'x': {0: (low, high)}}, "
     "or remove the mark from one of them"

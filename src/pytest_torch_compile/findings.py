@@ -66,7 +66,7 @@ class Budget:
     """How many distinct graph breaks and how many recompiles a check allows.
 
     A limit may depend on the torch version: a mapping from a version specifier to a number, for example
-    ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that holds decides; none holding means 0.
+    ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that matches decides; without a match it is 0.
 
     Raises:
         CompileUsageError: a negative limit, a specifier that does not parse, or fingerprints that are no strings.
@@ -99,7 +99,7 @@ def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
     for fingerprint in fingerprints:
         if not isinstance(fingerprint, str):
             raise CompileUsageError(
-                f"accepted_breaks holds {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+                f"accepted_breaks contains {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
             )
     return frozenset(fingerprints)
 

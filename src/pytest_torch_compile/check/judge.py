@@ -1,4 +1,4 @@
-"""What was seen, held against the budget: from observations to findings. Neither torch nor pytest."""
+"""What was seen, compared with the budget: from observations to findings. Neither torch nor pytest."""
 
 from __future__ import annotations
 

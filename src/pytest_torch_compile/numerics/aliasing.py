@@ -30,8 +30,8 @@ def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
         key = storage_key(tensor)
         if key is None:
             continue
-        for other, held in holders.get(key, []):
-            pairs[name, other] = tensor.storage_offset() - held.storage_offset()
+        for other, holder in holders.get(key, []):
+            pairs[name, other] = tensor.storage_offset() - holder.storage_offset()
         holders.setdefault(key, []).append((name, tensor))
     return pairs
 

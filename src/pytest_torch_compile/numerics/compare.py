@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -82,20 +82,14 @@ def compare_calls(
         tolerances,
         lambda: (values for record in perturbed() if (values := _values(record)) is not None),
     )
+    failing = judged.failing(pairs)
     findings: list[Finding] = []
     values: list[Finding] = []
     for name, both in legs.items():
         metadata = _metadata(name, both, tolerances)
-        failing = [pair for pair in judged.failing(pairs) if pair.section == name]
-        # A leaf with a wrong value has one finding, which says what else differs in it.
-        of_wrong_values = {path for path in metadata if any(_is_part(pair.path, path) for pair in failing)}
+        values += _value_findings(eager, name, [pair for pair in failing if pair.section == name], judged, metadata)
         findings += _structure(eager, name, both)
-        findings += [
-            messages.metadata_finding(eager, name, path, differences)
-            for path, differences in metadata.items()
-            if path not in of_wrong_values
-        ]
-        values += _value_findings(eager, name, failing, judged, {path: metadata[path] for path in of_wrong_values})
+        findings += [messages.metadata_finding(eager, name, path, found) for path, found in metadata.items()]
     findings += values
     findings += _aliasing(eager, compiled) if tolerances.aliasing else []
     findings += _random_streams(eager, compiled) if tolerances.rng else []
@@ -112,10 +106,6 @@ def compare_calls(
 
 def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
     return Flat({path: node for path, node in flat.nodes.items() if not tolerances.ignores(path)})
-
-
-def _is_part(path: str, whole: str) -> bool:
-    return path == whole or is_below(path, [whole])
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
@@ -164,13 +154,12 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
     """What differs in the tensors of both legs apart from their values, by path."""
     # torch gives a gradient the strides that suit it, eager or compiled.
     is_value = name not in GRADIENTS
-    found = {}
-    for path, left, right in _common(legs):
-        if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
-            strides = tolerances.strides and is_value
-            if differences := metadata_differences(left, right, strides=strides, requires_grad=is_value):
-                found[path] = differences
-    return found
+    differences = {
+        path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)
+        for path, left, right in _common(legs)
+        if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)
+    }
+    return {path: found for path, found in differences.items() if found}
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
@@ -206,8 +195,9 @@ def _value_findings(
     name: SectionName,
     failing: Sequence[Pair],
     judged: Judgement,
-    metadata: Mapping[str, Sequence[Difference]],
+    metadata: dict[str, list[Difference]],
 ) -> list[Finding]:
+    """A finding for each kind of wrong value. What else differs in these leaves goes into it, out of ``metadata``."""
     before = before_the_call(record, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}
     groups: dict[tuple[FindingKind, messages.Write], list[LeafVerdict]] = {}
@@ -216,11 +206,12 @@ def _value_findings(
         kind = "numerics" if name == "state" and pair.path in stepped else messages.VALUE_KINDS[name]
         group = groups.setdefault((kind, _write(pair, before.get(pair.path))), [])
         group.append(judged.verdicts[pair.path])
-    found = []
+    findings = []
     for (kind, write), leaves in groups.items():
-        own = {path: more for path, more in metadata.items() if any(_is_part(leaf.path, path) for leaf in leaves)}
-        found.append(messages.value_finding(record, kind, write, leaves, own, judged.reference))
-    return found
+        paths = [p for p in metadata if any(leaf.path == p or is_below(leaf.path, [p]) for leaf in leaves)]
+        own = {path: metadata.pop(path) for path in paths}
+        findings.append(messages.value_finding(record, kind, write, leaves, own, judged.reference))
+    return findings
 
 
 def _write(pair: Pair, before: torch.Tensor | None) -> messages.Write:

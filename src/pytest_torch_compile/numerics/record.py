@@ -16,7 +16,7 @@ class CallRecord:
     """What one leg did on one call. The tensors are the leg's own, not copies, so that aliasing can be seen.
 
     ``number`` counts the calls from 1.
-    ``arguments`` is ``(args, kwargs)`` after the call and ``pristine`` the caller's unmodified pair, which tells what
+    ``arguments`` is ``(args, kwargs)`` after the call and ``pristine`` the caller's unmodified pair, which shows what
     eager changed in place. ``state`` holds parameters and buffers after the call by name, ``initial_state`` the same
     before it (may be empty), ``grads`` the parameters' gradients, ``input_grads`` those of the inputs.
     ``kept`` is what the target keeps apart from those, such as attributes and closed-over variables, and

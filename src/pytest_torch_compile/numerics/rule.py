@@ -34,7 +34,7 @@ STORE_RMS_EPS = 0.25
 # Eager may sum in double where a compiled reduction sums in fp32: batch statistics on the CPU.
 REDUCE_RMS_EPS = 2.0
 
-# Below this many elements, the call's usual relative error stands in where eager was lucky.
+# Below this many elements, the call's usual relative error counts where eager was lucky.
 SMALL = 64
 
 # A leaf this far below the usual scale of its kind is zero up to rounding: a gradient that cancels exactly.

@@ -42,7 +42,7 @@ def expected(row: Mapping[str, str], why: str) -> dict[str, str]:
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
     """All rows as one table of ``width`` columns, then what torch did not let the checks see, and remarks.
 
-    Names of checks that do not fit are cut, where they are still told apart.
+    Names of checks that do not fit are cut, where they still differ.
     """
     from rich.console import Console
     from rich.table import Table
@@ -72,14 +72,14 @@ def _notes(entries: Sequence[Mapping[str, str]]) -> Iterator[str]:
             yield f"Not compared in {entry['check']}, where eager differs from itself: {leaves}"
 
 
-def shortened(names: Sequence[str], room: int) -> list[str]:
-    """The names, cut to ``room`` where that leaves different names different; then to the room that it takes.
+def shortened(names: Sequence[str], width: int) -> list[str]:
+    """The names, cut to ``width`` where different names then stay different; else to the width that this takes.
 
     A name loses its beginning, which is the path to its file, or else what it shares with every other name that would
     look the same.
     """
     longest = max(map(len, names), default=0)
-    for size in range(max(20, room), longest, 20):
+    for size in range(max(20, width), longest, 20):
         for cut in (_tails, _differing):
             short = cut(names, size)
             if len(set(short)) == len(set(names)):
@@ -87,19 +87,19 @@ def shortened(names: Sequence[str], room: int) -> list[str]:
     return list(names)
 
 
-def _tails(names: Sequence[str], room: int) -> list[str]:
-    return [name if len(name) <= room else "..." + name[3 - room :] for name in names]
+def _tails(names: Sequence[str], width: int) -> list[str]:
+    return [name if len(name) <= width else "..." + name[3 - width :] for name in names]
 
 
-def _differing(names: Sequence[str], room: int) -> list[str]:
-    """Of names with the same end the part in which they differ, and as much of the end as there is room for."""
-    tails = _tails(names, room)
+def _differing(names: Sequence[str], width: int) -> list[str]:
+    """Of names with the same end the part in which they differ, and as much of the end as fits."""
+    tails = _tails(names, width)
     groups: dict[str, set[str]] = {}
     for name, tail in zip(names, tails, strict=True):
         groups.setdefault(tail, set()).add(name)
     # Letter by letter: these are names, not paths.
     shared = {tail: len(os.path.commonprefix(sorted(group))) for tail, group in groups.items()}  # noqa: RUF071
-    half = (room - 6) // 2
+    half = (width - 6) // 2
     return [
         f"...{name[shared[tail] :][:half]}...{name[-half:]}" if len(groups[tail]) > 1 else tail
         for name, tail in zip(names, tails, strict=True)

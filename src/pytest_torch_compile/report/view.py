@@ -89,7 +89,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a test in a table; None where there is none."""
+    """The figures of a test in a table; None where it has no such figure."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]
