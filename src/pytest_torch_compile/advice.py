@@ -34,8 +34,8 @@ EXPLANATIONS: dict[str, str] = {
     "train-or-eval": "the module went from train() to eval() or back, and torch compiles a graph for each; allow one "
     "recompile with max_recompiles, or check train and eval apart",
     "length": "the length or the keys of a container changed; pass a tensor, or always the same structure",
-    "new-object": "another object (a new function, module or None) was passed, and the graph is for one object; make it "
-    "once, outside the call, and pass the same one each time",
+    "new-object": "another object (a new function, module or None) was passed, and the graph is for the first one; "
+    "make it once, outside the call, and pass the same one each time",
     "closure": "a variable of an enclosing function changed, and its value is part of the graph; pass it as an "
     "argument, as a tensor if it is a number, or keep it the same over the calls",
     "global": "a global variable changed, and its value is part of the graph; pass it as an argument, as a tensor if "

@@ -99,7 +99,7 @@ def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
     for fingerprint in fingerprints:
         if not isinstance(fingerprint, str):
             raise CompileUsageError(
-                f"accepted_breaks contains {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+                f"accepted_breaks holds {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
             )
     return frozenset(fingerprints)
 

@@ -230,7 +230,7 @@ def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     for document in documents:
         for earlier in document["history"][:-1]:
             key = (earlier["commit"] or earlier["created"], earlier.get("selection", ""))
-            point = merged.setdefault(key, {**earlier, "tests": {}})
-            point["tests"] = {**point["tests"], **earlier["tests"]}
-            point["created"] = max(point["created"], earlier["created"])
+            joined = merged.setdefault(key, {**earlier, "tests": {}})
+            joined["tests"] = {**joined["tests"], **earlier["tests"]}
+            joined["created"] = max(joined["created"], earlier["created"])
     return sorted(merged.values(), key=lambda earlier: str(earlier["created"]))
