@@ -14,6 +14,7 @@ import torch
 
 from pytest_torch_compile import CompileCheckFailed, CompileReport, check_compile
 from pytest_torch_compile.cache.folder import CacheFolder
+from pytest_torch_compile.report.text import headline
 from suites._models import Case
 
 from .cases import cases
@@ -83,7 +84,7 @@ def figures(report: CompileReport) -> dict[str, Any]:
     """What the page tells of a report."""
     return {
         "wrong": [
-            {"kind": finding.kind, "message": finding.message}
+            {"kind": finding.kind, "message": headline(finding)}
             for finding in report.findings
             if finding.kind not in SHARED_KINDS
         ],

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
 from typing import Any, Literal, get_args
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from .observation import Deviation, EagerFallback, Graph, GraphBreak, Location, Observation, Recompile
 
-FindingKind = Literal[
-    "graph-break",
-    "recompile",
-    "eager-fallback",
-    "nothing-compiled",
-    "compile-error",
-    "numerics",
-    "gradient",
-    "mutation",
-    "state",
-    "aliasing",
-    "metadata",
-    "exception",
-    "cudagraph-skip",
-    "cache-miss",
-    "slowdown",
-    "memory",
-    "compile-time",
-]
+# Every kind of finding is declared here and nowhere else, by how bad it is; a test compares the report's schema.
+WrongResult = Literal["numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"]
+NotCompiled = Literal["nothing-compiled", "compile-error", "eager-fallback"]
+CompiledBadly = Literal["graph-break", "recompile"]
+Slower = Literal["slowdown", "memory", "compile-time", "cudagraph-skip", "cache-miss"]
+FindingKind = Literal[WrongResult, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
+SEVERITIES = tuple(get_args(kinds) for kinds in (WrongResult, NotCompiled, CompiledBadly, Slower))  # worst first
+
+
+class Reference(Enum):
+    """What judged the leaves that no tolerance passed; the value is what people read."""
+
+    NOT_NEEDED = "not needed"
+    FP64 = "fp64"
+    TWO_EAGER_RUNS = "spread of two eager runs"
 
 
 @dataclass(frozen=True)
 class Finding:
     """One thing that is wrong, as data; ``report.text.headline`` makes the sentence that people read.
 
-    ``message`` says what is wrong, without the calls and the ranks that have it: those are ``calls`` (counted from 1)
-    and ``ranks``. ``subject`` is the leaf or the frame it is about, ``measured`` what was seen of it and ``limit`` what
-    is allowed, where they are numbers. ``evidence`` is what was seen (guard text, worst element, source line),
-    ``hint`` the likely fix. ``cause`` is the setting of torch that made it, where one did.
+    ``message`` says what is wrong, without the calls (counted from 1) and the ranks that have it. ``subject`` is the
+    leaf or the frame it is about. ``measured`` and ``limit`` are what was seen of it and what is allowed;
+    ``measure`` names these figures where the message does not (``largest error``). ``evidence`` is what was seen (guard
+    text, worst element, source line), ``hint`` the likely fix. ``cause`` is the setting of torch that made it, if any.
     """
 
     kind: FindingKind
@@ -49,6 +48,7 @@ class Finding:
     calls: tuple[int, ...] = ()
     ranks: tuple[int, ...] = ()
     subject: str = ""
+    measure: str = ""
     measured: float | None = None
     limit: float | None = None
 
@@ -66,7 +66,7 @@ class Budget:
     """How many distinct graph breaks and how many recompiles a check allows.
 
     A limit may depend on the torch version: a mapping from a version specifier to a number, for example
-    ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that holds decides; none holding means 0.
+    ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that matches decides; without a match it is 0.
 
     Raises:
         CompileUsageError: a negative limit, a specifier that does not parse, or fingerprints that are no strings.
@@ -90,23 +90,22 @@ class Budget:
         )
 
 
-def _fingerprints(given: Iterable[str]) -> frozenset[str]:
-    if isinstance(given, str):
-        raise CompileUsageError(f"accepted_breaks is {given!r}, one string; give fingerprints in a list: [{given!r}]")
-    found = list(given) if isinstance(given, Iterable) else [given]
-    wrong = [fingerprint for fingerprint in found if not isinstance(fingerprint, str)]
-    if wrong:
+def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
+    if isinstance(accepted, str):
         raise CompileUsageError(
-            f"accepted_breaks holds {wrong[0]!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+            f"accepted_breaks is {accepted!r}, one string; give fingerprints in a list: [{accepted!r}]"
         )
-    return frozenset(found)
+    fingerprints = list(accepted) if isinstance(accepted, Iterable) else [accepted]
+    for fingerprint in fingerprints:
+        if not isinstance(fingerprint, str):
+            raise CompileUsageError(
+                f"accepted_breaks holds {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+            )
+    return frozenset(fingerprints)
 
 
 def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    entries = limit.items() if isinstance(limit, Mapping) else [("", limit)]
-    for specifier, number in entries:
+    for specifier, number in limit.items() if isinstance(limit, Mapping) else [("", limit)]:
         try:
             SpecifierSet(specifier)
         except InvalidSpecifier:
@@ -118,15 +117,10 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
 
 
 def _limit_on(limit: int | Mapping[str, int], torch_version: str) -> int:
-    from packaging.specifiers import SpecifierSet
-
     if isinstance(limit, int):
         return limit
     base = torch_version.split("+")[0]
-    for specifier, number in limit.items():
-        if SpecifierSet(specifier).contains(base, prereleases=True):
-            return number
-    return 0
+    return next((n for specifier, n in limit.items() if SpecifierSet(specifier).contains(base, prereleases=True)), 0)
 
 
 @dataclass(frozen=True)
@@ -144,14 +138,13 @@ class NumericsReport:
     """How close compiled was to eager. ``worst_ratio`` is error / limit: above 1 is a finding.
 
     ``not_compared`` names the leaves in which eager differs from itself by more than rounding: that they passed proves
-    little. ``ill_conditioned`` counts the leaves that passed because eager itself moves as far when its rounding is
-    disturbed.
+    little. ``ill_conditioned`` counts the leaves that passed because eager is equally sensitive to rounding there.
     """
 
     leaves: int = 0
     worst_ratio: float = 0.0
     worst_leaf: str = ""
-    reference: str = "not needed"
+    reference: str = Reference.NOT_NEEDED.value
     nondeterministic: bool = False
     ill_conditioned: int = 0
     not_compared: tuple[str, ...] = ()

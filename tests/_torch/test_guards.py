@@ -10,7 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
-from pytest_torch_compile._torch.guards import EXPLANATIONS, parse_guard, parse_recompile_reasons  # noqa: E402
+from pytest_torch_compile._torch.guards import parse_guard, parse_recompile_reasons  # noqa: E402
+from pytest_torch_compile.advice import EXPLANATIONS  # noqa: E402
 
 MODE = "mean"
 

@@ -104,7 +104,7 @@ def test_a_passing_suite_is_green_and_publishes_everything(job):
     assert done.outputs["regressions"] == "0"
     assert Path(done.outputs["report-path"]).name in ("report.html", "summary.md")
     assert json.loads(Path(done.outputs["json-path"]).read_text())["summary"]["passed"] == 2
-    assert "## torch.compile: All checks hold" in done.summary
+    assert "## torch.compile: All checks passed" in done.summary
     assert done["Upload the report"].given["path"] == str(Path(done.outputs["json-path"]).parent)
     assert done["Upload the report"].given["name"] == "torch-compile-report"
     assert done["Keep compiled code"].given["key"].startswith(done["Restore compiled code"].given["restore-keys"])

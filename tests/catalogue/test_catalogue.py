@@ -20,6 +20,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, Finding  # noqa: E402
+from pytest_torch_compile.report.text import headline  # noqa: E402
 
 HERE = Path(__file__).parent
 PLANTED = sorted((HERE / "planted").glob("*.py"))
@@ -99,7 +100,7 @@ def complaints(case: Case) -> list[str]:
 
 
 def whole_text(finding: Finding) -> str:
-    return f"{finding.message}\n{finding.evidence}\n{finding.cause}\n{finding.hint}\n{finding.location or ''}".lower()
+    return f"{headline(finding)}\n{finding.evidence}\n{finding.cause}\n{finding.hint}\n{finding.location or ''}".lower()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
 from pytest_torch_compile._torch.error_text import error_summary  # noqa: E402
-from pytest_torch_compile._torch.guards import EXPLANATIONS  # noqa: E402
+from pytest_torch_compile.advice import EXPLANATIONS  # noqa: E402
 from pytest_torch_compile.check.describe import target_name  # noqa: E402
 from pytest_torch_compile.check.exceptions import error_findings  # noqa: E402
 

@@ -154,7 +154,7 @@ def test_report_of_a_check_that_passed_reads_well():
     calls = [call(ramp(size)) for size in (4, 5)]
     report = check_compile(targets.scaled, calls=calls, backend="eager", max_recompiles=1)
     lines = str(report).splitlines()
-    assert re.match(r"scaled holds under torch.compile \(backend eager, fullgraph mode, torch .*, cpu\)", lines[0])
+    assert re.match(r"scaled passed the torch.compile check \(backend eager, fullgraph mode, torch .*, cpu\)", lines[0])
     assert lines[2] == "Sequence" and "call 2" in lines[5] and "recompiled" in lines[5]
     assert lines[-1].startswith("Seen: 2 graphs, 4 ops, 0 graph breaks, 1 recompile")
 

@@ -26,7 +26,7 @@ def saved(tmp_path):
     ("form", "expected"),
     [
         ("terminal", "graph-break: graph break 1 of 1, 0 allowed"),
-        ("markdown", "## torch.compile: Some checks do not hold"),
+        ("markdown", "## torch.compile: Some checks failed"),
         ("html", "<!doctype html>"),
         ("github", "::error file=src/model.py,line=3"),
         ("json", '"schema_version": 1'),

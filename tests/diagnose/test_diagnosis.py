@@ -79,7 +79,7 @@ def test_stage_is_the_last_one_when_the_earlier_hold(monkeypatch):
     decomposition.fast_random_decomps.cache_clear()
     (line,) = diagnosis(torch.sinh, torch.randn(4), backend="aot_eager_decomp_partition")
     assert line.startswith(
-        "stage: goes wrong with backend aot_eager_decomp_partition (held with backend eager, aot_eager)"
+        "stage: goes wrong with backend aot_eager_decomp_partition (passes with backend eager, aot_eager)"
     )
 
 

@@ -24,6 +24,7 @@ from pytest_torch_compile import (  # noqa: E402
     call,
     check_compile,
 )
+from pytest_torch_compile.report.text import headline  # noqa: E402
 
 OF_TORCH = {"2.6.": ["compile-error"], "2.7.": ["nothing-compiled"], "2.8.": ["nothing-compiled"]}
 STEPS = 0
@@ -37,7 +38,7 @@ def found(*args: Any, **options: Any) -> list[tuple[str, str]]:
     try:
         check_compile(*args, backend="eager", **options)
     except CompileCheckFailed as failure:
-        return [(finding.kind, finding.message) for finding in failure.findings]
+        return [(finding.kind, headline(finding)) for finding in failure.findings]
     return []
 
 

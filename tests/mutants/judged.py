@@ -15,6 +15,7 @@ from pytest_torch_compile import CompileCheckFailed, call, check_compile
 from pytest_torch_compile.numerics import CallRecord, compare_calls, rule
 from pytest_torch_compile.numerics.measure import Errors, bitwise_equal, errors, is_floating
 from pytest_torch_compile.numerics.sections import plain_values
+from pytest_torch_compile.report.text import headline
 from tests.mutants.rivals import assert_close_passes, same_passes
 
 JUDGED = ("numerics", "gradient", "mutation", "aliasing", "metadata", "exception")
@@ -49,14 +50,14 @@ def judged(module: torch.nn.Module, inputs: dict[str, Any], train: bool, *, reco
         except CompileCheckFailed as failure:
             findings = list(failure.findings)
     result.seconds = time.perf_counter() - started
-    result.findings = [f"{f.kind}: {f.message}" for f in findings if f.kind in JUDGED]
+    result.findings = [f"{f.kind}: {headline(f)}" for f in findings if f.kind in JUDGED]
     if result.compiled is not None and result.compiled.error is not None:
         result.crashed = repr(result.compiled.error)[:300]
     elif result.eager is not None and result.compiled is not None:
         result.assert_close = assert_close_passes(result.eager, result.compiled)
         result.same = same_passes(result.eager, result.compiled, lambda: result.reference)
     else:
-        result.crashed = "; ".join(f"{f.kind}: {f.message}" for f in findings)[:300] or "no comparison"
+        result.crashed = "; ".join(f"{f.kind}: {headline(f)}" for f in findings)[:300] or "no comparison"
     return result
 
 
@@ -82,14 +83,18 @@ def _measured(result: Judged, comparison: Any) -> list[dict[str, Any]]:
     names = [
         n for n in eager if n in true and n in compiled and is_floating(eager[n]) and true[n].shape == compiled[n].shape
     ]
-    found = {n: errors(eager[n], compiled[n], true[n]) for n in names if not bitwise_equal(eager[n], compiled[n])}
+    found = {
+        n: errors(eager=eager[n], compiled=compiled[n], truth=true[n])
+        for n in names
+        if not bitwise_equal(eager[n], compiled[n])
+    }
     levels = {part: rule.Level.of(found[n] for n in found if _part(n) == part) for part in map(_part, found)}
     verdicts = {leaf.path: leaf for leaf in comparison.leaves}
     return [
         {
             "leaf": n, "dtype": str(eager[n].dtype), **{k: _short(v) for k, v in vars(e).items()},
             "relative": _short(levels[_part(n)].relative), "scale": _short(levels[_part(n)].scale),
-            "other roundings": verdicts[n].other_roundings,
+            "perturbed runs": verdicts[n].perturbed_runs,
             "measures": [(m.name, _short(m.error), _short(m.limit)) for m in verdicts[n].measures],
         }
         for n, e in found.items()

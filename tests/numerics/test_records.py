@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
 from pytest_torch_compile.numerics.metadata import metadata_differences, rows_are_padded
+from pytest_torch_compile.report.text import headline
 
 Point = namedtuple("Point", "x y")
 
@@ -82,7 +83,7 @@ def compare(eager: CallRecord, compiled: CallRecord, tolerances: Tolerances | No
 
 def outputs(eager: Any, compiled: Any) -> list[tuple[str, str]]:
     found = compare(CallRecord(output=eager), CallRecord(output=compiled))
-    return [(finding.kind, finding.message) for finding in found.findings]
+    return [(finding.kind, headline(finding)) for finding in found.findings]
 
 
 def x(value: float = 1.0, *shape: int) -> torch.Tensor:
@@ -227,11 +228,51 @@ class TestMetadata:
         assert not compare(eager, compiled, Tolerances(strides=False)).findings
 
 
+class TestOneFindingForALeaf:
+    """A leaf that is wrong in several ways has one finding, of the worst kind, with everything that differs."""
+
+    def test_value_and_strides(self):
+        wrong = (x() * 2).t().contiguous().t()
+        (found,) = compare(CallRecord(output=x()), CallRecord(output=wrong)).findings
+        assert (found.kind, found.subject) == ("numerics", "output")
+        assert "also differs in strides: eager (3, 1), compiled (1, 2)" in found.evidence
+
+    def test_value_and_requires_grad_of_one_leaf_among_others(self):
+        eager, compiled = [x(), x(), x()], [x(), (x() * 2).requires_grad_(), x().requires_grad_()]
+        metadata, values = compare(CallRecord(output=eager), CallRecord(output=compiled)).findings
+        assert (metadata.kind, metadata.subject) == ("metadata", "output[2]")
+        assert (values.kind, values.subject) == ("numerics", "output[1]")
+        assert "also differs in requires_grad: eager False, compiled True" in values.evidence
+
+    def test_another_dtype_is_not_compared_by_value(self):
+        (found,) = compare(CallRecord(output=x()), CallRecord(output=(x() * 2).double())).findings
+        assert (found.kind, found.subject) == ("metadata", "output")
+
+    def test_part_of_a_nested_tensor(self):
+        def nested(factor, grad):
+            parts = [torch.ones(3, 4), torch.ones(5, 4) * factor]
+            return torch.nested.nested_tensor(parts, layout=torch.strided).requires_grad_(grad)
+
+        (found,) = compare(CallRecord(output=nested(1, False)), CallRecord(output=nested(2, True))).findings
+        assert found.subject == "output[1]"
+        assert "output also differs in requires_grad" in found.evidence
+
+
+def test_findings_that_differ_in_figures_only_are_equal_without_them():
+    """Ranks that are wrong in the same place, by other amounts."""
+    found = []
+    for wrong in (x(2.0), x(3.0)):
+        (finding,) = compare(CallRecord(output=x(), number=2), CallRecord(output=wrong, number=2)).findings
+        assert finding.calls == (2,) and finding.measured > finding.limit
+        found.append(dataclasses.replace(finding, measured=None, limit=None, evidence=""))
+    assert found[0] == found[1]
+
+
 class TestArguments:
     def write(self, before: Any, eager: Any, compiled: Any) -> list[tuple[str, str]]:
         left = CallRecord(arguments=(before and (eager,), {}), pristine=((before[0],), {}), argument_names=("cache",))
         right = CallRecord(arguments=((compiled,), {}), pristine=left.pristine, argument_names=("cache",))
-        return [(finding.kind, finding.message) for finding in compare(left, right).findings]
+        return [(finding.kind, headline(finding)) for finding in compare(left, right).findings]
 
     def test_same_write(self):
         assert self.write([x(0)], x(1), x(1)) == []
@@ -341,7 +382,7 @@ class TestExceptions:
         pass
 
     def findings(self, eager: BaseException | None, compiled: BaseException | None) -> list[str]:
-        return [f.message for f in compare(CallRecord(error=eager), CallRecord(error=compiled)).findings]
+        return [headline(f) for f in compare(CallRecord(error=eager), CallRecord(error=compiled)).findings]
 
     def test_same(self):
         assert self.findings(ValueError("a"), ValueError("b")) == []

@@ -10,7 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from pytest_torch_compile import CompileUsageError
+from pytest_torch_compile.findings import Reference
 from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerance, Tolerances, compare_calls, measure, rule
+from pytest_torch_compile.report.text import headline
 
 
 class Asked:
@@ -25,7 +27,7 @@ class Asked:
         return self.record
 
 
-def compare(eager, compiled, reference=None, repeat=None, tolerances=None, shaken=()) -> Comparison:
+def compare(eager, compiled, reference=None, repeat=None, tolerances=None, perturbed=()) -> Comparison:
     as_record = lambda value: value if isinstance(value, CallRecord) else CallRecord(output=value)  # noqa: E731
     return compare_calls(
         as_record(eager),
@@ -33,7 +35,7 @@ def compare(eager, compiled, reference=None, repeat=None, tolerances=None, shake
         reference=Asked(as_record(reference) if reference is not None else None),
         repeat=Asked(as_record(repeat if repeat is not None else eager)),
         tolerances=tolerances or Tolerances(),
-        shaken=lambda: (as_record(value) for value in shaken),
+        perturbed=lambda: (as_record(value) for value in perturbed),
     )
 
 
@@ -57,7 +59,7 @@ def test_equal_values_ask_for_nothing(true):
     found = compare_calls(record, record, reference=reference, repeat=repeat, tolerances=Tolerances())
     assert not found.findings
     assert (reference.times, repeat.times) == (0, 0)
-    assert found.reference == "not needed"
+    assert found.reference is Reference.NOT_NEEDED
     assert found.worst_ratio == 0
 
 
@@ -68,7 +70,7 @@ def test_other_legs_are_asked_once(true):
     found = compare_calls(eager, compiled, reference=reference, repeat=repeat, tolerances=Tolerances())
     assert (reference.times, repeat.times) == (1, 1)
     assert kinds(found) == ["numerics"]
-    assert found.reference == "fp64"
+    assert found.reference is Reference.FP64
 
 
 @pytest.mark.parametrize(("dtype", "noise"), [(torch.float32, 1e-6), (torch.bfloat16, 5e-3), (torch.float16, 8e-4)])
@@ -84,7 +86,7 @@ def test_a_one_percent_scale_is_found_below_the_noise_of_bfloat16(true):
     eager, honest = noisy(true, 2e-2, torch.bfloat16, 1), noisy(true, 2e-2, torch.bfloat16, 2)
     assert not compare(eager, honest, true).findings
     found = compare(eager, (honest.double() * 1.01).to(torch.bfloat16), true)
-    assert found.leaves[0].measure == "error in scale"
+    assert found.leaves[0].worst.name == "error in scale"
 
 
 def test_one_step_of_the_one_large_element_is_no_error_in_scale():
@@ -106,7 +108,7 @@ def test_values_whose_fourth_power_is_no_number_are_compared(true, scale):
 
 
 def error_in_scale(eager, compiled, true):
-    found = measure.errors(eager, compiled, true)
+    found = measure.errors(eager=eager, compiled=compiled, truth=true)
     measures = rule.against_reference(found, eager.dtype, rule.Level.of([found]))
     return next(m for m in measures if m.name == "error in scale")
 
@@ -118,7 +120,7 @@ def test_one_wrong_element_in_a_large_tensor(dtype):
     assert not compare(eager, compiled, true).findings
     compiled[1_500_000] += 0.25
     found = compare(eager, compiled, true)
-    assert found.leaves[0].measure == "largest error"
+    assert found.leaves[0].worst.name == "largest error"
     assert found.leaves[0].index == (1_500_000,)
     assert "worst element [1500000]" in found.findings[0].evidence
 
@@ -169,7 +171,7 @@ def test_without_fp64_the_dtype_tolerance_decides_and_the_message_says_so(true):
     eager = true.float()
     found = compare(eager, eager * (1 + 1e-5))
     assert not found.findings
-    assert found.reference == "spread of two eager runs"
+    assert found.reference is Reference.TWO_EAGER_RUNS
     found = compare(eager, eager * 1.01)
     assert kinds(found) == ["numerics"]
     assert "no fp64 run was possible" in found.findings[0].evidence
@@ -177,7 +179,7 @@ def test_without_fp64_the_dtype_tolerance_decides_and_the_message_says_so(true):
 
 def test_an_fp64_run_that_failed_is_no_reference(true):
     found = compare(true.float(), true.float() * 1.01, CallRecord(error=RuntimeError("no")))
-    assert found.reference == "spread of two eager runs"
+    assert found.reference is Reference.TWO_EAGER_RUNS
 
 
 def test_an_fp64_run_with_other_random_numbers_is_no_reference(true):
@@ -208,7 +210,7 @@ def test_integers_and_bools_are_equal_or_wrong(dtype):
     assert not compare(eager, compiled).findings
     compiled[2] = 0
     found = compare(eager, compiled, eager.double())
-    assert "1 of 4 elements" in found.findings[0].message
+    assert "1 of 4 elements" in found.findings[0].evidence
     assert found.leaves[0].index == (2,)
 
 
@@ -295,29 +297,29 @@ class TestOtherRoundings:
     def test_what_eager_reaches_with_other_rounding_passes(self, true):
         eager, honest, other = (noisy(true, 2e-3, torch.bfloat16, seed) for seed in (1, 2, 3))
         honest[3, 4] += 1
-        assert kinds(compare(eager, honest, true, shaken=[eager, eager])) == ["numerics"]
+        assert kinds(compare(eager, honest, true, perturbed=[eager, eager])) == ["numerics"]
         other[50, 60] += 1
-        found = compare(eager, honest, true, shaken=[eager, other])
+        found = compare(eager, honest, true, perturbed=[eager, other])
         assert not found.findings
-        assert found.leaves[0].other_roundings == 2
+        assert found.leaves[0].perturbed_runs == 2
 
     def test_what_eager_never_reaches_is_a_finding_that_says_so(self, true):
         eager, honest, other = (noisy(true, 2e-3, torch.bfloat16, seed) for seed in (1, 2, 3))
         other[50, 60] += 0.5
         honest[3, 4] += 1
-        found = compare(eager, honest, true, shaken=[other])
+        found = compare(eager, honest, true, perturbed=[other])
         assert kinds(found) == ["numerics"]
-        assert "with other rounding reach" in found.findings[0].evidence
+        assert "with perturbed rounding reach" in found.findings[0].evidence
 
     def test_without_a_reference_the_distance_from_eager_counts(self, true):
         eager, wrong = true.float(), true.float() * 1.01
-        assert not compare(eager, wrong, shaken=[true.float() * 0.99]).findings
-        assert kinds(compare(eager, wrong, shaken=[true.float() * 0.9999])) == ["numerics"]
+        assert not compare(eager, wrong, perturbed=[true.float() * 0.99]).findings
+        assert kinds(compare(eager, wrong, perturbed=[true.float() * 0.9999])) == ["numerics"]
 
     def test_a_nan_is_never_passed(self, true):
         eager, wrong = true.float(), true.float()
         wrong[0, 0] = math.nan
-        assert kinds(compare(eager, wrong, true, shaken=[true.float() * 2])) == ["numerics"]
+        assert kinds(compare(eager, wrong, true, perturbed=[true.float() * 2])) == ["numerics"]
 
     def test_they_are_asked_only_while_a_leaf_is_wrong(self, true):
         def runs():
@@ -325,7 +327,7 @@ class TestOtherRoundings:
             yield
 
         record = CallRecord(output=true.float())
-        asked = {"reference": lambda: record, "repeat": lambda: record, "shaken": runs, "tolerances": Tolerances()}
+        asked = {"reference": lambda: record, "repeat": lambda: record, "perturbed": runs, "tolerances": Tolerances()}
         assert not compare_calls(record, record, **asked).findings
 
 
@@ -398,8 +400,9 @@ def test_the_message_names_limit_value_and_worst_element(true):
     compiled = true.float()
     compiled[1, 2] = 9.0
     found = compare({"a": true.float()}, {"a": compiled}, {"a": true}).findings[0]
-    assert found.message.startswith("call 1: output['a'] differs from eager:")
-    assert "limit" in found.message
+    assert headline(found).startswith("call 1: output['a'] differs from eager:")
+    assert "limit" in headline(found)
+    assert found.measured is not None and found.limit is not None and found.measured > found.limit
     assert "worst element [1, 2] of output['a']: eager" in found.evidence
     assert "compiled 9" in found.evidence
     assert "fp64" in found.evidence
@@ -425,21 +428,21 @@ class TestOverflow:
     def test_where_eager_with_other_rounding_overflows_too_is_no_finding(self, true, eager):
         compiled = self.overflown(eager, 3)
         runs = [eager, self.overflown(eager, 2, 3)]
-        assert not compare(eager, compiled, true * 100, shaken=runs).findings
-        assert not compare(compiled, eager, true * 100, shaken=[eager]).findings
+        assert not compare(eager, compiled, true * 100, perturbed=runs).findings
+        assert not compare(compiled, eager, true * 100, perturbed=[eager]).findings
 
     def test_elsewhere_is_a_finding(self, true, eager):
         compiled = self.overflown(eager, 3)
-        assert kinds(compare(eager, compiled, true * 100, shaken=[self.overflown(eager, 2)])) == ["numerics"]
-        assert kinds(compare(eager, compiled, true * 100, shaken=[eager] * 8)) == ["numerics"]
+        assert kinds(compare(eager, compiled, true * 100, perturbed=[self.overflown(eager, 2)])) == ["numerics"]
+        assert kinds(compare(eager, compiled, true * 100, perturbed=[eager] * 8)) == ["numerics"]
 
     def test_what_is_finite_still_has_to_be_right(self, true, eager):
         compiled = self.overflown(eager * 1.1, 3)
-        assert kinds(compare(eager, compiled, true * 100, shaken=[self.overflown(eager, 3)])) == ["numerics"]
+        assert kinds(compare(eager, compiled, true * 100, perturbed=[self.overflown(eager, 3)])) == ["numerics"]
 
     def test_half_types_of_wide_range_do_not_overflow(self, true, eager):
         compiled = self.overflown(eager.bfloat16(), 3)
-        assert kinds(compare(eager.bfloat16(), compiled, true * 100, shaken=[compiled])) == ["numerics"]
+        assert kinds(compare(eager.bfloat16(), compiled, true * 100, perturbed=[compiled])) == ["numerics"]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_after():
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "E *CompileCheckFailed: breaking does not hold under torch.compile: 1 finding *",
+            "E *CompileCheckFailed: breaking failed the torch.compile check: 1 finding *",
             "E *1. graph-break: graph break 1 of 1, 0 allowed: explicit graph break",
             "E *at *.py:5 in breaking",
             "E *Run again: python -m pytest '*::test_break'",

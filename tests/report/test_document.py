@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.report import document, view
+from pytest_torch_compile.findings import FINDING_KINDS, SEVERITIES, Finding
+from pytest_torch_compile.report import changes, document, markdown, view
 from pytest_torch_compile.report import records as entries
+from pytest_torch_compile.report.text import headline
 from tests.report import documents
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
@@ -19,6 +22,46 @@ MAKERS = [documents.typical, documents.hostile, documents.made]
 def test_document_keeps_to_its_schema(make):
     jsonschema = pytest.importorskip("jsonschema")
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(make())
+
+
+def test_schema_knows_every_kind_of_finding():
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert set(schema["$defs"]["finding"]["properties"]["kind"]["enum"]) == set(FINDING_KINDS)
+    assert set(schema["$defs"]["finding"]["properties"]) == {field.name for field in dataclasses.fields(Finding)}
+
+
+def test_every_kind_has_one_severity_wrong_results_first():
+    assert sorted(kind for kinds in SEVERITIES for kind in kinds) == sorted(FINDING_KINDS)
+    assert [view.rank(kind) for kind in ("gradient", "compile-error", "recompile", "slowdown")] == [0, 1, 2, 3]
+
+
+def test_a_finding_reads_the_same_in_a_report_as_in_the_message_of_the_check():
+    wrong = Finding(
+        "numerics", "output differs from eager", calls=(1, 3), ranks=(0, 1), measure="error", measured=0.5, limit=1e-4
+    )
+    unlimited = Finding(
+        "gradient", "grad of w differs from eager", calls=(2,), measure="error", measured=3.0, limit=0.0
+    )
+    entry = documents.check(wrong, unlimited)
+    written = json.loads(document.dumps(documents.made(documents.case("a", "failed", entry))))
+    found = [headline(finding) for finding in written["tests"][0]["checks"][0]["findings"]]
+    assert found == [headline(wrong), headline(unlimited)]
+    assert found == [
+        "ranks 0, 1: calls 1, 3: output differs from eager: error 0.5, limit 1.000e-04 (5e+03x)",
+        "call 2: grad of w differs from eager: error 3, limit 0",
+    ]
+
+
+def test_a_report_of_before_findings_had_figures_is_read(tmp_path):
+    old = documents.typical()
+    fields = ("calls", "ranks", "subject", "measure", "measured", "limit")
+    for finding in (f for test in old["tests"] for check in test["checks"] for f in check["findings"]):
+        finding["message"] = "call 1: " + finding["message"]
+        for name in fields:
+            del finding[name]
+    document.write(old, tmp_path / "report.json")
+    assert "call 1: graph break 1 of 1, 0 allowed" in markdown.summary(document.read(tmp_path))
+    assert "call 1: graph break 1 of 1, 0 allowed" in changes.overview(document.read(tmp_path))
 
 
 def test_graphs_are_told_with_their_guards_if_torch_told_them():

@@ -12,7 +12,7 @@ from tests.report import documents
 
 def test_summary_says_what_failed_where_and_how_to_fix_it():
     text = markdown.summary(documents.typical())
-    assert text.startswith("## torch.compile: Some checks do not hold\n\n7 tests, 3 failed")
+    assert text.startswith("## torch.compile: Some checks failed\n\n7 tests, 3 failed")
     assert "**graph-break** in `tests/test_encoder.py::test_branch`" in text
     assert "at `src/model.py:3`" in text
     assert "fix: `use torch.where`" in text

@@ -59,52 +59,6 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("python-value", re.compile("==")),
 )  # fmt: skip
 
-EXPLANATIONS: dict[str, str] = {
-    "size": "a tensor size changed; mark the dimension dynamic (dynamic_dims=...), compile with dynamic=True, "
-    "or pad to a fixed set of sizes",
-    "size-0-or-1": "torch specialises on the sizes 0 and 1, so that they cost a graph of their own even with "
-    "dynamic=True; allow one recompile for it or keep such sizes out",
-    "duck-shape": "two dimensions had one size by accident and were made one symbol (duck shaping); make them differ "
-    "in the first call, or mark both dynamic",
-    "stride": "the memory layout of a tensor changed; make it contiguous, or always hand over the same memory format",
-    "rank": "the number of dimensions changed; reshape before the compiled code",
-    "dtype": "the dtype of a tensor changed; cast before the compiled code",
-    "device": "a tensor was on another device, and torch compiles a graph for each; move it with .to(device) before "
-    "the call, or allow one recompile for each device with max_recompiles",
-    "requires-grad": "requires_grad of a tensor changed; detach() it in every call or in none, or allow one recompile "
-    "with max_recompiles",
-    "type": "an argument was of another type (a tensor, None, a Parameter, a subclass), and torch compiles a graph for "
-    "each; always pass one type (an empty tensor in place of None), or allow them with max_recompiles",
-    "dispatch-keys": "a tensor was made under another mode (inference mode, autocast, a wrapper subclass); make all "
-    "inputs under the same mode, or clone() them outside of it before the call",
-    "grad-mode": "grad mode changed: keep torch.no_grad() in the same state around every call",
-    "inference-mode": "inference mode changed: keep it in the same state around every call",
-    "autocast": "autocast changed: keep it in the same state around every call",
-    "global-state": "a global torch state changed (grad mode, autocast, default dtype, deterministic algorithms); set "
-    "it once, before the first call",
-    "train-or-eval": "the module went from train() to eval() or back, and torch compiles a graph for each; allow one "
-    "recompile with max_recompiles, or check train and eval apart",
-    "length": "the length or the keys of a container changed; pass a tensor, or always the same structure",
-    "new-object": "another object (a new function, module or None) was passed where the graph holds one fast; make it "
-    "once, outside the call, and pass the same one each time",
-    "closure": "a variable of an enclosing function changed, and its value is part of the graph; pass it as an "
-    "argument, as a tensor if it is a number, or keep it the same over the calls",
-    "global": "a global variable changed, and its value is part of the graph; pass it as an argument, as a tensor if "
-    "it is a number, or set it once, before the first call",
-    "python-number": "a Python number changed; pass it as a tensor, or mark it dynamic",
-    "python-bool": "a Python flag changed, and torch compiles a graph for each value; allow one recompile for it with "
-    "max_recompiles, or decide with torch.where on a tensor",
-    "python-string": "a Python string changed, and torch compiles a graph for each value; keep it out of the compiled "
-    "code (choose the function or the tensor by it before the call), or allow its values with max_recompiles",
-    "python-value": "a Python value (a dtype, a device, ...) changed, and torch compiles a graph for each; keep it the "
-    "same over the calls, or allow its values with max_recompiles",
-    "new-code": "a new function object was compiled for the same source line; define it once, outside the call",
-    "new-backend": "another backend object was used; make one backend callable and use it for every compilation",
-    "dynamic-mark": "the dynamic marks of a tensor changed; mark it in every call, or in none",
-    "other": "the guard above says which value must stay as it was: keep it the same over the calls, or pass it as a "
-    "tensor",
-}
-
 
 def parse_recompile_reasons(payload: str) -> list[str]:
     """The reasons, newest cache entry first. The payload is a string, or a JSON list of strings."""

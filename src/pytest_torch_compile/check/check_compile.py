@@ -28,6 +28,7 @@ from ..findings import (
     CompileUsageError,
     Finding,
     NumericsReport,
+    Reference,
 )
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
@@ -228,7 +229,7 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
                 actual,
                 reference=partial(reference.record, index),
                 repeat=partial(repeat.record, index),
-                shaken=partial(perturbed_records, work, index, eager.shared),
+                perturbed=partial(perturbed_records, work, index, eager.shared),
                 tolerances=tolerances,
             )
         )
@@ -298,15 +299,15 @@ def _remarks(run: _Run, budget: Budget, tolerances: Tolerances) -> list[str]:
 def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
     leaves = [leaf for comparison in comparisons for leaf in comparison.leaves]
     worst = max(leaves, key=lambda leaf: leaf.ratio, default=None)
-    references = {comparison.reference for comparison in comparisons} - {"not needed"}
+    references = {c.reference for c in comparisons} - {Reference.NOT_NEEDED}
     return NumericsReport(
         leaves=len(leaves),
         worst_ratio=worst.ratio if worst else 0.0,
         worst_leaf=worst.path if worst else "",
-        reference=", ".join(sorted(references)) or "not needed",
+        reference=", ".join(sorted(r.value for r in references)) or Reference.NOT_NEEDED.value,
         nondeterministic=any(comparison.nondeterministic for comparison in comparisons),
         not_compared=tuple(dict.fromkeys(path for comparison in comparisons for path in comparison.not_compared)),
-        ill_conditioned=sum(leaf.ok and leaf.other_roundings > 0 for leaf in leaves),
+        ill_conditioned=sum(leaf.ok and leaf.perturbed_runs > 0 for leaf in leaves),
     )
 
 

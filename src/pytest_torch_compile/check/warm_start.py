@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from .._torch.hints import SEE_CACHE_BYPASS
+from .. import advice
 from ..findings import Finding
 from ..observation import CacheCounts
-
-_HINT = (
-    "a key holds the graph, the shapes, the device, torch's version and configuration: look for what differs from the "
-    "run that filled the cache; and see that --compile-cache names the place that it filled"
-)
 
 
 def cache_misses(seen: CacheCounts) -> list[Finding]:
@@ -26,13 +21,12 @@ def cache_misses(seen: CacheCounts) -> list[Finding]:
         message = (
             f"{missed} graph{'s were' if missed > 1 else ' was'} not in the compile cache, 0 allowed in a warm start"
         )
-        return [Finding("cache-miss", message, None, counts, _HINT)]
+        return [Finding("cache-miss", message, None, counts, advice.WHAT_DIFFERS)]
     if seen.fx_bypasses:
         message = f"{seen.fx_bypasses} of the graphs cannot be cached, 0 allowed in a warm start"
-        return [Finding("cache-miss", message, None, counts, SEE_CACHE_BYPASS)]
+        return [Finding("cache-miss", message, None, counts, advice.SEE_CACHE_BYPASS)]
     message = "nothing was asked of the compile cache, which a warm start needs"
-    hint = "only Inductor has a cache: see that backend is 'inductor' and that force_disable_caches is not set"
-    return [Finding("cache-miss", message, None, counts, hint)]
+    return [Finding("cache-miss", message, None, counts, advice.ONLY_INDUCTOR)]
 
 
 def _counted(hits: int, misses: int, bypasses: int) -> str:

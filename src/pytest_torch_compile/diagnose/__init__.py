@@ -7,33 +7,31 @@ from collections.abc import Callable
 from .. import settings
 from ..events import doing
 from ..findings import CompileReport, CompileUsageError
-from .advice import advice
 from .smallest import smallest_module
 from .stage import stage
 from .subject import OutOfTime, Remake, Subject
+from .trials import tried_advice
 
 Step = Callable[[Subject], list[str]]
 __all__ = ["STEPS", "Remake", "diagnosis"]
 
 STEPS: dict[str, dict[str, Step]] = {
     "off": {},
-    "auto": {"the stage at fault": stage, "advice": advice},
-    "full": {"the stage at fault": stage, "the smallest module": smallest_module, "advice": advice},
+    "auto": {"the stage at fault": stage, "advice": tried_advice},
+    "full": {"the stage at fault": stage, "the smallest module": smallest_module, "advice": tried_advice},
 }
 SECONDS = {"off": 0.0, "auto": 30.0, "full": 600.0}
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
-    """Lines for the message of a failed check, as ``level`` or ``--compile-diagnose`` asks for them; none if it passed.
+    """Lines for the message of a failed check, as ``level`` or ``--compile-diagnose`` asks for them.
 
     Raises:
-        CompileUsageError: a level that is none.
+        CompileUsageError: there is no such level.
     """
     level = level or settings.current.diagnose
     if level not in STEPS:
         raise CompileUsageError(f"diagnose={level!r}: it is one of {', '.join(STEPS)}")
-    if not report.findings or level == "off":
-        return []
     subject = Subject(report, remake, SECONDS[level])
     if not subject.kinds:
         return []

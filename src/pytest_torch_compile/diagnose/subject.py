@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..findings import Budget, CompileReport, CompileUsageError
@@ -30,24 +30,12 @@ class Remake:
     examine: Examine
 
 
-@dataclass(frozen=True)
 class Subject:
     """A failed check; ``seconds`` is the time for its diagnosis. A trial that has begun is not cut off."""
 
-    report: CompileReport
-    remake: Remake
-    seconds: float
-    _start: float = field(default_factory=time.monotonic)
-
-    @property
-    def work(self) -> Work:
-        """What each leg did."""
-        return self.remake.work
-
-    @property
-    def compiling(self) -> Compiling:
-        """How the compiled leg was made."""
-        return self.remake.compiling
+    def __init__(self, report: CompileReport, remake: Remake, seconds: float) -> None:
+        self.report, self.work, self.compiling = report, remake.work, remake.compiling
+        self._remake, self._end = remake, time.monotonic() + seconds
 
     @property
     def kinds(self) -> set[str]:
@@ -57,7 +45,7 @@ class Subject:
     @property
     def left(self) -> float:
         """Seconds that are left."""
-        return self.seconds - (time.monotonic() - self._start)
+        return self._end - time.monotonic()
 
     def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
         """The check once more, with fields of its work or its compiling changed; None where it cannot be made.
@@ -71,10 +59,11 @@ class Subject:
         if backend is not None:
             compiling = replace(compiling, backend=backend, mode=None, options=None)
         of_compiling = {name: value for name, value in changes.items() if hasattr(compiling, name)}
-        of_work = {name: value for name, value in changes.items() if name not in of_compiling}
-        work, compiling = replace(self.work, **of_work), replace(compiling, **of_compiling)
+        work = replace(self.work, **{name: value for name, value in changes.items() if name not in of_compiling})
         try:
-            return self.remake.examine(work, compiling, self.remake.budget, self.remake.tolerances)
+            return self._remake.examine(
+                work, replace(compiling, **of_compiling), self._remake.budget, self._remake.tolerances
+            )
         except CompileUsageError:
             return None
 

@@ -90,7 +90,7 @@ class Leg:
     def run(self, index: int) -> CallRecord:
         """Carry out call ``index`` (0 is the first; they must come in order) and record what it did."""
         call, given = self._calls[index], self._work.calls[index]
-        record = CallRecord(label=f"call {index + 1}", pristine=(given.args, dict(given.kwargs)))
+        record = CallRecord(number=index + 1, pristine=(given.args, dict(given.kwargs)))
         buffers = self._named(lambda module: module.named_buffers())
         record.initial_state = {name: buffer.detach().clone() for name, buffer in buffers.items()}
         with self._own_random_stream(record), self._own_defaults(), self.shared.in_force(self._values):

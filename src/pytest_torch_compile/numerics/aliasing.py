@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 
@@ -30,23 +30,21 @@ def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
         key = storage_key(tensor)
         if key is None:
             continue
-        for other, held in holders.get(key, []):
-            pairs[name, other] = tensor.storage_offset() - held.storage_offset()
+        for other, holder in holders.get(key, []):
+            pairs[name, other] = tensor.storage_offset() - holder.storage_offset()
         holders.setdefault(key, []).append((name, tensor))
     return pairs
 
 
-def aliasing_differences(eager: Mapping[tuple[str, str], int], compiled: Mapping[tuple[str, str], int]) -> list[str]:
-    """One readable line per pair that shares memory in one leg only, or at another place in it."""
-    lines = []
-    for pair in dict.fromkeys([*eager, *compiled]):
-        name, other = pair
-        if pair not in compiled:
-            lines.append(f"{name} shares memory with {other} in eager, but not compiled")
-        elif pair not in eager:
-            lines.append(f"{name} shares memory with {other} compiled, but not in eager")
-        elif eager[pair] != compiled[pair]:
-            lines.append(
-                f"{name} starts {eager[pair]} elements after {other} in eager, {compiled[pair]} elements compiled"
-            )
-    return lines
+def aliasing_differences(
+    eager: Mapping[tuple[str, str], int], compiled: Mapping[tuple[str, str], int]
+) -> Iterator[tuple[str, str]]:
+    """An output and a readable line, for each pair that shares memory in one leg only or at another place in it."""
+    for name, other in dict.fromkeys([*eager, *compiled]):
+        here, there = eager.get((name, other)), compiled.get((name, other))
+        if there is None:
+            yield name, f"{name} shares memory with {other} in eager, but not compiled"
+        elif here is None:
+            yield name, f"{name} shares memory with {other} compiled, but not in eager"
+        elif here != there:
+            yield name, f"{name} starts {here} elements after {other} in eager, {there} elements compiled"

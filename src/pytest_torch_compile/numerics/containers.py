@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -10,9 +9,7 @@ from typing import Any
 import torch
 
 from ..findings import CompileUsageError
-from .tree import Flat, Node, defines_equality, object_attributes
-
-_NAMED = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
+from .tree import FUNCTIONS, Flat, Node, defines_equality, object_attributes
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
@@ -37,17 +34,14 @@ def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> st
         leg, other = ("compiled", "in eager") if eager is None else ("in eager", "compiled")
         return f"{path} exists {leg}, but not {other}"
     left, right = _type_name(eager), _type_name(compiled)
-    if left != right or (eager.kind is not compiled.kind and not _both_tensors(eager, compiled)):
+    both_tensors = isinstance(eager.value, torch.Tensor) and isinstance(compiled.value, torch.Tensor)
+    if left != right or (eager.kind is not compiled.kind and not both_tensors):
         if left == right:
-            left, right = eager.kind.__module__ + "." + left, compiled.kind.__module__ + "." + right
+            left, right = f"{eager.kind.__module__}.{left}", f"{compiled.kind.__module__}.{right}"
         return f"{path} is {left} in eager, {right} compiled"
     if eager.is_leaf != compiled.is_leaf or eager.shape != compiled.shape:
         return f"{path} has {eager.shape or 'no parts'} in eager, {compiled.shape or 'no parts'} compiled"
     return ""
-
-
-def _both_tensors(eager: Node, compiled: Node) -> bool:
-    return isinstance(eager.value, torch.Tensor) and isinstance(compiled.value, torch.Tensor)
 
 
 def _type_name(node: Node) -> str:
@@ -64,15 +58,11 @@ def as_tensor(leaf: Any) -> torch.Tensor | None:
         # Python numbers come out of tensors with ``.item()``, so they carry no more than float32 in general.
         dtype = torch.complex64 if isinstance(leaf, complex) else torch.float32
         return torch.tensor(leaf, dtype=dtype, device="cpu")
-    if type(leaf).__module__ == "numpy" and hasattr(leaf, "dtype"):
-        return _from_numpy(leaf)
-    return None
-
-
-def _from_numpy(leaf: Any) -> torch.Tensor | None:
+    if type(leaf).__module__ != "numpy" or not hasattr(leaf, "dtype"):
+        return None
     try:
         return torch.as_tensor(leaf if getattr(leaf, "ndim", 0) == 0 else leaf.copy(), device="cpu")
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError):  # a dtype that torch does not have
         return None
 
 
@@ -82,31 +72,27 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
     Raises:
         CompileUsageError: ``strict`` and the objects cannot be compared.
     """
-    if eager is compiled or _same_name(eager, compiled):
+    if eager is compiled:
         return ""
     equal = _equal(eager, compiled)
-    if equal is None:
-        if not strict:
-            return ""
+    if equal is None and strict:
         raise CompileUsageError(
             f"{path} is a {type(eager).__name__}, which cannot be compared: give the class an __eq__, or leave it out "
             "of what the checked function returns"
         )
-    return "" if equal else f"{path} is {_short(eager)} in eager, {_short(compiled)} compiled"
-
-
-def _same_name(eager: Any, compiled: Any) -> bool:
-    if not isinstance(eager, _NAMED) or type(eager) is not type(compiled):
-        return False
-    names = [(getattr(f, "__module__", None), getattr(f, "__qualname__", f.__name__)) for f in (eager, compiled)]
-    return names[0] == names[1]
+    return f"{path} is {_short(eager)} in eager, {_short(compiled)} compiled" if equal is False else ""
 
 
 def _equal(eager: Any, compiled: Any) -> bool | None:
     """None: the objects cannot be compared."""
     if isinstance(eager, AbstractSet) and any(isinstance(item, torch.Tensor) for item in eager):
         return None
-    if isinstance(eager, (*_NAMED, torch.dtype, torch.layout, torch.memory_format)):
+    if isinstance(eager, FUNCTIONS):  # each leg may have its own copy
+        if type(eager) is not type(compiled):
+            return False
+        names = [(getattr(f, "__module__", None), getattr(f, "__qualname__", f.__name__)) for f in (eager, compiled)]
+        return names[0] == names[1]
+    if isinstance(eager, (torch.dtype, torch.layout, torch.memory_format)):
         return False
     if not defines_equality(eager):
         has_state = hasattr(eager, "__dict__") and not object_attributes(eager)

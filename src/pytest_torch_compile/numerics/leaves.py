@@ -1,4 +1,4 @@
-"""Leaves judged one after the other: by tolerance, against fp64, by eager's own spread and by other roundings."""
+"""Leaves judged by tolerance; those that fail against fp64, then by eager's own spread, then by perturbed rounding."""
 
 from __future__ import annotations
 
@@ -9,48 +9,61 @@ from typing import Literal
 
 import torch
 
+from ..findings import Reference
 from . import rule
-from .measure import Difference, Errors, bitwise_equal, difference, element, errors, is_floating, root_mean_square
+from .measure import Errors, bitwise_equal, difference, element, errors, is_floating, root_mean_square
 from .rule import Level, Measured
-from .tolerances import Tolerances
+from .sections import GRADIENTS, SectionName
+from .tolerances import Tolerance, Tolerances
 
 Values = Mapping[str, torch.Tensor]
 Scalar = float | complex | int | bool
 
 
-@dataclass
+@dataclass(frozen=True)
 class LeafVerdict:
-    """One leaf's verdict. ``ratio`` is the measured error over its limit; ``index`` is the worst element's.
+    """One leaf's verdict, by its measures. ``index`` is the worst element's, the scalars are its values in each leg.
 
-    ``compared`` is False where eager differs from itself by more than rounding, so that ``ok`` proves little.
-    ``other_roundings`` counts the eager runs with disturbed rounding that had a say in the limit.
+    ``nonfinite``: NaN or infinity is at other places than in eager. ``perturbed_runs`` counts the eager runs with
+    perturbed rounding that widened the limits. ``compared`` is False where eager differs from itself by more than
+    rounding, so that passing proves little.
     """
 
     path: str
-    ok: bool
     rule: Literal["tolerance", "fp64", "spread"] = "tolerance"
-    measure: str = "error"
-    error: float = 0.0
-    limit: float = 0.0
-    ratio: float = 0.0
+    measures: tuple[Measured, ...] = ()
     index: tuple[int, ...] = ()
     eager: Scalar | None = None
     compiled: Scalar | None = None
     reference: Scalar | None = None
     differing: int = 0
     elements: int = 0
-    note: str = ""
-    measures: tuple[Measured, ...] = ()
-    other_roundings: int = 0
+    nonfinite: bool = False
+    perturbed_runs: int = 0
     compared: bool = True
 
+    @property
+    def worst(self) -> Measured:
+        """The measure that is the furthest over its limit."""
+        return max(self.measures, key=lambda measured: measured.ratio, default=Measured("error", 0.0, 0.0))
 
-@dataclass
+    @property
+    def ratio(self) -> float:
+        """The worst measured error over its limit."""
+        return self.worst.ratio
+
+    @property
+    def ok(self) -> bool:
+        """Whether every measure is within its limit."""
+        return self.ratio <= 1
+
+
+@dataclass(frozen=True)
 class Pair:
     """One leaf of both legs, as plain dense tensors of equal shape and dtype."""
 
     path: str
-    section: str
+    section: SectionName
     eager: torch.Tensor
     compiled: torch.Tensor
 
@@ -60,8 +73,12 @@ class Judgement:
     """All verdicts of a call, and what had to be asked for them."""
 
     verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
-    reference: Literal["not needed", "fp64", "spread of two eager runs"] = "not needed"
+    reference: Reference = Reference.NOT_NEEDED
     nondeterministic: bool = False
+
+    def failing(self, pairs: Iterable[Pair]) -> list[Pair]:
+        """Those of the pairs that do not pass so far."""
+        return [pair for pair in pairs if not self.verdicts[pair.path].ok]
 
 
 def judge(
@@ -69,129 +86,100 @@ def judge(
     reference: Callable[[], Values | None],
     repeat: Callable[[], Values | None],
     tolerances: Tolerances,
-    shaken: Callable[[], Iterable[Values]] = tuple,
+    perturbed: Callable[[], Iterable[Values]] = tuple,
 ) -> Judgement:
     """Judge every pair; ask for the fp64 run and for further eager runs only where a leaf needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
-    failing = [pair for pair in pairs if not result.verdicts[pair.path].ok]
-    ruled = [p for p in failing if is_floating(p.eager) and not tolerances.given_for(p.path, p.eager.dtype)]
-    values: Values | None = None
-    if ruled:
+    # Where the user gave a tolerance, it has decided alone.
+    unexplained = [pair for pair in result.failing(pairs) if tolerances.given_for(pair.path, pair.eager.dtype) is None]
+    floating = [pair for pair in unexplained if is_floating(pair.eager)]
+    truth: Values = {}
+    if floating:
         values = reference()
-        result.reference = "spread of two eager runs" if values is None else "fp64"
-        result.verdicts.update(_by_reference(pairs, ruled, values or {}, result.verdicts))
-    failing = [pair for pair in failing if not result.verdicts[pair.path].ok]
-    asked = [pair for pair in failing if not tolerances.given_for(pair.path, pair.eager.dtype)]
-    if asked:
-        _judge_by_spread(asked, repeat, result)
-    failing = [pair for pair in ruled if not result.verdicts[pair.path].ok]
-    if failing:
-        _judge_by_other_roundings(failing, values or {}, shaken(), result.verdicts)
+        result.reference = Reference.TWO_EAGER_RUNS if values is None else Reference.FP64
+        truth = values or {}
+        _judge_by_reference(floating, pairs, truth, result)
+    if result.failing(unexplained):
+        _judge_by_spread(result.failing(unexplained), repeat, result)
+    if result.failing(floating):
+        _judge_by_perturbed_rounding(result.failing(floating), truth, perturbed(), result)
     return result
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
     """The verdict without a reference: equality, the user's tolerance, or the one that is never wrong."""
     if bitwise_equal(pair.eager, pair.compiled):
-        return LeafVerdict(pair.path, True, elements=pair.eager.numel())
-    if not is_floating(pair.eager):
-        return _unequal(pair)
-    given = tolerances.given_for(pair.path, pair.eager.dtype)
-    tolerance = given or rule.near(pair.eager.dtype, root_mean_square(pair.eager))
-    return _verdict_of_difference(pair, difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol))
+        return LeafVerdict(pair.path, elements=pair.eager.numel())
+    if is_floating(pair.eager):
+        given = tolerances.given_for(pair.path, pair.eager.dtype)
+        return _verdict_within(pair, given or rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
+    verdict = _verdict_within(pair, Tolerance(0.0, 0.0))
+    # Large integers that differ may be equal as float64, in which they were measured.
+    return replace(verdict, measures=(Measured("wrong elements", float(max(verdict.differing, 1)), 0.0),))
 
 
-def _unequal(pair: Pair) -> LeafVerdict:
-    found = difference(pair.eager, pair.compiled, 0.0, 0.0)
-    index, eager = element(pair.eager, found.index)
-    compiled = element(pair.compiled, found.index)[1]
-    return LeafVerdict(
-        pair.path, False, "tolerance", "difference", found.error, 0.0, math.inf, index, eager, compiled,
-        differing=found.differing, elements=pair.eager.numel(),
-    )  # fmt: skip
-
-
-def _verdict_of_difference(pair: Pair, found: Difference) -> LeafVerdict:
-    at = found.index if found.nonfinite is None else found.nonfinite
-    index, eager = element(pair.eager, at)
+def _verdict_within(pair: Pair, tolerance: Tolerance) -> LeafVerdict:
+    worst = difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol)
+    nonfinite = worst.nonfinite is not None
     verdict = LeafVerdict(
-        pair.path, found.ratio <= 1 and found.nonfinite is None, "tolerance", "error", found.error, found.limit,
-        found.ratio, index, eager, element(pair.compiled, at)[1], differing=found.differing,
+        pair.path,
+        measures=(Measured("NaN or infinity", 1, 0) if nonfinite else Measured("error", worst.error, worst.limit),),
+        differing=worst.differing,
         elements=pair.eager.numel(),
-    )  # fmt: skip
-    if found.nonfinite is not None:
-        verdict.ratio, verdict.note = math.inf, "NaN or infinity at different places"
-    return verdict
+        nonfinite=nonfinite,
+    )
+    return _at(worst.index if worst.nonfinite is None else worst.nonfinite, verdict, pair)
 
 
-def _by_reference(
-    pairs: Sequence[Pair], open_pairs: Sequence[Pair], values: Values, verdicts: Mapping[str, LeafVerdict]
-) -> dict[str, LeafVerdict]:
-    measured = {pair.path: _errors(pair, values) for pair in pairs if verdicts[pair.path].differing}
-    sections: dict[str, list[Errors]] = {}
+def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None = None) -> LeafVerdict:
+    """The verdict with the index and the values of the worst element."""
+    index, eager = element(pair.eager, worst)
+    reference = element(truth, worst)[1] if truth is not None else None
+    return replace(verdict, index=index, eager=eager, compiled=element(pair.compiled, worst)[1], reference=reference)
+
+
+def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: Values, result: Judgement) -> None:
+    """Against fp64, compiled may be about as wrong as eager. Where that is no use, the dtype's tolerance decides."""
+    measured: dict[str, Errors] = {}
+    by_section: dict[str, list[Errors]] = {}
     for pair in pairs:
-        found = measured.get(pair.path)
-        if found is not None:
-            sections.setdefault(pair.section, []).append(found)
-    levels = {section: Level.of(found) for section, found in sections.items()}
-    everything = Level.of(e for found in sections.values() for e in found)
+        if result.verdicts[pair.path].differing and (found := _errors(pair, truth)) is not None:
+            measured[pair.path] = found
+            by_section.setdefault(pair.section, []).append(found)
+    levels = {section: Level.of(found) for section, found in by_section.items()}
+    overall = Level.of(measured.values())
     # Gradients can be all rounding error and still be right; whether fp64 computed the same thing shows in the outputs.
     # Outputs that are bitwise equal were not measured: they say nothing against the reference.
-    compared = any(pair.section == "output" for pair in pairs)
-    forward = levels.get("output", Level() if compared else everything)
-    return {
-        pair.path: _judge_one(
-            pair,
-            verdicts[pair.path],
-            None if forward.is_unrelated(pair.eager.dtype) else measured.get(pair.path),
-            values,
-            levels.get(pair.section, everything),
-        )
-        for pair in open_pairs
-    }
+    has_outputs = any(pair.section == "output" for pair in pairs)
+    outputs = levels.get("output", Level() if has_outputs else overall)
+    for pair in failing:
+        verdict, dtype = result.verdicts[pair.path], pair.eager.dtype
+        if verdict.nonfinite:
+            continue
+        if pair.path not in measured or outputs.is_unrelated(dtype):
+            result.verdicts[pair.path] = _verdict_within(pair, rule.alone(dtype, root_mean_square(pair.eager)))
+            continue
+        found = measured[pair.path]
+        measures = rule.against_reference(found, dtype, levels.get(pair.section, overall))
+        verdict = replace(verdict, rule="fp64", measures=tuple(measures))
+        result.verdicts[pair.path] = _at(found.worst, verdict, pair, truth[pair.path])
 
 
-def _errors(pair: Pair, values: Values) -> Errors | None:
-    true = values.get(pair.path)
-    usable = true is not None and is_floating(pair.eager) and is_floating(true) and true.shape == pair.eager.shape
-    if not usable or true is None or true.dtype.is_complex != pair.eager.dtype.is_complex:
+def _errors(pair: Pair, truth: Values) -> Errors | None:
+    true = truth.get(pair.path)
+    if true is None or true.shape != pair.eager.shape or not (is_floating(pair.eager) and is_floating(true)):
         return None
-    found = errors(pair.eager, pair.compiled, true)
+    if true.dtype.is_complex != pair.eager.dtype.is_complex:
+        return None
+    found = errors(eager=pair.eager, compiled=pair.compiled, truth=true)
     return found if found.count else None
 
 
-def _judge_one(
-    pair: Pair,
-    verdict: LeafVerdict,
-    found: Errors | None,
-    values: Values,
-    level: Level,
-) -> LeafVerdict:
-    if math.isinf(verdict.ratio) and verdict.note:
-        return verdict
-    if found is None:
-        tolerance = rule.alone(pair.eager.dtype, root_mean_square(pair.eager))
-        return _verdict_of_difference(pair, difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol))
-    measures = rule.against_reference(found, pair.eager.dtype, level)
-    return _verdict_of_measures(pair, verdict, found, values[pair.path], measures)
-
-
-def _verdict_of_measures(
-    pair: Pair, verdict: LeafVerdict, found: Errors, true: torch.Tensor, measures: Sequence[Measured]
-) -> LeafVerdict:
-    worst = max(measures, key=lambda measure: measure.ratio)
-    index, eager = element(pair.eager, found.worst)
-    return LeafVerdict(
-        pair.path, worst.ratio <= 1, "fp64", worst.name, worst.error, worst.limit, worst.ratio, index, eager,
-        element(pair.compiled, found.worst)[1], element(true, found.worst)[1], verdict.differing, verdict.elements,
-        measures=tuple(measures),
-    )  # fmt: skip
-
-
-def _judge_by_spread(asked: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement) -> None:
-    _dirty_free_memory(asked)
+def _judge_by_spread(failing: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement) -> None:
+    """Where eager differs from itself, compiled may differ from it by a multiple of that."""
+    _dirty_free_memory(failing)
     again = repeat() or {}
-    for pair in asked:
+    for pair in failing:
         second = again.get(pair.path)
         if second is None or second.shape != pair.eager.shape or bitwise_equal(pair.eager, second):
             continue
@@ -199,88 +187,93 @@ def _judge_by_spread(asked: Sequence[Pair], repeat: Callable[[], Values | None],
         result.verdicts[pair.path] = _spread_verdict(pair, second)
 
 
-def _judge_by_other_roundings(
-    failing: Sequence[Pair], values: Values, runs: Iterable[Values], verdicts: dict[str, LeafVerdict]
-) -> None:
-    """What eager reaches itself when its rounding is disturbed is no mistake: such runs may widen a leaf's limits."""
-    failing = [p for p in failing if math.isfinite(verdicts[p.path].ratio) or p.eager.dtype is torch.float16]
-    first = {pair.path: verdicts[pair.path] for pair in failing}
-    found: dict[str, list[Errors]] = {pair.path: [] for pair in failing}
-    overflows = {pair.path: Overflow(pair.eager) for pair in failing if math.isinf(verdicts[pair.path].ratio)}
-    for number, run in enumerate(runs if failing else (), 1):
-        for pair in failing:
-            other = run.get(pair.path)
-            if other is not None and other.shape == pair.eager.shape and other.dtype == pair.eager.dtype:
-                if pair.path in overflows and not overflows[pair.path].reaches(pair.compiled, other):
-                    continue
-                true = values[pair.path] if first[pair.path].rule == "fp64" else pair.eager
-                found[pair.path].append(errors(other, pair.compiled, true))
-                verdicts[pair.path] = _widened(pair, first[pair.path], found[pair.path])
-                if pair.path in overflows:
-                    verdicts[pair.path].note = "fp16 overflows, and where is decided by rounding"
-        failing = [pair for pair in failing if not verdicts[pair.path].ok]
-        if not failing or (number >= rule.PATIENCE and any(_hopeless(p, verdicts[p.path]) for p in failing)):
-            return
-
-
-class Overflow:
-    """Where eager overflows, with whatever rounding: near the largest number of fp16, a step decides."""
-
-    def __init__(self, eager: torch.Tensor) -> None:
-        self._sometimes = self._always = eager.isfinite()
-
-    def reaches(self, compiled: torch.Tensor, other: torch.Tensor) -> bool:
-        """Whether one run more makes compiled finite, and not finite, only where some run of eager was so too."""
-        finite = other.isfinite()
-        self._sometimes, self._always = self._sometimes | finite, self._always & finite
-        return bool(torch.where(compiled.isfinite(), self._sometimes, ~self._always).all())
-
-
-def _hopeless(pair: Pair, verdict: LeafVerdict) -> bool:
-    return verdict.ratio > (rule.HOPELESS_GRADIENT if _is_gradient(pair) else rule.HOPELESS)
-
-
-def _is_gradient(pair: Pair) -> bool:
-    return pair.section in ("grad", "input grad")
-
-
-def _widened(pair: Pair, first: LeafVerdict, runs: Sequence[Errors]) -> LeafVerdict:
-    if first.rule == "fp64":
-        measures = rule.widened(first.measures, runs, gradient=_is_gradient(pair))
-    else:
-        measures = rule.widened_alone(runs)
-    worst = max(measures, key=lambda measure: measure.ratio)
-    return replace(
-        first, ok=worst.ratio <= 1, measure=worst.name, error=worst.error, limit=worst.limit, ratio=worst.ratio,
-        measures=tuple(measures), other_roundings=len(runs),
-    )  # fmt: skip
-
-
-def _dirty_free_memory(asked: Sequence[Pair]) -> None:
+def _dirty_free_memory(pairs: Sequence[Pair]) -> None:
     """Leave other bytes in the blocks a second run will be given, so that uninitialised memory shows itself."""
     dirty = [
-        torch.full_like(pair.eager.detach(), 85) for pair in asked for _ in range(3) if pair.eager.numel() < 1 << 20
+        torch.full_like(pair.eager.detach(), 85) for pair in pairs for _ in range(3) if pair.eager.numel() < 1 << 20
     ]
     del dirty
 
 
 def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
-    base = LeafVerdict(pair.path, True, "spread", elements=pair.eager.numel(), compared=False)
-    if not is_floating(pair.eager):
-        return base
-    # Eager's second run takes the place of the reference: its distance from the first is what is allowed.
-    if not bool(second.isfinite().all()) and bool(pair.eager.isfinite().all()):
-        return base
-    found = errors(second, pair.compiled, pair.eager)
+    nothing_to_compare = LeafVerdict(pair.path, "spread", elements=pair.eager.numel(), compared=False)
+    became_nonfinite = bool(pair.eager.isfinite().all()) and not bool(second.isfinite().all())
+    if not is_floating(pair.eager) or became_nonfinite:
+        return nothing_to_compare
+    # Measured from the first eager run, the second one's distance is what is allowed.
+    found = errors(eager=second, compiled=pair.compiled, truth=pair.eager)
     if found.rms_eager > rule.MEANINGLESS * found.rms_reference:
-        base.note = "eager differs from itself as much as the values are large: nothing to compare"
-        return base
-    index, eager = element(pair.eager, found.worst)
+        return nothing_to_compare
     limit = rule.SPREAD * max(found.max_eager, rule.eps(pair.eager.dtype) * found.rms_reference)
-    worst = Measured("largest error", found.max_compiled, limit)
     by_rounding = rule.alone(pair.eager.dtype, root_mean_square(pair.eager))
     own = difference(pair.eager, second, by_rounding.rtol, by_rounding.atol)
-    return LeafVerdict(
-        pair.path, worst.ratio <= 1, "spread", worst.name, worst.error, worst.limit, worst.ratio, index, eager,
-        element(pair.compiled, found.worst)[1], None, elements=pair.eager.numel(), compared=own.ratio <= 1,
-    )  # fmt: skip
+    measures = (Measured("largest error", found.max_compiled, limit),)
+    return _at(found.worst, replace(nothing_to_compare, measures=measures, compared=own.ratio <= 1), pair)
+
+
+def _judge_by_perturbed_rounding(
+    failing: Sequence[Pair], truth: Values, runs: Iterable[Values], result: Judgement
+) -> None:
+    """What eager reaches itself when its rounding is perturbed is no mistake: such runs may widen a leaf's limits."""
+    candidates = [
+        _Widening(pair, result.verdicts[pair.path], truth)
+        for pair in failing
+        if math.isfinite(result.verdicts[pair.path].ratio) or pair.eager.dtype is torch.float16
+    ]
+    for number, run in enumerate(runs if candidates else (), 1):
+        for candidate in candidates:
+            result.verdicts[candidate.pair.path] = candidate.after(run.get(candidate.pair.path))
+        candidates = [candidate for candidate in candidates if not candidate.verdict.ok]
+        # One leaf that is given up decides the call: it is a finding whatever the others do.
+        if not candidates or (number >= rule.PATIENCE and any(candidate.is_hopeless for candidate in candidates)):
+            return
+
+
+class _Widening:
+    """One failing leaf while eager runs with perturbed rounding widen its limits, run by run."""
+
+    def __init__(self, pair: Pair, verdict: LeafVerdict, truth: Values) -> None:
+        self.pair, self.verdict, self._before = pair, verdict, verdict
+        self._truth = truth[pair.path] if verdict.rule == "fp64" else pair.eager
+        self._runs: list[Errors] = []
+        # Near the largest number of fp16 a step of rounding decides what is infinite.
+        self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
+
+    def after(self, run: torch.Tensor | None) -> LeafVerdict:
+        """The verdict after one run more; as it was if the run has no such leaf, or overflows elsewhere."""
+        eager, compiled = self.pair.eager, self.pair.compiled
+        if run is None or run.shape != eager.shape or run.dtype != eager.dtype:
+            return self.verdict
+        if self._overflow is not None:
+            self._overflow.add(run)
+            if not self._overflow.explains(compiled):
+                return self.verdict
+        self._runs.append(errors(eager=run, compiled=compiled, truth=self._truth))
+        if self._before.rule == "fp64":
+            measures = rule.widened(self._before.measures, self._runs, gradient=self.pair.section in GRADIENTS)
+        else:
+            measures = rule.widened_alone(self._runs)
+        self.verdict = replace(self._before, measures=tuple(measures), nonfinite=False, perturbed_runs=len(self._runs))
+        return self.verdict
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no further run can be expected to make it pass."""
+        gradient = self.pair.section in GRADIENTS
+        return self.verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
+
+
+class Overflow:
+    """Where eager is finite, in some of its runs and in all of them."""
+
+    def __init__(self, eager: torch.Tensor) -> None:
+        self._sometimes = self._always = eager.isfinite()
+
+    def add(self, run: torch.Tensor) -> None:
+        """Take one more run of eager into account."""
+        finite = run.isfinite()
+        self._sometimes, self._always = self._sometimes | finite, self._always & finite
+
+    def explains(self, compiled: torch.Tensor) -> bool:
+        """Whether compiled is finite, and not finite, only where some run of eager was so too."""
+        return bool(torch.where(compiled.isfinite(), self._sometimes, ~self._always).all())

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-BLOCK = 1 << 20
-# The means of fewer channels say little: over the 3 of an image, an honest bf16 run was twice as far off as eager.
-FEWEST_CHANNELS = 16
+BLOCK = 1 << 20  # elements that are held in float64 at once
 
 
 @dataclass
@@ -31,6 +29,7 @@ class Errors:
 
     ``carrying`` is how many normally distributed elements would make a mean as steady as these do in the slopes: all of
     them in most leaves, few where few are large (from the kurtosis of the reference, which is 3 for a normal one).
+    ``channels`` is 0 where the errors of the channels' means were not taken.
     """
 
     count: int = 0
@@ -44,6 +43,7 @@ class Errors:
     slope_eager: float = 0.0
     slope_compiled: float = 0.0
     rows: int = 0
+    channels: int = 0
     channel_eager: float = 0.0
     channel_compiled: float = 0.0
 
@@ -72,30 +72,26 @@ def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ..
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0
     for pieces in _split(views):
-        flat = tuple(_to_double(piece).reshape(-1) for piece in pieces)
-        if flat[0].numel():
-            yield offset, flat
-        offset += pieces[0].numel()
+        if size := pieces[0].numel():
+            yield offset, tuple(_to_double(piece).reshape(-1) for piece in pieces)
+            offset += size
 
 
 def _split(tensors: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, ...]]:
-    shape = tensors[0].shape
-    if tensors[0].numel() <= BLOCK or not shape:
+    shape, count = tensors[0].shape, tensors[0].numel()
+    if count <= BLOCK:
         yield tensors
         return
-    rows = max(1, BLOCK // max(1, tensors[0].numel() // shape[0]))
-    for start in range(0, shape[0], rows):
-        pieces = tuple(t.narrow(0, start, min(rows, shape[0] - start)) for t in tensors)
-        if rows > 1 or len(shape) == 1:
-            yield pieces
-        else:
-            yield from _split(tuple(piece.squeeze(0) for piece in pieces))
+    rows = BLOCK * shape[0] // count
+    for start in range(0, shape[0], max(1, rows)):
+        if rows or len(shape) == 1:
+            yield tuple(t[start : start + max(1, rows)] for t in tensors)
+        else:  # one row is larger than a block
+            yield from _split(tuple(t[start] for t in tensors))
 
 
 def _to_double(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.device.type == "mps":
-        tensor = tensor.cpu()
-    return tensor.to(torch.float64)
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
 
 
 def root_mean_square(tensor: torch.Tensor) -> float:
@@ -108,29 +104,33 @@ def root_mean_square(tensor: torch.Tensor) -> float:
 
 
 def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: float) -> Difference:
-    """Compare every element with ``atol + rtol * |eager|``; NaN and infinities must stand at the same places."""
-    found = Difference()
+    """Compare every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same places."""
+    result = Difference()
     for offset, (left, right) in blocks(eager, compiled):
         same = (left == right) | (left.isnan() & right.isnan())
-        found.differing += int((~same).sum())
+        result.differing += int((~same).sum())
         broken = ~same & ~(left.isfinite() & right.isfinite())
-        if found.nonfinite is None and bool(broken.any()):
-            found.nonfinite = offset + int(broken.to(torch.uint8).argmax())
+        if result.nonfinite is None and bool(broken.any()):
+            result.nonfinite = offset + int(broken.to(torch.uint8).argmax())
         error = torch.where(same | broken, 0.0, (left - right).abs())
         allowed = atol + rtol * torch.where(left.isfinite(), left.abs(), 0.0)
         ratio = torch.where(error > 0, error / allowed, 0.0)
         worst = int(ratio.argmax())
-        if float(ratio[worst]) > found.ratio:
-            found.ratio, found.index = float(ratio[worst]), offset + worst
-            found.error, found.limit = float(error[worst]), float(allowed[worst])
-    return found
+        if float(ratio[worst]) > result.ratio:
+            result.ratio, result.index = float(ratio[worst]), offset + worst
+            result.error, result.limit = float(error[worst]), float(allowed[worst])
+    return result
 
 
-def errors(eager: torch.Tensor, compiled: torch.Tensor, reference: torch.Tensor) -> Errors:
-    """Both legs' errors against the reference, in one pass."""
-    found = Errors()
+def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> Errors:
+    """The errors of an eager and a compiled run against what counts as the truth, in one pass.
+
+    The eager run is the leg itself, one with perturbed rounding, or a second one; the truth is the fp64 run, or the
+    eager leg where there is no fp64 run.
+    """
+    result = Errors()
     sums = torch.zeros(6, dtype=torch.float64, device="cpu")
-    for offset, (left, right, true) in blocks(eager, compiled, reference):
+    for offset, (left, right, true) in blocks(eager, compiled, truth):
         finite = left.isfinite() & right.isfinite() & true.isfinite()
         zero = torch.zeros((), dtype=torch.float64, device=true.device)
         true = torch.where(finite, true, zero)
@@ -138,47 +138,44 @@ def errors(eager: torch.Tensor, compiled: torch.Tensor, reference: torch.Tensor)
         squares = true.square()
         parts = (squares, left.square(), right.square(), left * true, right * true, squares.square())
         sums += torch.stack([part.sum() for part in parts]).cpu()
-        found.count += int(finite.sum())
-        found.max_eager = max(found.max_eager, float(left.abs().max()))
+        result.count += int(finite.sum())
+        result.max_eager = max(result.max_eager, float(left.abs().max()))
         worst = int(right.abs().argmax())
-        if float(right[worst].abs()) > found.max_compiled:
-            found.max_compiled, found.worst = float(right[worst].abs()), offset + worst
-    if found.count:
-        _fill(found, [float(total) for total in sums])
-        _fill_channels(found, eager, compiled, reference)
-    return found
+        if float(right[worst].abs()) > result.max_compiled:
+            result.max_compiled, result.worst = float(right[worst].abs()), offset + worst
+    if not result.count:
+        return result
+    squared, squared_eager, squared_compiled, product_eager, product_compiled, quartic = (float(s) for s in sums)
+    result.rms_reference = math.sqrt(squared / result.count)
+    result.rms_eager = math.sqrt(squared_eager / result.count)
+    result.rms_compiled = math.sqrt(squared_compiled / result.count)
+    if squared > 0:
+        result.slope_eager, result.slope_compiled = product_eager / squared, product_compiled / squared
+        result.carrying = min(result.count, squared / quartic * 3 * squared) if 0 < quartic < math.inf else 1.0
+    _add_channels(result, eager, compiled, truth)
+    return result
 
 
-def _fill(found: Errors, sums: list[float]) -> None:
-    true, left, right, slope_left, slope_right, quartic = sums
-    found.rms_reference, found.rms_eager, found.rms_compiled = (math.sqrt(s / found.count) for s in (true, left, right))
-    if true > 0:
-        found.slope_eager, found.slope_compiled = slope_left / true, slope_right / true
-        found.carrying = min(found.count, true / quartic * 3 * true) if 0 < quartic < math.inf else 1.0
-
-
-def _fill_channels(found: Errors, eager: torch.Tensor, compiled: torch.Tensor, reference: torch.Tensor) -> None:
+def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> None:
     """Errors averaged over everything but the channels: rounding averages out there, a wrong constant does not."""
-    complete = found.count == reference.numel() and not reference.dtype.is_complex
-    if reference.dim() < 2 or reference.numel() > BLOCK or not complete:
+    complete = result.count == truth.numel() and not truth.dtype.is_complex
+    if truth.dim() < 2 or truth.numel() > BLOCK or not complete:
         return
-    channels = 1 if reference.dim() == 4 else reference.dim() - 1
-    if reference.shape[channels] < FEWEST_CHANNELS:
-        return
-    others = [dim for dim in range(reference.dim()) if dim != channels]
-    found.rows = reference.numel() // reference.shape[channels]
-    true = _to_double(reference)
+    channel = 1 if truth.dim() == 4 else truth.dim() - 1
+    others = [dim for dim in range(truth.dim()) if dim != channel]
+    result.channels = truth.shape[channel]
+    result.rows = truth.numel() // result.channels
+    true = _to_double(truth)
     left, right = ((_to_double(leg) - true).mean(others).square().mean() for leg in (eager, compiled))
-    found.channel_eager, found.channel_compiled = math.sqrt(float(left)), math.sqrt(float(right))
+    result.channel_eager, result.channel_compiled = math.sqrt(float(left)), math.sqrt(float(right))
 
 
-def element(tensor: torch.Tensor, flat_index: int) -> tuple[tuple[int, ...], float | complex | int | bool]:
+def element(tensor: torch.Tensor, position: int) -> tuple[tuple[int, ...], float | complex | int | bool]:
     """The index and the value of one element, counted in the blocks' order."""
     if tensor.dtype.is_complex:
-        flat_index //= 2
-    index = []
+        position //= 2
+    index: tuple[int, ...] = ()
     for size in reversed(tensor.shape):
-        index.append(flat_index % size)
-        flat_index //= size
-    position = tuple(reversed(index))
-    return position, tensor.detach()[position].item()
+        index = (position % size, *index)
+        position //= size
+    return index, tensor.detach()[index].item()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,40 +14,42 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.spars
 _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 
 
+@dataclass(frozen=True)
+class Difference:
+    """One thing about a tensor that is not the same in both legs."""
+
+    what: str
+    eager: Any
+    compiled: Any
+
+    def __str__(self) -> str:
+        return f"{self.what}: eager {self.eager}, compiled {self.compiled}"
+
+
 def metadata_differences(
     eager: torch.Tensor, compiled: torch.Tensor, *, strides: bool = True, requires_grad: bool = True
-) -> list[str]:
-    """One readable line per difference, such as ``dtype: eager torch.float32, compiled torch.float16``."""
-    checked: list[tuple[str, Any, Any]] = [
-        ("type", type(eager).__name__, type(compiled).__name__),
-        ("shape", _shape(eager), _shape(compiled)),
-        ("dtype", eager.dtype, compiled.dtype),
-        ("device", eager.device, compiled.device),
-        ("layout", eager.layout, compiled.layout),
+) -> list[Difference]:
+    """What differs, such as ``dtype: eager torch.float32, compiled torch.float16``."""
+    checked = [
+        Difference("type", type(eager).__name__, type(compiled).__name__),
+        Difference("shape", _shape(eager), _shape(compiled)),
+        Difference("dtype", eager.dtype, compiled.dtype),
+        Difference("device", eager.device, compiled.device),
+        Difference("layout", eager.layout, compiled.layout),
     ]
     if requires_grad:
-        checked.append(("requires_grad", eager.requires_grad, compiled.requires_grad))
+        checked.append(Difference("requires_grad", eager.requires_grad, compiled.requires_grad))
     if strides and is_dense(eager) and _shape(eager) == _shape(compiled) and compiled.layout is torch.strided:
-        checked.append(("strides", *_strides_that_matter(eager, compiled)))
-    return [f"{what}: eager {left}, compiled {right}" for what, left, right in checked if left != right]
+        # A dimension of one element is never stepped over: its stride is arbitrary.
+        sized = [dim for dim, size in enumerate(eager.shape) if size > 1] if eager.numel() else []
+        same = all(eager.stride(dim) == compiled.stride(dim) for dim in sized)
+        if not same and not (compiled.device.type == "cuda" and rows_are_padded(eager, compiled)):
+            checked.append(Difference("strides", tuple(eager.stride()), tuple(compiled.stride())))
+    return [difference for difference in checked if difference.eager != difference.compiled]
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
-    if tensor.is_nested:
-        return f"nested, {tensor.dim()} dimensions"
-    return tuple(tensor.shape)
-
-
-def _strides_that_matter(eager: torch.Tensor, compiled: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    if eager.numel() == 0:
-        return (), ()
-    # A dimension of one element is never stepped over: its stride is arbitrary.
-    sized = [dim for dim, size in enumerate(eager.shape) if size > 1]
-    left = tuple(eager.stride(dim) for dim in sized)
-    right = tuple(compiled.stride(dim) for dim in sized)
-    if compiled.device.type == "cuda" and rows_are_padded(eager, compiled):
-        return left, left
-    return (left, right) if left == right else (tuple(eager.stride()), tuple(compiled.stride()))
+    return f"nested, {tensor.dim()} dimensions" if tensor.is_nested else tuple(tensor.shape)
 
 
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
@@ -87,11 +90,17 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
     if tensor.device.type == "meta":
         return {}
     if tensor.is_nested:
-        return _nested(tensor, path)
+        parts: dict[str, torch.Tensor] = {}
+        for index, part in enumerate(tensor.unbind()):
+            parts.update(plain_tensors(part, f"{path}[{index}]"))
+        return parts
     if tensor.layout is torch.sparse_coo:
-        return _coo(tensor, path)
+        tensor = tensor.coalesce()
+        return {f"{path}.indices()": tensor.indices(), f"{path}.values()": tensor.values()}
     if tensor.layout in _COMPRESSED:
-        return _compressed(tensor, path)
+        by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+        outer, inner = ("crow_indices", "col_indices") if by_row else ("ccol_indices", "row_indices")
+        return {f"{path}.{name}()": getattr(tensor, name)() for name in (outer, inner, "values")}
     if tensor.layout is not torch.strided:
         if hasattr(tensor, "is_mkldnn") and tensor.is_mkldnn:
             return {path: tensor.to_dense()}
@@ -99,24 +108,6 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
     if tensor.dtype in _QUANTISED:
         return _quantised(tensor, path)
     return {path: tensor.resolve_conj().resolve_neg()}
-
-
-def _nested(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    parts: dict[str, torch.Tensor] = {}
-    for index, part in enumerate(tensor.unbind()):
-        parts.update(plain_tensors(part, f"{path}[{index}]"))
-    return parts
-
-
-def _coo(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    tensor = tensor.coalesce()
-    return {f"{path}.indices()": tensor.indices(), f"{path}.values()": tensor.values()}
-
-
-def _compressed(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
-    outer, inner = ("crow_indices", "col_indices") if by_row else ("ccol_indices", "row_indices")
-    return {f"{path}.{name}()": getattr(tensor, name)() for name in (outer, inner, "values")}
 
 
 def _quantised(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:

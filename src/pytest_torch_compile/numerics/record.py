@@ -15,7 +15,8 @@ from .tree import Flat
 class CallRecord:
     """What one leg did on one call. The tensors are the leg's own, not copies, so that aliasing can be seen.
 
-    ``arguments`` is ``(args, kwargs)`` after the call and ``pristine`` the caller's unmodified pair, which tells what
+    ``number`` counts the calls from 1.
+    ``arguments`` is ``(args, kwargs)`` after the call and ``pristine`` the caller's unmodified pair, which shows what
     eager changed in place. ``state`` holds parameters and buffers after the call by name, ``initial_state`` the same
     before it (may be empty), ``grads`` the parameters' gradients, ``input_grads`` those of the inputs.
     ``kept`` is what the target keeps apart from those, such as attributes and closed-over variables, and
@@ -24,7 +25,7 @@ class CallRecord:
     ``argument_names`` gives the positional arguments names for messages.
     """
 
-    label: str = "call 1"
+    number: int = 1
     output: Any = None
     error: BaseException | None = None
     arguments: Any = None
@@ -41,11 +42,14 @@ class CallRecord:
     parameters: frozenset[str] = frozenset()
     argument_names: Sequence[str] = ()
 
+    def is_parameter(self, name: str) -> bool:
+        """Whether an entry of ``state`` is a parameter, and no buffer."""
+        known = self.parameters or frozenset(self.grads)
+        return name in known or isinstance(self.state.get(name), torch.nn.Parameter)
+
     def state_label(self, name: str) -> str:
         """``parameter NAME`` or ``buffer NAME``."""
-        known = self.parameters or frozenset(self.grads)
-        is_parameter = name in known or isinstance(self.state.get(name), torch.nn.Parameter)
-        return f"{'parameter' if is_parameter else 'buffer'} {name}"
+        return f"{'parameter' if self.is_parameter(name) else 'buffer'} {name}"
 
     def argument_label(self, position: int) -> str:
         """``argument NAME``, or ``argument 0`` where the name is not known."""

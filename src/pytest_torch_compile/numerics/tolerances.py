@@ -1,4 +1,4 @@
-"""How far a compiled value may be from eager: the constants of the rule, and what a user may override."""
+"""What a user may say about how far a compiled value may be from eager; the rule itself is in ``rule``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ class Tolerance:
     atol: float
 
     def __post_init__(self) -> None:
-        for name in ("rtol", "atol"):
-            _require_tolerance(name, getattr(self, name))
+        for name, number in (("rtol", self.rtol), ("atol", self.atol)):
+            is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+            if not is_number or not math.isfinite(number) or number < 0:
+                raise ValueError(f"{name} is {number!r}; it must be a finite number, 0 or more")
 
 
 @dataclass(frozen=True)
@@ -62,16 +64,19 @@ class Tolerances:
     def __post_init__(self) -> None:
         if (self.rtol is None) != (self.atol is None):
             raise ValueError("give rtol and atol together, or neither")
-        for name in ("rtol", "atol"):
-            if getattr(self, name) is not None:
-                _require_tolerance(name, getattr(self, name))
-        for name in ("leaves", "dtypes"):
-            _require_entries(name, getattr(self, name))
-        if isinstance(self.ignored, str):
-            raise ValueError(f"ignored is one text, {self.ignored!r}; write a list of patterns: [{self.ignored!r}]")
+        if self.rtol is not None and self.atol is not None:
+            Tolerance(self.rtol, self.atol)  # refuses what is no number
+        for name, entries in (("leaves", self.leaves), ("dtypes", self.dtypes)):
+            if not isinstance(entries, Mapping):
+                raise ValueError(f"{name} must be a mapping, got {type(entries).__name__}")
+            for key, tolerance in entries.items():
+                if not isinstance(tolerance, Tolerance):
+                    raise ValueError(f"{name}[{key!r}] is {tolerance!r}; write Tolerance(rtol=..., atol=...)")
         for dtype in self.dtypes:
             if not isinstance(dtype, torch.dtype):
                 raise ValueError(f"dtypes: {dtype!r} is not a torch.dtype")
+        if isinstance(self.ignored, str):
+            raise ValueError(f"ignored is one text, {self.ignored!r}; write a list of patterns: [{self.ignored!r}]")
 
     def ignores(self, path: str) -> bool:
         """Whether the user leaves this leaf out."""
@@ -97,16 +102,3 @@ class Tolerances:
 
 def _matches(path: str, pattern: str) -> bool:
     return path == pattern or fnmatch.fnmatchcase(path, pattern.replace("[", "[[]"))
-
-
-def _require_tolerance(name: str, number: object) -> None:
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number) or number < 0:
-        raise ValueError(f"{name} is {number!r}; it must be a finite number, 0 or more")
-
-
-def _require_entries(name: str, entries: object) -> None:
-    if not isinstance(entries, Mapping):
-        raise ValueError(f"{name} must be a mapping, got {type(entries).__name__}")
-    for key, tolerance in entries.items():
-        if not isinstance(tolerance, Tolerance):
-            raise ValueError(f"{name}[{key!r}] is {tolerance!r}; write Tolerance(rtol=..., atol=...)")

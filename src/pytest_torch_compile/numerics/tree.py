@@ -6,13 +6,13 @@ import dataclasses
 import enum
 import types
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 import torch
 
-_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
+FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
 
 
 @dataclasses.dataclass
@@ -65,15 +65,20 @@ def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
 
 def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | None:
     """What kind of container ``value`` is and what it holds; None for a leaf."""
-    if value is None or isinstance(value, (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum)):
-        return None
-    if isinstance(value, _FUNCTIONS):
+    leaves = (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum, *FUNCTIONS)
+    if value is None or isinstance(value, leaves):
         return None
     if isinstance(value, torch.nn.Module):
         tensors = dict(value.named_parameters()) | dict(value.named_buffers())
         return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
     if is_mapping(value):
-        return _mapping(value, path)
+        # Iterating is not the same as asking for the keys: a TensorDict iterates over its batch.
+        keys = list(value.keys())
+        if not isinstance(value, OrderedDict):
+            keys.sort(key=repr)
+        # A dataclass that is also a mapping (transformers' ModelOutput) reads best with dots.
+        dotted = dataclasses.is_dataclass(value)
+        return f"keys {_names(keys)}", ((f"{path}.{k}" if dotted else f"{path}[{k!r}]", value[k]) for k in keys)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"length {len(value)}", ((f"{path}.{k}", getattr(value, k)) for k in value._fields)
     if isinstance(value, (list, tuple, deque)):
@@ -83,33 +88,17 @@ def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | 
     if dataclasses.is_dataclass(value):
         fields = [f.name for f in dataclasses.fields(value) if hasattr(value, f.name)]
         return f"fields {_names(fields)}", ((f"{path}.{k}", getattr(value, k)) for k in fields)
-    return _object(value, path)
+    # An object of any other class: its attributes, unless the class says itself when two are equal.
+    attributes = object_attributes(value) if type(value).__module__ != "numpy" else {}
+    if not attributes or (defines_equality(value) and not _holds_tensors(value, 6)):
+        return None
+    return f"attributes {_names(attributes)}", ((f"{path}.{k}", v) for k, v in attributes.items())
 
 
 def is_mapping(value: Any) -> bool:
     """Whether it has keys with values: mappings, and classes that look like one without saying so."""
     looks = all(callable(getattr(type(value), name, None)) for name in ("keys", "items", "__getitem__"))
     return isinstance(value, Mapping) or (looks and not isinstance(value, type))
-
-
-def _mapping(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]]:
-    # Iterating is not the same as asking for the keys: a TensorDict iterates over its batch.
-    keys = list(value.keys())
-    if not isinstance(value, OrderedDict):
-        keys.sort(key=repr)
-    # A dataclass that is also a mapping (transformers' ModelOutput) reads best with dots.
-    dotted = dataclasses.is_dataclass(value)
-    return f"keys {_names(keys)}", ((f"{path}.{k}" if dotted else f"{path}[{k!r}]", value[k]) for k in keys)
-
-
-def _object(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | None:
-    """An object of any other class: its attributes, unless the class says itself when two are equal."""
-    if type(value).__module__ == "numpy":
-        return None
-    attributes = object_attributes(value)
-    if not attributes or (defines_equality(value) and not _holds_tensors(value, 6)):
-        return None
-    return f"attributes {_names(attributes)}", ((f"{path}.{k}", v) for k, v in attributes.items())
 
 
 def defines_equality(value: Any) -> bool:
@@ -125,7 +114,7 @@ def object_attributes(value: Any) -> dict[str, Any]:
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 found[name] = getattr(value, name)
-    return {k: v for k, v in found.items() if isinstance(k, str) and not isinstance(v, _FUNCTIONS)}
+    return {k: v for k, v in found.items() if isinstance(k, str) and not isinstance(v, FUNCTIONS)}
 
 
 def _holds_tensors(value: Any, depth: int) -> bool:
@@ -133,18 +122,14 @@ def _holds_tensors(value: Any, depth: int) -> bool:
         return True
     if depth == 0 or value is None or isinstance(value, (str, bytes, int, float, complex)):
         return False
-    children = _children_plain(value)
+    if is_mapping(value):
+        children = [value[key] for key in value.keys()]  # noqa: SIM118
+    elif isinstance(value, (list, tuple, deque)):
+        children = list(value)
+    else:
+        children = list(object_attributes(value).values())
     return any(_holds_tensors(child, depth - 1) for child in children)
 
 
-def _children_plain(value: Any) -> list[Any]:
-    if is_mapping(value):
-        return [value[key] for key in value.keys()]  # noqa: SIM118
-    if isinstance(value, (list, tuple, deque)):
-        return list(value)
-    return list(object_attributes(value).values())
-
-
-def _names(names: Any) -> str:
-    listed = [str(name) for name in names]
-    return ", ".join(listed) if listed else "none"
+def _names(names: Iterable[Any]) -> str:
+    return ", ".join(map(str, names)) or "none"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import document, markdown, view
+from .text import count, headline
 
 _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
@@ -41,48 +41,39 @@ def _of(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[Chang
         verdicts = f"{view.VERDICTS[old['outcome']]} -> {view.VERDICTS[new['outcome']]}"
         yield Change(name, verdicts, worse=document.OUTCOMES.index(new["outcome"]) > document.OUTCOMES.index("passed"))
     if new["checks"] and old["checks"]:
-        yield from _breaks(name, old, new)
-        yield from _counts(name, view.row(old), view.row(new))
-    yield from _speeds(name, old, new)
+        yield from _breaks(name, _fingerprints(old), _fingerprints(new))
+        before, after = view.row(old), view.row(new)
+        for field in ("recompiles", "graphs", "ops"):
+            if before[field] != after[field]:
+                worse = field == "recompiles" and after[field] > before[field]
+                yield Change(name, f"{field} {before[field]} -> {after[field]}", worse=worse)
+    # Speedups of two runs differ by noise; the verdict against the baseline says what is a regression.
+    for was, now in zip(old["speed"], new["speed"], strict=False):
+        if was["outcome"] != now["outcome"]:
+            yield Change(name, f"speed {was['outcome']} -> {now['outcome']}", worse=now["outcome"] == "regressed")
+        if was["speedup"] and now["speedup"] and abs(now["speedup"] / was["speedup"] - 1) > 0.02:
+            yield Change(name, f"speedup {was['speedup']:.2f}x -> {now['speedup']:.2f}x")
 
 
-def _breaks(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    """By fingerprint, so that a break that moved or that a new torch words anew is the same one."""
-    before, after = _fingerprints(old), _fingerprints(new)
-    for fingerprint in sorted(after):
-        more = len(after[fingerprint]) - len(before.get(fingerprint, ()))
-        if more > 0:
-            found = after[fingerprint][0]
-            where = found["location"]
+Breaks = dict[str, list[Mapping[str, Any]]]
+
+
+def _fingerprints(test: Mapping[str, Any]) -> Breaks:
+    breaks: Breaks = {}
+    for found in (found for check in test["checks"] for found in check["graph_breaks"]):
+        breaks.setdefault(found["fingerprint"], []).append(found)
+    return breaks
+
+
+def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
+    """By fingerprint, so that a break that moved or that a new torch words differently is the same one."""
+    for fingerprint, (first, *_) in sorted(after.items()):
+        if len(after[fingerprint]) > len(before.get(fingerprint, ())):
+            where = first["location"]
             at = f" at {where['file']}:{where['line']}" if where else ""
-            yield Change(name, f"new graph break{at}: {found['category']} ({fingerprint})", worse=True)
-    for fingerprint in sorted(set(before) - set(after)):
+            yield Change(name, f"new graph break{at}: {first['category']} ({fingerprint})", worse=True)
+    for fingerprint in sorted(before.keys() - after.keys()):
         yield Change(name, f"graph break gone: {before[fingerprint][0]['category']} ({fingerprint})")
-
-
-def _fingerprints(test: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for check in test["checks"]:
-        for one in check["graph_breaks"]:
-            found.setdefault(one["fingerprint"], []).append(one)
-    return found
-
-
-def _counts(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for field in ("recompiles", "graphs", "ops"):
-        if old[field] != new[field]:
-            worse = field == "recompiles" and new[field] > old[field]
-            yield Change(name, f"{field} {old[field]} -> {new[field]}", worse=worse)
-
-
-def _speeds(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    """Speedups of two runs differ by noise; the verdict against the baseline says what is a regression."""
-    for before, after in zip(old["speed"], new["speed"], strict=False):
-        if before["outcome"] != after["outcome"]:
-            worse = after["outcome"] == "regressed"
-            yield Change(name, f"speed {before['outcome']} -> {after['outcome']}", worse=worse)
-        if before["speedup"] and after["speedup"] and abs(after["speedup"] / before["speedup"] - 1) > 0.02:
-            yield Change(name, f"speedup {before['speedup']:.2f}x -> {after['speedup']:.2f}x")
 
 
 def as_text(found: Sequence[Change]) -> str:
@@ -99,10 +90,8 @@ def as_markdown(found: Sequence[Change]) -> str:
 
 
 def _total(found: Sequence[Change]) -> str:
-    if not found:
-        return "nothing changed"
-    counts = Counter(change.worse for change in found)
-    return f"{view.count(len(found), 'change')}, {counts[True]} for the worse"
+    worse = sum(change.worse for change in found)
+    return f"{count(len(found), 'change')}, {worse} for the worse" if found else "nothing changed"
 
 
 def overview(made: Mapping[str, Any]) -> str:
@@ -114,7 +103,7 @@ def overview(made: Mapping[str, Any]) -> str:
     lines += [_line(test, width) for test in tests]
     for found in view.findings(made):
         place = f"{found.file}:{found.line}"
-        lines += ["", f"{found.finding['kind']}: {found.finding['message']}", f"  {found.test['id']}", f"  at {place}"]
+        lines += ["", f"{found.finding['kind']}: {headline(found.finding)}", f"  {found.test['id']}", f"  at {place}"]
         lines += [f"  fix: {found.finding['hint']}"] if found.finding["hint"] else []
     return "\n".join(map(markdown.one_line, lines)) + "\n"
 

@@ -124,7 +124,7 @@ def compile_seconds(check: Mapping[str, Any]) -> float:
 
 
 def key_of(test: Mapping[str, Any]) -> str:
-    """What tells a test from all others, over environments."""
+    """What identifies a test over all environments."""
     return f"{test['environment']} {test['id']}"
 
 
@@ -202,8 +202,8 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
     for document in documents:
         environments |= document["environments"]
         for test in document["tests"]:
-            held = tests.get(key_of(test))
-            if held is None or OUTCOMES.index(test["outcome"]) > OUTCOMES.index(held["outcome"]):
+            known = tests.get(key_of(test))
+            if known is None or OUTCOMES.index(test["outcome"]) > OUTCOMES.index(known["outcome"]):
                 tests[key_of(test)] = test
     newest = max(documents, key=lambda document: str(document["created"]))
     return new(
@@ -230,7 +230,7 @@ def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     for document in documents:
         for earlier in document["history"][:-1]:
             key = (earlier["commit"] or earlier["created"], earlier.get("selection", ""))
-            held = merged.setdefault(key, {**earlier, "tests": {}})
-            held["tests"] = {**held["tests"], **earlier["tests"]}
-            held["created"] = max(held["created"], earlier["created"])
+            joined = merged.setdefault(key, {**earlier, "tests": {}})
+            joined["tests"] = {**joined["tests"], **earlier["tests"]}
+            joined["created"] = max(joined["created"], earlier["created"])
     return sorted(merged.values(), key=lambda earlier: str(earlier["created"]))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import view
+from .text import count, cut, headline
 
 # GitHub shows ten of each level for a step and drops the rest without a word.
 PER_LEVEL = 10
 MESSAGE_LIMIT = 4000
-_LEVELS = ("error", "warning", "notice")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Annotation:
     def command(self) -> str:
         """The workflow command, with everything escaped that would end it or start another."""
         where = f"file={_property(self.file)},line={self.line}," if self.file else ""
-        return f"::{self.level} {where}title={_property(self.title)}::{_data(view.cut(self.message, MESSAGE_LIMIT))}"
+        return f"::{self.level} {where}title={_property(self.title)}::{_data(cut(self.message, MESSAGE_LIMIT))}"
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
@@ -36,15 +36,14 @@ def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
     ``prefix`` is the folder of the tests in the repository, when that is not its root.
     """
     found = list(_unique([*_errors(made, prefix), *_warnings(made, prefix)]))
-    return [shown for level in _LEVELS for shown in _fitting([one for one in found if one.level == level])]
-
-
-def _fitting(found: Sequence[Annotation]) -> Sequence[Annotation]:
-    if len(found) <= PER_LEVEL:
-        return found
-    more = len(found) - PER_LEVEL + 1
-    note = Annotation(found[0].level, "", 0, "torch.compile", f"{more} more are in the report, see the step summary")
-    return [*found[: PER_LEVEL - 1], note]
+    shown: list[Annotation] = []
+    for level in ("error", "warning"):
+        own = [one for one in found if one.level == level]
+        if len(own) > PER_LEVEL:
+            more = f"{len(own) - PER_LEVEL + 1} more are in the report, see the step summary"
+            own[PER_LEVEL - 1 :] = [Annotation(level, "", 0, "torch.compile", more)]
+        shown += own
+    return shown
 
 
 def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
@@ -53,21 +52,17 @@ def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
     for first, *others in groups.values():
-        more = f"\n(and {view.count(len(others), 'more finding')} like it at this line)" if others else ""
+        more = f"\n(and {count(len(others), 'more finding')} like it at this line)" if others else ""
         yield replace(first, message=first.message + more)
 
 
 def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
     for found in view.findings(made):
         finding = found.finding
-        why = [_labelled("cause", finding.get("cause", "")), _labelled("fix", finding["hint"])]
-        text = "\n".join(part for part in (finding["message"], finding["evidence"], *why) if part)
+        labelled = [("cause", finding.get("cause")), ("fix", finding["hint"])]
+        lines = [headline(finding), finding["evidence"], *(f"{label}: {text}" for label, text in labelled if text)]
         file, line = _in_repository(found, prefix)
-        yield Annotation("error", file, line, f"torch.compile: {finding['kind']}", text)
-
-
-def _labelled(label: str, text: str) -> str:
-    return f"{label}: {text}" if text else ""
+        yield Annotation("error", file, line, f"torch.compile: {finding['kind']}", "\n".join(filter(None, lines)))
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import document, view
+from .text import count, cudagraphs, headline
 
-FIELDS = ("test", "verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
-PARTS = ("dynamo", "aot_autograd", "inductor", "backward")
+COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
 
 
 def available() -> bool:
@@ -26,98 +26,74 @@ def page(made: Mapping[str, Any]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    loader = PackageLoader(__package__ or "", "templates")
     environment = Environment(
-        loader=PackageLoader(__package__ or "", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals.update(view=view, count=view.count)
-    environment.filters.update(duration=view.duration, size=view.size, percent=view.percent)
-    script = _source("page.js")
+    environment.globals.update(view=view, count=count, headline=headline, cudagraphs=cudagraphs)
+    environment.filters.update(duration=view.duration, percent=view.percent)
+    templates = resources.files(__package__) / "templates"
+    style, script = (templates.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    # Sums over another choice of tests say nothing beside those of this one.
+    own = made.get("selection", "")
+    alike = [point for point in made["history"] if point.get("selection", "") == own]
     return environment.get_template("page.html").render(
         made=made,
         sentence=view.sentence(made),
         result=view.RESULTS[made["summary"]["result"]],
-        tests=[_test(test, made) for test in _ordered(made["tests"])],
-        trends=list(_trends(_alike(made))),
-        style=Markup(_source("page.css")),
+        tests=[_test(test, made) for test in sorted(made["tests"], key=_badness)],
+        trends=list(_trends(alike)),
+        style=Markup(style),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
-def _source(name: str) -> str:
-    return resources.files(__package__).joinpath("templates").joinpath(name).read_text(encoding="utf-8")
-
-
-def _ordered(tests: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
     """Failures first, the worst findings at the top."""
-
-    def badness(test: Mapping[str, Any]) -> tuple[int, int]:
-        kinds = [view.rank(finding["kind"]) for check in test["checks"] for finding in check["findings"]]
-        return -document.OUTCOMES.index(test["outcome"]), min(kinds, default=9)
-
-    return sorted(tests, key=badness)
+    ranks = [view.rank(finding["kind"]) for check in test["checks"] for finding in check["findings"]]
+    return -document.OUTCOMES.index(test["outcome"]), min(ranks, default=9)
 
 
 def _test(test: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
     figures = view.row(test)
-    sort = {"test": test["id"], **{name: figures[name] for name in FIELDS if name != "test"}}
+    kinds = {finding["kind"] for check in test["checks"] for finding in check["findings"]}
+    sort = {name: "1e999" if figures[name] == math.inf else figures[name] for name in COLUMNS}
     return {
         **test,
         "figures": figures,
-        "sort": {name: _sortable(value) for name, value in sort.items()},
-        "kinds": sorted({finding["kind"] for check in test["checks"] for finding in check["findings"]}),
-        "bare": _bare_message(test),
+        "sort": {"test": test["id"], **{name: "" if value is None else value for name, value in sort.items()}},
+        "kinds": sorted(kinds),
+        # The failure's own message is shown where no check says it better.
+        "bare": "" if kinds and test["outcome"] == "failed" else test["message"],
         "timelines": [_timeline(check) for check in test["checks"]],
-        "splits": [_split(check) for check in test["checks"]],
+        "splits": [_split(check["compile_seconds"]) for check in test["checks"]],
         "speeds": [_speed(speed) for speed in test["speed"]],
         "history": _test_history(test, made["history"]),
     }
 
 
-def _sortable(value: Any) -> str:
-    return "" if value is None else "1e999" if value == math.inf else str(value)
-
-
-def _bare_message(test: Mapping[str, Any]) -> str:
-    """The failure's message where no check says it better."""
-    told = any(check["findings"] for check in test["checks"])
-    return "" if told and test["outcome"] == "failed" else str(test["message"])
-
-
 def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The call sequence: each call with its recompiles and what it did, as a class name."""
-    by_call: dict[int, list[Any]] = {}
-    for recompile in check["recompiles"]:
-        by_call.setdefault(recompile["call"], []).append(recompile)
-    return [
-        {**call, "state": _state(call["outcome"]), "number": number, "recompiles": by_call.get(number, [])}
-        for number, call in enumerate(check["calls"], 1)
-    ]
+    states = {"errors": "eager", "fallbacks": "eager", "recompiles": "recompiled", "graphs": "compiled"}
+    timeline = []
+    for number, call in enumerate(check["calls"], 1):
+        seen = {name: [record for record in check[name] if record["call"] == number] for name in states}
+        otherwise = "reused" if check["graphs"] else "other"
+        state = next((states[name] for name, records in seen.items() if records), otherwise)
+        timeline.append({**call, "state": state, "number": number, "recompiles": seen["recompiles"]})
+    return timeline
 
 
-def _state(outcome: str) -> str:
-    words = ("recompiled", "compiled", "reused", "eager")
-    return next((word for word in words if outcome.startswith(word)), "eager" if "eager" in outcome else "other")
-
-
-def _split(check: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of compile time, each with its width in percent.
-
-    torch's figure for dynamo holds the time of AOTAutograd, and that one Inductor's.
-    """
-    seconds = check["compile_seconds"]
+def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
+    """The parts of compile time, each with its width in percent."""
+    # torch's figure for dynamo holds the time of AOTAutograd, and that one Inductor's.
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)
     dynamo = max(0.0, seconds["dynamo"] - aot - inductor)
-    values = dict(zip(PARTS, (dynamo, aot, inductor, seconds["backward"]), strict=True))
-    whole = sum(values.values())
-    if not whole:
-        return []
-    return [{"name": name, "seconds": s, "width": round(100 * s / whole, 2)} for name, s in values.items() if s]
+    parts = {"dynamo": dynamo, "aot_autograd": aot, "inductor": inductor, "backward": seconds["backward"]}
+    whole = sum(parts.values())
+    return [{"name": name, "seconds": s, "width": round(100 * s / whole, 2)} for name, s in parts.items() if s]
 
 
 def _speed(speed: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,17 +131,13 @@ def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
 
 def _test_history(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Plots of this test over earlier results: those with something to show."""
-    points = [(at, at["tests"][key]) for key in [document.key_of(test)] for at in history if key in at["tests"]]
-    names = ("speedup", "compile_seconds", "breaks", "recompiles")
-    series = {name: [(at, figures[name], figures["outcome"]) for at, figures in points] for name in names}
-    plots = (_plot(name.replace("_", " "), found) for name, found in series.items())
+    key = document.key_of(test)
+    points = [(at, at["tests"][key]) for at in history if key in at["tests"]]
+    plots = []
+    for name in ("speedup", "compile_seconds", "breaks", "recompiles"):
+        series = [(at, figures[name], figures["outcome"]) for at, figures in points]
+        plots.append(_plot(name.replace("_", " "), series))
     return [plot for plot in plots if plot and plot["most"] > 0]
-
-
-def _alike(made: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The results of the same choice of tests: sums over others say nothing."""
-    own = made.get("selection", "")
-    return [at for at in made["history"] if at.get("selection", "") == own]
 
 
 def _trends(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

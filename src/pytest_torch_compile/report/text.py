@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..findings import CallReport, CompileReport, Finding
-from ..observation import Deviation
-
-_WIDTH = 120
+from ..findings import CallReport, CompileReport, Finding, Reference
 
 
 def failure_text(report: CompileReport) -> str:
     """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence.
 
-    Of a check that passed, that it holds, and what was seen.
+    Of a check that passed, that it did, and what was seen.
     """
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if report.diagnosis:
@@ -24,7 +23,8 @@ def failure_text(report: CompileReport) -> str:
     if report.numerics.not_compared:
         blocks.append(f"Not compared, since eager differs from itself: {', '.join(report.numerics.not_compared)}")
     if report.deviations:
-        blocks.append("\n".join(["Settings that differ from torch's defaults:", *map(_indented, report.deviations)]))
+        settings = [f"  {deviation}" for deviation in report.deviations]
+        blocks.append("\n".join(["Settings that differ from torch's defaults:", *settings]))
     blocks += [f"Not observable: {what}" for what in report.not_observable]
     blocks += [f"Remark: {remark}" for remark in report.remarks]
     if report.rerun and report.findings:
@@ -46,13 +46,9 @@ def _head(report: CompileReport) -> str:
     how = [f"backend {report.backend}", f"{report.checked_mode} mode"] if report.calls else []
     how += [f"torch {report.torch}", *([report.device] if report.calls else [])]
     if not report.findings:
-        return f"{report.target} holds under torch.compile ({', '.join(how)})"
-    found = count(len(report.findings), "finding")
-    return f"{report.target} does not hold under torch.compile: {found} ({', '.join(how)})"
-
-
-def _indented(deviation: Deviation) -> str:
-    return f"  {deviation}"
+        return f"{report.target} passed the torch.compile check ({', '.join(how)})"
+    findings = count(len(report.findings), "finding")
+    return f"{report.target} failed the torch.compile check: {findings} ({', '.join(how)})"
 
 
 def finding_text(number: int, finding: Finding) -> str:
@@ -71,7 +67,7 @@ def finding_text(number: int, finding: Finding) -> str:
 def sequence_table(calls: Sequence[CallReport]) -> str:
     """The call sequence as an aligned table: call, shapes, compiled or reused, the guard that failed."""
     rows = [("call", "arguments", "outcome", "guard that failed")]
-    rows += [(call.label, _cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
+    rows += [(call.label, cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(
         "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
@@ -92,19 +88,48 @@ def _summary(report: CompileReport) -> str:
         parts.append(f"{count(numerics.leaves, 'tensor')} equal to eager")
     elif numerics.leaves:
         parts.append(f"worst error {numerics.worst_ratio:.2g} times its limit at {numerics.worst_leaf}")
-        parts.append(f"reference: {numerics.reference}" if numerics.reference != "not needed" else "")
+        if numerics.reference != Reference.NOT_NEEDED.value:
+            parts.append(f"reference: {numerics.reference}")
         if numerics.ill_conditioned:
-            parts.append(f"{count(numerics.ill_conditioned, 'tensor')} as far off in eager with other rounding")
-    return "Seen: " + ", ".join(part for part in parts if part)
+            parts.append(f"eager is equally sensitive to rounding in {count(numerics.ill_conditioned, 'tensor')}")
+    return "Seen: " + ", ".join(parts)
 
 
-def headline(finding: Finding) -> str:
-    """What is wrong, with the ranks and the calls that have it: ``ranks 0, 1: call 2: output differs from eager``."""
-    owners = [("rank", finding.ranks), ("call", finding.calls)]
-    named = [
-        f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}" for noun, numbers in owners if numbers
-    ]
-    return ": ".join([*named, finding.message])
+def headline(finding: Finding | Mapping[str, Any]) -> str:
+    """What is wrong, with what its data says: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
+
+    A finding out of a report is a mapping; one that an older version wrote has its calls and figures in its message.
+    """
+    data = finding.to_dict() if isinstance(finding, Finding) else finding
+    owners = [numbered(noun, data[noun + "s"]) for noun in ("rank", "call") if data.get(noun + "s")]
+    figures = [_figures(data)] if data.get("measure") else []
+    return ": ".join([*owners, data["message"], *figures])
+
+
+def _figures(data: Mapping[str, Any]) -> str:
+    """``largest error 0.5, limit 0.001 (500x)``. Infinity is null in a report."""
+    measured, limit = (data[name] if data[name] is not None else math.inf for name in ("measured", "limit"))
+    times = f" ({measured / limit:.3g}x)" if 0 < limit < math.inf and measured < math.inf else ""
+    return f"{data['measure']} {number(measured)}, limit {number(limit)}{times}"
+
+
+def cudagraphs(runs: Sequence[Mapping[str, Any]]) -> str:
+    """What CUDA graphs did: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
+    sums = {name: sum(run[name] for run in runs) for name in ("warmed_up", "recorded", "replayed")}
+    sums["without"] = sum(len(run["without"]) for run in runs)
+    return ", ".join(f"{total} {name.replace('_', ' ')}" for name, total in sums.items())
+
+
+def numbered(noun: str, numbers: Sequence[int]) -> str:
+    """``call 2``, ``calls 1, 2``."""
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def number(value: float | complex | None) -> str:
+    """A figure with six digits: ``0.5``, ``1.235e-05``; anything else as it is."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"
 
 
 def count(number: int, noun: str) -> str:
@@ -112,5 +137,6 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+def cut(text: str, width: int) -> str:
+    """At most ``width`` characters."""
+    return text if len(text) <= width else text[: max(0, width - 3)] + "..."

@@ -7,15 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..findings import SEVERITIES
 from . import document
+from .text import count
 
-# Worst first: wrong results, then code that did not compile, then code that compiles badly, then what is slower.
-RANKS = (
-    ("numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"),
-    ("nothing-compiled", "compile-error", "eager-fallback"),
-    ("graph-break", "recompile"),
-    ("slowdown", "memory", "compile-time", "cudagraph-skip", "cache-miss"),
-)
 VERDICTS = {
     "passed": "pass",
     "failed": "fail",
@@ -24,11 +19,14 @@ VERDICTS = {
     "xfailed": "known failure",
 }
 RESULTS = {
-    "passed": "All checks hold",
-    "failed": "Some checks do not hold",
+    "passed": "All checks passed",
+    "failed": "Some checks failed",
     "error": "The run did not finish",
     "empty": "No test that uses the plugin ran",
 }
+
+
+_NOTHING_MORE: dict[str, Any] = {"location": None, "evidence": "", "hint": ""}
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Found:
 
 def rank(kind: str) -> int:
     """How bad a kind of finding is: 0 is the worst."""
-    return next((place for place, kinds in enumerate(RANKS) if kind in kinds), len(RANKS))
+    return next((severity for severity, kinds in enumerate(SEVERITIES) if kind in kinds), len(SEVERITIES))
 
 
 def findings(made: Mapping[str, Any]) -> list[Found]:
@@ -67,25 +65,13 @@ def findings(made: Mapping[str, Any]) -> list[Found]:
 
 def _of(test: Mapping[str, Any]) -> Iterator[Found]:
     found = [Found(test, check, finding) for check in test["checks"] for finding in check["findings"]]
-    found += [Found(test, None, finding) for finding in _speed_findings(test)]
-    yield from found or [Found(test, None, _bare(test))]
-
-
-def _speed_findings(test: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for speed in test["speed"]:
-        if speed["outcome"] == "regressed":
-            yield {"kind": "slowdown", "message": speed["summary"], "location": None, "evidence": "", "hint": ""}
-
-
-def _bare(test: Mapping[str, Any]) -> dict[str, Any]:
-    lines = test["message"].strip().splitlines() or ["no message"]
-    evidence = "\n".join(lines[1:40])
-    return {"kind": test["outcome"], "message": lines[0][:500], "location": None, "evidence": evidence, "hint": ""}
-
-
-def count(number: int, noun: str) -> str:
-    """``1 graph``, ``2 graphs``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    slower = [speed["summary"] for speed in test["speed"] if speed["outcome"] == "regressed"]
+    found += [Found(test, None, {"kind": "slowdown", "message": text, **_NOTHING_MORE}) for text in slower]
+    if not found:
+        first, *others = test["message"].strip().splitlines() or ["no message"]
+        bare = {**_NOTHING_MORE, "kind": test["outcome"], "message": first[:500], "evidence": "\n".join(others[:39])}
+        found = [Found(test, None, bare)]
+    yield from found
 
 
 def sentence(made: Mapping[str, Any]) -> str:
@@ -94,9 +80,7 @@ def sentence(made: Mapping[str, Any]) -> str:
     parts = [count(figures["tests"], "test")]
     named = {"failed": "failed", "error": "with errors", "xfailed": "known to fail", "skipped": "skipped"}
     parts += [f"{figures[name]} {words}" for name, words in named.items() if figures[name]]
-    parts += [
-        count(figures[name], noun) for name, noun in (("graph_breaks", "graph break"), ("recompiles", "recompile"))
-    ]
+    parts += [count(figures["graph_breaks"], "graph break"), count(figures["recompiles"], "recompile")]
     if figures["regressions"]:
         parts.append(count(figures["regressions"], "regression"))
     if figures["speedup"]:
@@ -105,7 +89,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a test in a table; None where there is none."""
+    """The figures of a test in a table; None where it has no such figure."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]
@@ -125,19 +109,11 @@ def row(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graphs(check: Mapping[str, Any]) -> str:
-    """``2 with 14 ops and 31 guards``; a report of before guards were counted has none to tell."""
-    held = [graph.get("guards") for graph in check["graphs"]]
+    """``2 with 14 ops and 31 guards``; without guards where the report or torch did not count them."""
+    guards = [graph.get("guards") for graph in check["graphs"]]
     parts = [count(sum(graph["ops"] for graph in check["graphs"]), "op")]
-    parts += [count(sum(held), "guard")] if held and None not in held else []
-    return f"{len(held)} with {' and '.join(parts)}"
-
-
-def cudagraphs(check: Mapping[str, Any]) -> str:
-    """``1 warmed up, 1 recorded, 3 replayed, 0 without``, or nothing where there were no CUDA graphs."""
-    runs = check.get("cudagraph_runs", [])
-    parts = [(name, sum(run[name] for run in runs)) for name in ("warmed_up", "recorded", "replayed")]
-    parts.append(("without", sum(len(run["without"]) for run in runs)))
-    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in parts) if runs else ""
+    parts += [count(sum(guards), "guard")] if guards and None not in guards else []
+    return f"{len(guards)} with {' and '.join(parts)}"
 
 
 def duration(seconds: float) -> str:
@@ -155,8 +131,3 @@ def size(number: float) -> str:
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage."""
     return f"{100 * math.expm1(log_ratio):+.1f} %"
-
-
-def cut(text: str, width: int) -> str:
-    """At most ``width`` characters."""
-    return text if len(text) <= width else text[: max(0, width - 3)] + "..."

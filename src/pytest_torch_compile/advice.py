@@ -1,0 +1,152 @@
+"""What to do about each finding: the texts of the ``fix:`` lines. Those that name private torch are in _torch/hints."""
+
+from __future__ import annotations
+
+from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
+from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
+from ._torch.hints import dynamic_output_hint
+from .observation import GraphBreak
+
+# Recompiles and eager fallback, by the kind of guard that failed.
+EXPLANATIONS: dict[str, str] = {
+    "size": "a tensor size changed; mark the dimension dynamic (dynamic_dims=...), compile with dynamic=True, "
+    "or pad to a fixed set of sizes",
+    "size-0-or-1": "torch specialises on the sizes 0 and 1, so that they cost a graph of their own even with "
+    "dynamic=True; allow one recompile for it or keep such sizes out",
+    "duck-shape": "two dimensions had one size by accident and were made one symbol (duck shaping); make them differ "
+    "in the first call, or mark both dynamic",
+    "stride": "the memory layout of a tensor changed; make it contiguous, or always hand over the same memory format",
+    "rank": "the number of dimensions changed; reshape before the compiled code",
+    "dtype": "the dtype of a tensor changed; cast before the compiled code",
+    "device": "a tensor was on another device, and torch compiles a graph for each; move it with .to(device) before "
+    "the call, or allow one recompile for each device with max_recompiles",
+    "requires-grad": "requires_grad of a tensor changed; detach() it in every call or in none, or allow one recompile "
+    "with max_recompiles",
+    "type": "an argument was of another type (a tensor, None, a Parameter, a subclass), and torch compiles a graph for "
+    "each; always pass one type (an empty tensor in place of None), or allow them with max_recompiles",
+    "dispatch-keys": "a tensor was made under another mode (inference mode, autocast, a wrapper subclass); make all "
+    "inputs under the same mode, or clone() them outside of it before the call",
+    "grad-mode": "grad mode changed: keep torch.no_grad() in the same state around every call",
+    "inference-mode": "inference mode changed: keep it in the same state around every call",
+    "autocast": "autocast changed: keep it in the same state around every call",
+    "global-state": "a global torch state changed (grad mode, autocast, default dtype, deterministic algorithms); set "
+    "it once, before the first call",
+    "train-or-eval": "the module went from train() to eval() or back, and torch compiles a graph for each; allow one "
+    "recompile with max_recompiles, or check train and eval apart",
+    "length": "the length or the keys of a container changed; pass a tensor, or always the same structure",
+    "new-object": "another object (a new function, module or None) was passed, and the graph is for the first one; "
+    "make it once, outside the call, and pass the same one each time",
+    "closure": "a variable of an enclosing function changed, and its value is part of the graph; pass it as an "
+    "argument, as a tensor if it is a number, or keep it the same over the calls",
+    "global": "a global variable changed, and its value is part of the graph; pass it as an argument, as a tensor if "
+    "it is a number, or set it once, before the first call",
+    "python-number": "a Python number changed; pass it as a tensor, or mark it dynamic",
+    "python-bool": "a Python flag changed, and torch compiles a graph for each value; allow one recompile for it with "
+    "max_recompiles, or decide with torch.where on a tensor",
+    "python-string": "a Python string changed, and torch compiles a graph for each value; keep it out of the compiled "
+    "code (choose the function or the tensor by it before the call), or allow its values with max_recompiles",
+    "python-value": "a Python value (a dtype, a device, ...) changed, and torch compiles a graph for each; keep it the "
+    "same over the calls, or allow its values with max_recompiles",
+    "new-code": "a new function object was compiled for the same source line; define it once, outside the call",
+    "new-backend": "another backend object was used; make one backend callable and use it for every compilation",
+    "dynamic-mark": "the dynamic marks of a tensor changed; mark it in every call, or in none",
+    "other": "the guard above says which value must stay as it was: keep it the same over the calls, or pass it as a "
+    "tensor",
+}
+
+# Graph breaks, by category.
+BREAK_HINTS = {
+    "data-dependent branch": "a branch on a tensor's value splits the graph: use torch.where or torch.cond, or decide "
+    "on something that is known before the call",
+    "scalar from a tensor": "keep the value a tensor (no .item(), .tolist(), float(tensor)), or compute it outside",
+    "explicit graph break": "remove the graph_break() call",
+    "disabled function": "the function is marked torch.compiler.disable: call it outside the compiled region, or allow "
+    "this break with max_graph_breaks or accepted_breaks",
+    "call to print or a logger": "remove the call, guard it with torch.compiler.is_compiling(), or move it out",
+    "function that dynamo skips": "dynamo does not trace this function: replace it, or call it outside",
+}
+REWRITE = "rewrite the line with what torch.compile can trace"
+NO_FULLGRAPH = f"{REWRITE}, or check the default mode with fullgraph=False"
+
+# Compilation that did not take place.
+LOOK_FOR_SWITCHES = (
+    "look for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops"
+)
+CALL_INSIDE = "call what was compiled inside the block"
+OPEN_EARLIER = (
+    "open the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
+)
+FIND_STAGE = "try backend='aot_eager' and backend='eager': the first that fails is the stage at fault"
+TIED_SIZE = (
+    "the code ties this size to another one or to a range: give the range, dynamic_dims={'x': {0: (low, high)}}, "
+    "or remove the mark from one of them"
+)
+CUDAGRAPHS = (
+    "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use 'max-autotune-no-cudagraphs'"
+)
+
+# Compiled results that are not eager's.
+COMPARE_STAGES = "compare with backend='eager' and 'aot_eager': the first of them that goes wrong is the stage at fault"
+LOOK_FOR_A_DEFECT = (
+    f"this is more than rounding, so look for a defect: {COMPARE_STAGES}. A looser tolerance would only hide it"
+)
+LOST_WRITE = "return the new value instead of writing it in place, or write with copy_() on the tensor itself"
+UNEXPECTED_WRITE = "clone the tensor before it is handed to the compiled function"
+ONE_SIDED_GRADIENT = (
+    "a gradient that only one leg has: look for detach(), no_grad() or unused branches near this tensor"
+)
+SAME_CONTAINERS = "return the same containers in every branch of the checked function"
+CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on it, in both modes, before it is returned"
+ALIASING = "clone() the output if the caller may write to it; a view in one mode and a copy in the other is a bug"
+RANDOM_STREAM = (
+    "compiled code drew other random numbers: check for seeds set inside, or custom random ops; "
+    "tolerances=Tolerances(rng=False) switches this comparison off"
+)
+ONLY_COMPILED_RAISES = "compare with backend='eager' to see whether tracing or the backend raises"
+ONLY_EAGER_RAISES = "what is checked in eager is lost compiled: check data with torch._check(), shapes before the call"
+BOTH_RAISE = "catch what both modes raise, or raise outside of the compiled function"
+
+
+# A warm start that compiled something.
+WHAT_DIFFERS = (
+    "a key holds the graph, the shapes, the device, torch's version and configuration: look for what differs from the "
+    "run that filled the cache; and see that --compile-cache names the place that it filled"
+)
+ONLY_INDUCTOR = "only Inductor has a cache: see that backend is 'inductor' and that force_disable_caches is not set"
+
+
+def for_break(found: GraphBreak) -> str:
+    """What to do about a graph break: ours where we know its category, else torch's own words."""
+    if found.category == "dynamic output shape":
+        return dynamic_output_hint(f"{found.reason} {found.explanation}")
+    fallback = found.hints[0] if found.hints else f"{REWRITE}, or accept the break by its fingerprint"
+    return BREAK_HINTS.get(found.category, fallback)
+
+
+def for_guard(cause: str) -> str:
+    """What to do about a failed guard of this kind."""
+    return f"{cause}: {EXPLANATIONS[cause]}"
+
+
+def loosen(path: str) -> str:
+    """How to accept a small difference in one leaf."""
+    return (
+        "if the difference is expected, loosen this leaf by name: "
+        f"tolerances=Tolerances(leaves={{{path!r}: Tolerance(rtol=..., atol=...)}})"
+    )
+
+
+def keep_out_of_state(path: str) -> str:
+    """What to do about something that the target keeps, and that only one leg writes."""
+    return (
+        "make compiled code write it too, or move the write out of the compiled function; if the difference is meant, "
+        f"leave it out by name: tolerances=Tolerances(ignored=[{path!r}])"
+    )
+
+
+def fixed_size(size: str) -> str:
+    """What to do about a dimension that is marked dynamic and that the code fixes to one size."""
+    return (
+        f"the code works for the size {size} only, because it compares the size with a number or uses it as one: "
+        "rewrite that line, or remove the mark (dynamic_dims=..., mark_dynamic) from the dimension"
+    )

@@ -1,0 +1,117 @@
+"""Advice that was tried: changes against recompiles, each applied and checked, and named only where it helped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..findings import CompileReport
+from ..legs.calls import Call
+from ..legs.leg import argument_names
+from ..report.text import count
+from .subject import Subject
+
+KINDS = {"recompile", "eager-fallback"}
+MULTIPLES = (8, 16, 32, 64)
+Name = str | int  # of an argument; its position where the target gives it no name
+Dims = dict[Name, tuple[int, ...]]
+
+
+def tried_advice(subject: Subject) -> list[str]:
+    """One line for each change that kept the check within its budget, with the result."""
+    if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
+        return []
+    lines = []
+    for what, changes in _candidates(subject):
+        # Without code generation first, then with the check's own backend if there is time for it.
+        how, report = "tried", subject.again(backend="eager", **changes)
+        if report is not None and not report.findings and subject.compiling.backend != "eager":
+            if subject.report.observation.compile_seconds.total > subject.left:
+                how = "tried with backend eager"
+            else:
+                report = subject.again(**changes)
+        if report is not None and not report.findings:
+            lines.append(f"{how}: {what}: {_result(subject, report)}")
+    return lines
+
+
+def _result(subject: Subject, report: CompileReport) -> str:
+    recompiles = f"{count(len(report.recompiles), 'recompile')} instead of {len(subject.report.recompiles)}"
+    return recompiles + (", no eager fallback" if subject.report.fallbacks else "")
+
+
+def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What to change, as people read it and as fields of the work or of the compilation."""
+    calls, names = subject.work.calls, argument_names(subject.work.target)
+    values: dict[Name, list[Any]] = {}
+    for call in calls:
+        for name, value in _named(call, names).items():
+            values.setdefault(name, []).append(value)
+
+    numbers = [name for name, seen in values.items() if all(map(_is_number, seen)) and len(set(seen)) > 1]
+    if numbers:
+        changed = [_changed(call, names, numbers, lambda _, n: torch.tensor(n, device="cpu")) for call in calls]
+        yield f"pass {_listed(numbers)} as a tensor in place of a Python number", {"calls": changed}
+
+    dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen))}
+    if not dims:
+        return
+    if not subject.work.dynamic_dims:
+        shown = [f"{name!r}: {changing[0] if len(changing) == 1 else changing}" for name, changing in dims.items()]
+        yield f"dynamic_dims={{{', '.join(shown)}}}", {"dynamic_dims": dims}
+    if not subject.compiling.dynamic:
+        yield "dynamic=True", {"dynamic": True}
+    for multiple in MULTIPLES:
+        pad = partial(_padded, dims, multiple)
+        padded = [_changed(call, names, dims, pad) for call in calls]
+        shapes = {tuple(_named(call, names)[name].shape for name in dims) for call in padded}
+        if len(shapes) <= 1 + int(subject.report.budget["max_recompiles"]):
+            yield f"pad {_listed(dims)} to a multiple of {multiple}", {"calls": padded}
+            return
+
+
+def _named(call: Call, names: Sequence[str]) -> dict[Name, Any]:
+    named = {_name(names, i): value for i, value in enumerate(call.args)}
+    named.update(call.kwargs)
+    return named
+
+
+def _name(names: Sequence[str], position: int) -> Name:
+    return names[position] if position < len(names) else position
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _changing_dims(values: Sequence[Any]) -> tuple[int, ...]:
+    """The dimensions of a tensor argument that change over the calls, without sizes 0 and 1, which specialise."""
+    shapes = [tuple(value.shape) for value in values if isinstance(value, torch.Tensor)]
+    if len({len(shape) for shape in shapes}) != 1:
+        return ()
+    sizes = enumerate(zip(*shapes, strict=True))
+    return tuple(dim for dim, seen in sizes if len(set(seen)) > 1 and min(seen) > 1)
+
+
+def _changed(call: Call, names: Sequence[str], chosen: Collection[Name], change: Callable[[Name, Any], Any]) -> Call:
+    """The call with the chosen arguments changed."""
+    new = {name: change(name, value) if name in chosen else value for name, value in _named(call, names).items()}
+    args = tuple(new[_name(names, i)] for i in range(len(call.args)))
+    return replace(call, args=args, kwargs={name: new[name] for name in call.kwargs})
+
+
+def _padded(dims: Dims, multiple: int, name: Name, tensor: torch.Tensor) -> torch.Tensor:
+    missing = [(-size) % multiple if dim in dims[name] else 0 for dim, size in enumerate(tensor.shape)]
+    # torch counts from the last dimension, with the padding before and behind.
+    flat = [number for behind in reversed(missing) for number in (0, behind)]
+    with torch.no_grad():
+        padded = torch.nn.functional.pad(tensor, flat)
+    return padded.requires_grad_(tensor.requires_grad)
+
+
+def _listed(names: Iterable[Name]) -> str:
+    return ", ".join(name if isinstance(name, str) else f"argument {name}" for name in names)
