@@ -116,7 +116,7 @@ class RankGroup:
         self.backend = backend
         self.timeout = timeout
         self._environment = dict(environment or {})
-        self._folder = Path()
+        self._folder: Path | None = None
         self._ranks: list[_Rank] = []
         self._jobs = 0
         self._failed = False
@@ -133,9 +133,7 @@ class RankGroup:
         payload = pack(function, args, kwargs)
         limit = self.timeout if timeout is None else timeout
         try:
-            if not self._ranks:
-                self._start()
-            self._ask(payload, limit)
+            self._ask(self._folder or self._start(), payload, limit)
             findings = self._findings(limit)
         except BaseException:
             self._kill()
@@ -167,23 +165,23 @@ class RankGroup:
         finally:
             self._kill()
 
-    def _start(self) -> None:
+    def _start(self) -> Path:
         if "nccl" in self.backend and (devices := torch.cuda.device_count()) < self.world_size:
             raise CompileUsageError(
                 f"backend 'nccl' takes one CUDA device for each of {self.world_size} ranks, and this machine has "
                 f"{devices}; use backend='gloo', or fewer ranks"
             )
         atexit.register(self._kill)  # at exit, multiprocessing would wait for ranks that nobody has ended
-        self._folder = Path(tempfile.mkdtemp(prefix="torch-compile-ranks-"))
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="torch-compile-ranks-"))
         # Spawning starts this process if there is none. It outlives the ranks, so it must not have their variables.
         resource_tracker.ensure_running()
         context = multiprocessing.get_context("spawn")
-        before, variables = os.environ.copy(), self._variables()
+        before, variables = os.environ.copy(), self._variables(folder)
         os.environ.update(variables)  # a rank has them from its start, before it imports anything
         try:
             for number in range(self.world_size):
                 here, there = context.Pipe()
-                log_file, stack_file = self._folder / f"log-{number}", self._folder / f"stack-{number}"
+                log_file, stack_file = folder / f"log-{number}", folder / f"stack-{number}"
                 log = log_file.open("w+", encoding="utf-8", errors="replace")
                 process = context.Process(target=main, args=(number, log_file, stack_file, there))
                 process.start()
@@ -193,8 +191,9 @@ class RankGroup:
             for name in variables:
                 del os.environ[name]
             os.environ.update({name: before[name] for name in variables if name in before})
+        return folder
 
-    def _variables(self) -> dict[str, str]:
+    def _variables(self, folder: Path) -> dict[str, str]:
         threads = str(max(1, (os.cpu_count() or 1) // self.world_size))
         loopback = "lo0" if sys.platform == "darwin" else "lo"  # all ranks are on this machine
         defaults = {"OMP_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": loopback}
@@ -203,13 +202,13 @@ class RankGroup:
             probe.bind(("127.0.0.1", 0))
             master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
         missing = {name: value for name, value in defaults.items() if name not in os.environ}
-        return {**missing, **world, **master, TOKEN: str(self._folder), **self._environment}
+        return {**missing, **world, **master, TOKEN: str(folder), **self._environment}
 
-    def _ask(self, payload: bytes, limit: float) -> None:
+    def _ask(self, folder: Path, payload: bytes, limit: float) -> None:
         """Have all ranks make the call, until the time limit, or until a while after one of them has failed."""
         deadline = time.monotonic() + limit
         self._jobs += 1
-        store = self._folder / f"store-{self._jobs}"
+        store = folder / f"store-{self._jobs}"
         job = Job(payload, user_modules(), settings.current, self.backend, store, self._failed)
         for rank in self._ranks:
             rank.outcome = None
@@ -240,7 +239,7 @@ class RankGroup:
 
     def _kill(self) -> None:
         """End the ranks and everything that they have started, and remove their folder."""
-        if self._folder == Path():
+        if self._folder is None:
             return
         for rank in self._ranks:
             if rank.process.pid and rank.process.is_alive():
@@ -256,7 +255,7 @@ class RankGroup:
             rank.connection.close()
             rank.log.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder, self._ranks = Path(), []
+        self._folder, self._ranks = None, []
         atexit.unregister(self._kill)
 
     def _show_logs(self) -> None:
