@@ -16,6 +16,7 @@ from ..report.text import count, failure_text, finding_text, headline
 from .worker import Outcome, Raised, place_of
 
 # The format of Python's faulthandler.
+_THREAD = re.compile(r"^(?:Current thread|Thread) 0x0*(?P<ident>[0-9a-f]+)")
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$')
 
 
@@ -92,14 +93,19 @@ def _at(place: Location | None) -> str:
 
 
 def main_stack(path: Path) -> Location | None:
-    """Where the main thread was, from a rank's stack file; None without one. Innermost first, the main thread last."""
+    """Where the main thread was, from a rank's stack file; None while there is nothing of it.
+
+    The first line names the main thread. A file may be read while it is written, so no other thread counts.
+    """
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     frames: list[Location] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
-        if line.startswith(("Current thread 0x", "Thread 0x")):
-            frames = []
-        elif frame := _FRAME.match(line):
+    inside = False
+    for line in lines[1:]:
+        if thread := _THREAD.match(line):
+            inside = thread["ident"] == lines[0]
+        elif inside and (frame := _FRAME.match(line)):
             frames.append(Location(frame["file"], int(frame["line"]), frame["function"]))
-    return place_of(frames[::-1])
+    return place_of(frames[::-1])  # written innermost first
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:

@@ -27,6 +27,7 @@ from .. import settings
 from ..check.describe import target_name
 from ..events import announce
 from ..findings import CompileUsageError, Finding
+from ..observation import Location
 from .failures import failed, findings_of, main_stack, named, processes_with
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
@@ -231,10 +232,12 @@ class RankGroup:
             if rank.number not in codes and rank.process.pid:
                 os.kill(rank.process.pid, signal.SIGUSR1)  # it writes its stacks, whatever it does
         deadline = time.monotonic() + _STACK_SECONDS
-        places = {rank.number: main_stack(rank.stack_file) for rank in silent}
-        while any(places[number] is None for number in places.keys() - codes) and time.monotonic() < deadline:
+        places: dict[int, Location | None] = {}
+        while time.monotonic() < deadline:
+            before, places = places, {rank.number: main_stack(rank.stack_file) for rank in silent}
+            if places == before and all(place or number in codes for number, place in places.items()):
+                break  # read twice, so none of them is half written
             time.sleep(0.1)
-            places = {rank.number: main_stack(rank.stack_file) for rank in silent}
         return findings_of([rank.outcome for rank in self._ranks if rank.outcome is not None], codes, places, limit)
 
     def _kill(self) -> None:

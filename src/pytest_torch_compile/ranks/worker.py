@@ -77,6 +77,7 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
     os.dup2(log.fileno(), 2)
     sys.stdout = sys.stderr = log
     stacks = stack_file.open("w", encoding="utf-8")
+    print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     threading.Thread(target=_end_with_parent, daemon=True, name="parent watch").start()
