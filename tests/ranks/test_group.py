@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +19,19 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import pytest_torch_compile as ptc  # noqa: E402
-from pytest_torch_compile import CompileCheckFailed, CompileUsageError, RankGroup, run_ranks  # noqa: E402
-from pytest_torch_compile.ranks.failures import alive_of  # noqa: E402
+from pytest_torch_compile import (  # noqa: E402
+    CompileCheckFailed,
+    CompileUsageError,
+    Finding,
+    Location,
+    RankGroup,
+    run_ranks,
+    settings,
+)
+from pytest_torch_compile.ranks.failures import merged, processes_with  # noqa: E402
 from pytest_torch_compile.ranks.group import TOKEN  # noqa: E402
+from pytest_torch_compile.ranks.worker import Outcome  # noqa: E402
+from pytest_torch_compile.report.text import headline  # noqa: E402
 
 pytestmark = [
     pytest.mark.distributed,
@@ -112,10 +123,10 @@ def marked(monkeypatch):
 def others_left(group: RankGroup) -> list[int]:
     """Ranks that any group of this worker has left behind, a moment after it ended, without those of ``group``."""
     deadline = time.monotonic() + 5
-    mine = {process.pid for process in group._ranks}
+    mine = {rank.process.pid for rank in group._ranks}
 
     def found() -> list[int]:
-        ranks = set(alive_of(f"{TOKEN}=")) & set(alive_of(f"{WORKER}={os.getpid()}\0"))
+        ranks = set(processes_with(f"{TOKEN}=")) & set(processes_with(f"{WORKER}={os.getpid()}\0"))
         return sorted(ranks - mine)
 
     while (left := found()) and time.monotonic() < deadline:
@@ -146,6 +157,16 @@ def test_a_group_keeps_its_processes_and_forgets_what_was_compiled(ranks):
     assert after[0]["total"].item() == 6.0
 
 
+def test_a_nested_function_that_closes_over_a_local_is_sent(ranks):
+    numbers = [2.0, 3.0]
+
+    def added():
+        return sum(numbers) + rank()
+
+    assert ranks.run(added) == [5.0, 6.0]
+    assert ranks.run(lambda x: x * numbers[1], 2.0) == [6.0, 6.0]
+
+
 def test_checks_on_ranks_stand_in_the_report_of_the_test(ranks):
     from pytest_torch_compile.events import listening
 
@@ -158,7 +179,8 @@ def test_checks_on_ranks_stand_in_the_report_of_the_test(ranks):
 def test_the_same_finding_on_all_ranks_is_told_once(ranks):
     failed = failure_of(ranks, checked, broken)
     (finding,) = failed.findings
-    assert finding.kind == "graph-break" and finding.message.startswith("ranks 0, 1: graph break 1 of 1, 0 allowed")
+    assert (finding.kind, finding.ranks) == ("graph-break", (0, 1))
+    assert "1. graph-break: ranks 0, 1: graph break" in str(failed)
     assert finding.location.source == "if x.sum() > 0:"
     assert failed.report.target == "broken (ranks 0, 1 of 2, checked)"
     assert "test_the_same_finding_on_all_ranks_is_told_once'" in str(failed)
@@ -166,18 +188,19 @@ def test_the_same_finding_on_all_ranks_is_told_once(ranks):
 
 def test_a_finding_on_one_rank_names_it(ranks):
     failed = failure_of(ranks, checked_on_one, broken)
-    assert [finding.message.split(":")[0] for finding in failed.findings] == ["rank 1"]
+    assert [finding.ranks for finding in failed.findings] == [(1,)]
 
 
 def test_a_guard_on_ranks_is_a_check_like_any_other(ranks):
     failed = failure_of(ranks, guarded)
-    assert [(finding.kind, finding.message[:10]) for finding in failed.findings] == [("graph-break", "ranks 0, 1")]
+    assert [(finding.kind, finding.ranks) for finding in failed.findings] == [("graph-break", (0, 1))]
 
 
 def test_an_exception_on_all_ranks_is_told_once_and_does_not_spoil_the_group(ranks):
     before = ranks.run(summed, 1.0)
     (finding,) = failure_of(ranks, raising_everywhere).findings
-    assert finding.message in [f"ranks 0, 1: RuntimeError: planted on all, {x} apart" for x in (0.25, 1.25)]
+    assert finding.ranks == (0, 1)
+    assert finding.message in [f"RuntimeError: planted on all, {x} apart" for x in (0.25, 1.25)]
     assert [one["pid"] for one in ranks.run(summed, 1.0)] == [one["pid"] for one in before]
 
 
@@ -189,7 +212,8 @@ def test_an_exception_on_one_rank_ends_the_others_and_says_where_they_were(ranks
     start = time.monotonic()
     (finding,) = failure_of(ranks, raising_on_one, timeout=100).findings
     assert time.monotonic() - start < 60
-    assert (finding.kind, finding.message) == ("exception", "rank 1: ValueError: planted on one rank")
+    assert (finding.kind, finding.ranks) == ("exception", (1,))
+    assert finding.message == "ValueError: planted on one rank"
     assert finding.location.function == "raising_on_one" and finding.location.source.startswith("raise ValueError")
     assert "rank 0 was at" in finding.evidence and "in barrier" in finding.evidence
 
@@ -198,10 +222,10 @@ def test_a_hang_ends_at_the_time_limit_and_says_where_each_rank_was(ranks, capsy
     ranks.run(summed, 1.0)
     failed = failure_of(ranks, hanging, timeout=2)
     (finding,) = failed.findings
-    assert finding.message == "ranks 0, 1 did not end within 2 s"
+    assert headline(finding) == "ranks 0, 1: did not end within 2 s" and finding.limit == 2
     assert f"rank 0 was at {os.path.relpath(__file__)}" in finding.evidence and "in barrier" in finding.evidence
     assert "rank 1 was at" in finding.evidence and finding.location.function == "hanging"
-    assert "hanging on 2 ranks does not hold: 1 finding" in str(failed)
+    assert "hanging failed on 2 ranks: 1 finding" in str(failed)
     assert "[rank 0] going to hang" in capsys.readouterr().out
 
 
@@ -212,7 +236,7 @@ def test_a_hang_ends_at_the_time_limit_and_says_where_each_rank_was(ranks, capsy
 )
 def test_a_rank_that_dies_ends_the_others_and_leaves_no_process(how, says, ranks):
     (finding,) = failure_of(ranks, dying, how).findings
-    assert finding.message == f"rank 1 {says} and gave no answer"
+    assert headline(finding) == f"rank 1: {says} before giving an answer"
     assert not others_left(ranks)
 
 
@@ -274,8 +298,40 @@ def runs(pid: int) -> bool:
 
 
 def test_what_cannot_be_sent_is_said_before_any_rank_starts():
-    with pytest.raises(CompileUsageError, match="Define the function at the top of a module"):
+    lock = threading.Lock()
+    with pytest.raises(CompileUsageError, match="Build models and other objects inside the function"):
+        run_ranks(lambda: lock)
+
+
+def test_a_nested_function_without_cloudpickle_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(CompileUsageError, match=r"pip install 'pytest-torch-compile\[ranks\]'"):
         run_ranks(lambda: None)
+
+
+def outcome_with(rank, **fields):
+    return Outcome(rank, findings=(Finding(**{"kind": "numerics", "message": "output differs from eager", **fields}),))
+
+
+def test_findings_of_ranks_are_one_where_only_what_was_measured_differs():
+    ranks = [outcome_with(n, subject="output", measured=0.1 * n, limit=0.01, message=f"is {n}") for n in (1, 0)]
+    assert [(finding.ranks, finding.message) for finding in merged(ranks)] == [((0, 1), "is 1")]
+
+
+@pytest.mark.parametrize("field", ["kind", "message", "subject", "calls", "location"])
+def test_findings_of_ranks_that_are_about_something_else_stay_apart(field):
+    other = {"kind": "gradient", "calls": (2,), "location": Location("model.py", 3)}.get(field, "another")
+    findings = merged([outcome_with(0), outcome_with(1, **{field: other})])
+    assert [finding.ranks for finding in findings] == [(0,), (1,)]
+
+
+def test_options_of_the_test_run_apply_on_ranks(ranks, monkeypatch):
+    monkeypatch.setattr(settings, "current", replace(settings.current, backend="aot_eager", diagnose="full"))
+    assert ranks.run(options) == [settings.current] * 2
+
+
+def options():
+    return settings.current
 
 
 def test_nccl_without_devices_says_so(monkeypatch):
@@ -305,25 +361,35 @@ def device_of():
 
 def test_a_function_of_a_test_file_is_found_under_the_importlib_mode_and_workers(pytester, monkeypatch):
     pytester.mkdir("deep")
-    pytester.path.joinpath("deep", "helpers.py").write_text("WORD = 'from a sibling'\n")
+    pytester.path.joinpath("deep", "helpers.py").write_text(
+        "WORD = 'from a sibling'\ndef doubled(x):\n    return x * 2\n"
+    )
     pytester.path.joinpath("deep", "test_it.py").write_text(
         textwrap.dedent("""
+        import torch
         import torch.distributed as dist
-        from pytest_torch_compile import run_ranks
-        from .helpers import WORD
+        from pytest_torch_compile import check_compile, run_ranks
+        from .helpers import WORD, doubled
 
         def word(number):
             return f"{WORD} {dist.get_rank() + number}"
 
         def test_ranks():
             assert run_ranks(word, 1, 1) == ["from a sibling 1"]
+
+        def test_nested_function():
+            def twice(number):
+                return check_compile(lambda x: doubled(x) + number, torch.ones(2), backend="eager").graphs[0].ops
+
+            (ops,) = run_ranks(twice, 1, 1)
+            assert len(ops) == 2
         """)
     )
     pytester.path.joinpath("deep", "__init__.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path))
     workers = ["-n", "1"] if has_xdist() else []
     result = pytester.runpytest_subprocess("--import-mode=importlib", "-p", "no:cacheprovider", *workers, "deep")
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=2)
 
 
 def has_xdist() -> bool:

@@ -15,59 +15,52 @@ VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class CacheFolder:
-    """``fresh``: a new folder for each test; ``session``: one for the run; else a folder that is kept, below
-    ``root`` where it is relative, or a URL.
+    """``fresh``: a new folder for each test; ``session``: one for the run; a path: a folder that is kept; or a URL.
 
-    A folder that is kept is shared by the workers of pytest-xdist, as the next run hands out the tests otherwise, and
-    Inductor writes whole files only. At a URL, artifacts are kept in place of a folder: the run starts from those, in
-    a folder of its own.
+    A relative path is below ``root``. The workers of pytest-xdist share that folder, as the next run distributes the
+    tests in another way, and Inductor writes whole files only. At a URL artifacts are stored instead of a folder: the
+    run loads them into a folder of its own.
 
     Raises:
         ArtifactsRefused: the URL cannot be used on this machine.
     """
 
     def __init__(self, choice: str, root: Path, *, leads: bool = True) -> None:
-        self.choice = choice
-        self._root = root
-        self._before = os.environ.get(VARIABLE)
-        self._temporary: Path | None = None
-        self._used = False
+        self._new_for_each_test = choice == "fresh"
         self._artifacts = ArtifactSession(choice, leads=leads) if is_url(choice) else None
+        keeps = choice not in ("fresh", "session") and self._artifacts is None
+        self._kept = below_root(root, choice).resolve() if keeps else None
+        self._temporary: Path | None = None
+        self._before = os.environ.get(VARIABLE)
+        self._used = False
 
     def enter_test(self) -> None:
         """Point Inductor to the folder for the test that starts."""
-        if self.choice == "fresh":
+        if self._new_for_each_test:
             self._drop()
-        if self.choice not in ("fresh", "session") and self._artifacts is None:
-            folder = below_root(self._root, self.choice).resolve()
-            folder.mkdir(parents=True, exist_ok=True)
-        elif self._temporary is None:
-            folder = self._temporary = Path(tempfile.mkdtemp(prefix="torch-compile-"))
-        else:
-            folder = self._temporary
+        folder = self._kept or self._temporary or Path(tempfile.mkdtemp(prefix="torch-compile-"))
+        self._temporary = None if self._kept else folder
+        folder.mkdir(parents=True, exist_ok=True)
         self._used = True
         os.environ[VARIABLE] = str(folder)
         if self._artifacts is not None:
             self._artifacts.load()
 
     def finish(self) -> list[str]:
-        """At the end of the session, save and store artifacts where the choice is a URL; what there is to say."""
+        """At the end of the session, where the choice is a URL: store the artifacts; gives lines for the summary."""
         if self._artifacts is None:
             return []
         self._artifacts.save()
         return self._artifacts.finish()
 
     def close(self) -> None:
-        """Put the environment back and remove what was temporary."""
+        """Restore the environment and remove what was temporary."""
         self._drop()
         if self._artifacts is not None:
             self._artifacts.close()
-        if not self._used:
-            return
-        if self._before is None:
+        if self._used:
             os.environ.pop(VARIABLE, None)
-        else:
-            os.environ[VARIABLE] = self._before
+            os.environ.update({} if self._before is None else {VARIABLE: self._before})
 
     def _drop(self) -> None:
         if self._temporary is not None:

@@ -31,64 +31,62 @@ class ArtifactSession:
     def __init__(self, url: str, *, leads: bool) -> None:
         self._store = Store(url)
         self._leads = leads
-        handed = None if leads else os.environ.get(VARIABLE)
-        folder = handed or tempfile.mkdtemp(prefix="torch-compile-artifacts-")
-        self._own = None if handed else Path(folder)
-        self._staging = Staging(Path(folder))
+        shared = None if leads else os.environ.get(VARIABLE)  # the folder of the leading process
+        folder = Path(shared or tempfile.mkdtemp(prefix="torch-compile-artifacts-"))
+        self._own = None if shared else folder
+        self._staging = Staging(folder)
         self._loaded: set[str] | None = None
         if leads:
-            os.environ[VARIABLE] = folder
+            os.environ[VARIABLE] = str(folder)
 
     def load(self) -> None:
         """Fill this process's caches, once."""
         if self._loaded is not None:
-            return
+            return None
         from .._torch import cache_artifacts as cache
 
         self._loaded = set()
+        url = self._store.url
         if why := cache.unavailable():
-            self._staging.say(f"{self._store.url}: {why}: every run starts cold")
-            return
+            return self._staging.say(f"{url}: {why}: every run starts cold")
         environment = cache.environment()
         try:
             parts = self._store.read(environment)
             for part in parts:
                 self._loaded |= cache.load(part.content)
         except Exception as error:
-            self._staging.say(_line(self._store, environment, error))
-            return
-        self._staging.say(self._what_was_loaded(environment, bool(parts)))
-
-    def _what_was_loaded(self, environment: Mapping[str, str], stored: bool) -> str:
+            return self._say_problem(environment, error)
         if self._loaded:
-            return f"{self._store.url}: {len(self._loaded)} artifacts loaded"
-        if stored:
-            return f"{self._store.path(environment)}: torch could not read these artifacts: not used"
+            return self._staging.say(f"{url}: {len(self._loaded)} artifacts loaded")
+        if parts:
+            return self._staging.say(f"{self._store.path(environment)}: not used, since torch could not read them")
         others = self._store.others(environment)
-        beside = f" (of other environments: {', '.join(others)})" if others else ""
-        return f"{self._store.url}: nothing stored for this environment yet: started cold{beside}"
+        elsewhere = f" (of other environments: {', '.join(others)})" if others else ""
+        return self._staging.say(f"{url}: nothing stored for this environment yet: started cold{elsewhere}")
 
     def save(self) -> None:
-        """Hand what this process compiled to the one that leads."""
+        """Give what this process compiled to the one that leads."""
         if self._loaded is None:
             return
         from .._torch import cache_artifacts as cache
 
-        found = None if cache.unavailable() else cache.save()
-        if found is not None and not found[1] <= self._loaded:
-            self._staging.add(found[0], cache.environment())
+        saved = None if cache.unavailable() else cache.save()
+        if saved is None:
+            return
+        content, keys = saved
+        if not keys <= self._loaded:  # otherwise it is stored already
+            self._staging.add(content, cache.environment())
 
     def finish(self) -> list[str]:
-        """Where this process leads: store what all processes saved. What there is to say."""
+        """In the leading process, store what all processes saved; gives lines for the summary."""
         if not self._leads:
             return []
         for environment, parts in self._staging.parts(run=uuid.uuid4().hex):
             try:
                 size = self._store.write(parts, environment)
-            except Exception as error:
-                self._staging.say(_line(self._store, environment, error))
-            else:
                 self._staging.say(f"{self._store.path(environment)}: {size / 1e6:.1f} MB stored")
+            except Exception as error:
+                self._say_problem(environment, error)
         return self._staging.lines()
 
     def close(self) -> None:
@@ -98,9 +96,9 @@ class ArtifactSession:
         if self._own is not None:
             shutil.rmtree(self._own, ignore_errors=True)
 
-
-def _line(store: Store, environment: Mapping[str, str], error: Exception) -> str:
-    place = store.path(environment)
-    if isinstance(error, ArtifactsRefused):
-        return f"{place}: not used, since {error}; kept as they are: remove the file to have new ones stored"
-    return f"{place}: cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    def _say_problem(self, environment: Mapping[str, str], error: Exception) -> None:
+        if isinstance(error, ArtifactsRefused):
+            problem = f"not used, since {error}; kept as they are: remove the file to have new ones stored"
+        else:
+            problem = f"cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        self._staging.say(f"{self._store.path(environment)}: {problem}")

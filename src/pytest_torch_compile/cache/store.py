@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 MAGIC = b"pytest-torch-compile artifacts\n"
 SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
-# A run stores anew whatever it used, so that older runs only hold what nobody asks for.
+# A run stores everything that it used again, so what only older runs stored is not needed any more.
 KEPT_RUNS = 3
 Environment = Mapping[str, str]
 
@@ -25,20 +26,19 @@ class ArtifactsRefused(ValueError):
 
 @dataclass(frozen=True)
 class Part:
-    """What one process saved: torch's own bytes, and the run that it belongs to."""
+    """What one process saved: torch's own bytes, and the run in which it did."""
 
     run: str
     content: bytes
 
 
-def pack(parts: Iterable[Part], environment: Environment) -> bytes:
-    """One file of the parts: a line that tells the kind, a line of metadata, then the parts one after the other."""
-    kept = list(parts)
-    body = b"".join(part.content for part in kept)
+def pack(parts: Sequence[Part], environment: Environment) -> bytes:
+    """One file of the parts: a line that names its kind, a line of metadata, then the parts one after the other."""
+    body = b"".join(part.content for part in parts)
     header = {
         "schema": SCHEMA_VERSION,
         "environment": dict(environment),
-        "parts": [{"run": part.run, "size": len(part.content)} for part in kept],
+        "parts": [{"run": part.run, "size": len(part.content)} for part in parts],
         "sha256": hashlib.sha256(body).hexdigest(),
     }
     return MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n" + body
@@ -48,26 +48,28 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
     """The parts of a file that was made in this environment.
 
     Raises:
-        ArtifactsRefused: it is no such file, damaged, of another schema, or made in another environment.
+        ArtifactsRefused: it is another kind of file, damaged, of another schema, or made in another environment.
     """
     header, body = _split(blob)
     if header.get("schema") != SCHEMA_VERSION:
         raise ArtifactsRefused(f"they have schema {header.get('schema')}, and this version reads {SCHEMA_VERSION}")
-    if difference := _difference(header["environment"], environment):
-        raise ArtifactsRefused(difference)
+    stored = header["environment"]
+    if different := [name for name in {**environment, **stored} if stored.get(name) != environment.get(name)]:
+        there, here = (
+            ", ".join(f"{name} {values.get(name) or 'none'}" for name in different) for values in (stored, environment)
+        )
+        raise ArtifactsRefused(f"they were made with {there}; here is {here}")
     expected = sum(part["size"] for part in header["parts"])
     if len(body) != expected:
         raise ArtifactsRefused(f"they are truncated: {len(body)} bytes of {expected}")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
         raise ArtifactsRefused("they are damaged: the checksum does not fit")
-    parts, start = [], 0
-    for part in header["parts"]:
-        parts.append(Part(part["run"], body[start : start + part["size"]]))
-        start += part["size"]
-    return parts
+    content = io.BytesIO(body)
+    return [Part(part["run"], content.read(part["size"])) for part in header["parts"]]
 
 
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
+    """The metadata and what follows it."""
     if not blob.startswith(MAGIC):
         raise ArtifactsRefused("they are no compile cache artifacts, or their beginning is lost")
     line, _, body = blob[len(MAGIC) :].partition(b"\n")
@@ -79,24 +81,10 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
     return header, body
 
 
-def _difference(stored: Environment, here: Environment) -> str:
-    names = [name for name in {**here, **stored} if stored.get(name) != here.get(name)]
-    made = ", ".join(f"{name} {stored.get(name) or 'none'}" for name in names)
-    found = ", ".join(f"{name} {here.get(name) or 'none'}" for name in names)
-    return f"they were made with {made}; here is {found}" if names else ""
-
-
 def file_name(environment: Environment) -> str:
-    """A name for each environment, so that those of one torch or device never stand in the way of another's."""
+    """A name for each environment, so that one torch or device never replaces the artifacts of another."""
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
-
-
-def merged(old: Sequence[Part], new: Sequence[Part]) -> list[Part]:
-    """The parts of the newest runs, oldest first."""
-    parts = [*old, *new]
-    runs = list(dict.fromkeys(part.run for part in parts))[-KEPT_RUNS:]
-    return [part for part in parts if part.run in runs]
 
 
 class Store:
@@ -122,7 +110,7 @@ class Store:
         return f"{self._root}/{file_name(environment)}"
 
     def read(self, environment: Environment) -> list[Part]:
-        """The parts for this environment; none if nothing is stored.
+        """The parts for this environment, an empty list if nothing is stored.
 
         Raises:
             ArtifactsRefused: what is stored must not be used.
@@ -135,9 +123,8 @@ class Store:
 
     def others(self, environment: Environment) -> list[str]:
         """The names of the files of other environments."""
-        own = file_name(environment)
-        found = self._files.glob(f"{self._root}/*{SUFFIX}")
-        return sorted(name for path in found if (name := str(path).rsplit("/", 1)[-1]) != own)
+        names = {str(path).rsplit("/", 1)[-1] for path in self._files.glob(f"{self._root}/*{SUFFIX}")}
+        return sorted(names - {file_name(environment)})
 
     def write(self, parts: Sequence[Part], environment: Environment) -> int:
         """Add parts to what is stored, whole or not at all; the number of bytes written.
@@ -145,7 +132,9 @@ class Store:
         Raises:
             ArtifactsRefused: what is stored must not be used, and so is kept as it is.
         """
-        blob = pack(merged(self.read(environment), parts), environment)
+        everything = [*self.read(environment), *parts]
+        newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]
+        blob = pack([part for part in everything if part.run in newest_runs], environment)
         path = self.path(environment)
         temporary = f"{path}.{uuid.uuid4().hex}.part"
         self._files.makedirs(self._root, exist_ok=True)
@@ -160,7 +149,7 @@ class Store:
 
 
 class Staging:
-    """The folder through which the processes of one session hand over what they saved, and what they want said."""
+    """The folder through which the processes of a run give the leading one what they saved, and lines to show."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -170,21 +159,21 @@ class Staging:
         self._write(f"{uuid.uuid4().hex}.part", pack([Part("", content)], environment))
 
     def say(self, line: str) -> None:
-        """Keep a line for the end of the session; the same line of several processes is said once."""
+        """Keep a line for the summary; the same line of several processes is shown once."""
         name = hashlib.sha256(line.encode()).hexdigest()[:16]
         self._write(f"{name}.line", line.encode())
 
     def parts(self, run: str) -> list[tuple[Environment, list[Part]]]:
         """What all processes saved, by environment, as parts of the run."""
-        found: dict[str, tuple[Environment, list[Part]]] = {}
+        by_file: dict[str, tuple[Environment, list[Part]]] = {}
         for path in sorted(self.folder.glob("*.part")):
             header, body = _split(path.read_bytes())
             environment = header["environment"]
-            found.setdefault(file_name(environment), (environment, []))[1].append(Part(run, body))
-        return list(found.values())
+            by_file.setdefault(file_name(environment), (environment, []))[1].append(Part(run, body))
+        return list(by_file.values())
 
     def lines(self) -> list[str]:
-        """What the processes want said."""
+        """The lines of all processes."""
         return sorted(path.read_text(encoding="utf-8") for path in self.folder.glob("*.line"))
 
     def _write(self, name: str, content: bytes) -> None:

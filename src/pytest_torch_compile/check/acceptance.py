@@ -1,8 +1,8 @@
-"""Breaks and recompiles that are accepted for now: the file that holds them, and what a test's checks make of it.
+"""Breaks and recompiles that are accepted for now: the file that lists them, and how checks use it.
 
-``compile-accepted.json`` lies in the root folder. It names for each test the fingerprints of its accepted breaks and
-how many recompiles it may have. Each carries the torch versions that it was seen on, so that a run on one version does
-not take away what only another one shows. Neither torch nor pytest.
+``compile-accepted.json`` is in the root folder. It names for each test the fingerprints of its accepted breaks and how
+many recompiles it may have, both with the torch versions that they were seen on, so that a run on one version does not
+remove what only another one shows. Neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 FILE_NAME = "compile-accepted.json"
 SCHEMA_VERSION = 1
-KINDS = ("graph-break", "recompile")
 Entry = dict[str, Any]
 
 
@@ -29,7 +28,7 @@ Entry = dict[str, Any]
 class Acceptance:
     """What is accepted in the running test, and what its checks have over their own budgets.
 
-    With ``accepting`` such breaks and recompiles are no findings: they are about to be written.
+    While ``accepting``, breaks and recompiles are not findings: they are about to be written.
     """
 
     breaks: frozenset[str] = frozenset()
@@ -44,7 +43,7 @@ current: Acceptance | None = None
 
 @contextmanager
 def in_force(acceptance: Acceptance) -> Iterator[None]:
-    """Let the checks inside the body go by what is accepted."""
+    """Apply an acceptance to the checks inside the body."""
     global current
     before, current = current, acceptance
     try:
@@ -54,7 +53,7 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """A check's own budget with what is accepted for its test. While accepting, the check's own is what counts."""
+    """A check's own budget with what is accepted for its test; while accepting, its own alone."""
     if current is None or current.accepting:
         return own
     recompiles = max(_number(own.max_recompiles), current.recompiles)
@@ -62,19 +61,19 @@ def widened(own: Budget) -> Budget:
 
 
 def note(report: CompileReport, own: Budget) -> None:
-    """Take what a check has over its ``own`` budget; while accepting, no finding is left of it."""
+    """Record what a check has over its ``own`` budget; while accepting, remove the findings about it."""
     if current is None:
         return
-    breaks = [found for found in report.graph_breaks if found.fingerprint not in own.accepted_breaks]
+    breaks = [b for b in report.graph_breaks if b.fingerprint not in own.accepted_breaks]
     if len(breaks) > _number(own.max_graph_breaks):
-        current.found_breaks |= {
-            b.fingerprint: {"file": b.location.file, "line": str(b.location.line), "reason": b.category} for b in breaks
-        }
+        for b in breaks:
+            place = {"file": b.location.file, "line": str(b.location.line), "reason": b.category}
+            current.found_breaks[b.fingerprint] = place
     if len(report.recompiles) > _number(own.max_recompiles):
         current.found_recompiles = max(current.found_recompiles, len(report.recompiles))
     if current.accepting:
-        # A break that torch names no place of has no fingerprint to accept it by.
-        kinds = KINDS if breaks else KINDS[1:]
+        # A break that torch gives no place for has no fingerprint to accept it by.
+        kinds = ("graph-break", "recompile") if breaks else ("recompile",)
         report.findings = [finding for finding in report.findings if finding.kind not in kinds]
 
 
@@ -85,17 +84,15 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def load(path: Path) -> tuple[dict[str, Entry], str]:
-    """The entries by test id, and one line if there is a file that cannot be used."""
+    """The entries by test id, and one line if the file cannot be used."""
     try:
         return _read(path), ""
-    except FileNotFoundError:
-        return {}, ""
     except baselines.BaselineError as error:
         return {}, str(error)
 
 
 def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
-    """Write the entries, None to take one away. A file that cannot be read is kept under the name that is returned.
+    """Write entries, None to remove one. A file that cannot be read is kept under the name that is returned.
 
     Raises:
         BaselineError: the file is of another version of this package.
@@ -103,8 +100,6 @@ def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
     kept = None
     try:
         entries = _read(path)
-    except FileNotFoundError:
-        entries = {}
     except baselines.Corrupt:
         entries, kept = {}, baselines.set_aside(path)
     after = {test: entry for test, entry in {**entries, **changed}.items() if entry is not None}
@@ -116,51 +111,47 @@ def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
 
 
 def _read(path: Path) -> dict[str, Entry]:
-    found = baselines.parse(path)
-    if found.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
-        raise baselines.BaselineError(
-            f"{path} has schema {found['schema_version']!r} and this version reads {SCHEMA_VERSION}"
-        )
-    tests = found.get("tests")
+    if not path.exists():
+        return {}
+    document = baselines.parse(path)
+    schema, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests")
+    if schema != SCHEMA_VERSION:
+        raise baselines.BaselineError(f"{path} has schema {schema!r} and this version reads {SCHEMA_VERSION}")
     if not isinstance(tests, dict) or not all(_is_entry(entry) for entry in tests.values()):
         raise baselines.Corrupt(f"{path} is damaged; restore it from version control")
     return tests
 
 
 def _is_entry(entry: Any) -> bool:
-    if not isinstance(entry, dict) or set(entry) != {"breaks", "recompiles"}:
+    try:
+        versions = [accepted["torch"] for accepted in entry["breaks"].values()]
+        counts = list(entry["recompiles"].values())
+    except (AttributeError, KeyError, TypeError):
         return False
-    breaks, recompiles = entry["breaks"], entry["recompiles"]
-    return (
-        isinstance(breaks, dict)
-        and all(isinstance(b, dict) and isinstance(b.get("torch"), list) for b in breaks.values())
-        and isinstance(recompiles, dict)
-        and all(isinstance(n, int) for n in recompiles.values())
-    )
+    return all(isinstance(v, list) for v in versions) and all(isinstance(n, int) for n in counts) and len(entry) == 2
 
 
 def allowed_recompiles(entry: Entry, torch: str) -> int:
-    """How many recompiles an entry allows on a torch version: those seen on it, or the most that any other showed."""
+    """How many recompiles an entry allows on a torch version: those seen on it, or the most seen on any other."""
     counts: dict[str, int] = entry["recompiles"]
     return counts.get(torch, max(counts.values(), default=0))
 
 
 def merged(entry: Entry | None, found: Entry, torch: str) -> Entry | None:
-    """The entry of a test after a run on one torch version; None where nothing is left to accept.
+    """The entry of a test after a run on one torch version; None if there is nothing left to accept.
 
-    ``found`` holds what was over the test's own budget: ``breaks`` with ``location`` and ``reason``, ``recompiles``.
+    ``found`` is what was over the test's own budget: ``breaks`` with ``location`` and ``reason``, ``recompiles``.
     """
     before = entry or {"breaks": {}, "recompiles": {}}
     breaks: dict[str, Any] = {}
     for name in sorted({*before["breaks"], *found["breaks"]}):
         versions = {*before["breaks"].get(name, {}).get("torch", ())} - {torch}
-        if name in found["breaks"]:
-            breaks[name] = {**found["breaks"][name], "torch": _sorted({*versions, torch})}
-        elif versions:
-            breaks[name] = {**before["breaks"][name], "torch": _sorted(versions)}
-    recompiles = {version: n for version, n in before["recompiles"].items() if version != torch}
-    if found["recompiles"]:
-        recompiles[torch] = found["recompiles"]
+        versions |= {torch} if name in found["breaks"] else set()
+        if versions:
+            in_order = sorted(versions, key=lambda version: [int(part) for part in version.split(".")])
+            breaks[name] = {**(found["breaks"].get(name) or before["breaks"][name]), "torch": in_order}
+    counts = {**before["recompiles"], torch: found["recompiles"]}
+    recompiles = {version: number for version, number in counts.items() if number}
     return {"breaks": breaks, "recompiles": recompiles} if breaks or recompiles else None
 
 
@@ -171,9 +162,5 @@ def stale(entry: Entry, found: Entry, torch: str) -> list[str]:
         for name, accepted in sorted(entry["breaks"].items())
         if torch in accepted["torch"] and name not in found["breaks"]
     ]
-    accepted, now = entry["recompiles"].get(torch, 0), found["recompiles"]
-    return [*lines, *([f"{accepted} recompiles accepted, {now} needed"] if accepted > now else [])]
-
-
-def _sorted(versions: set[str]) -> list[str]:
-    return sorted(versions, key=lambda version: [int(part) for part in version.split(".")])
+    accepted, needed = entry["recompiles"].get(torch, 0), found["recompiles"]
+    return [*lines, f"{accepted} recompiles accepted, {needed} needed"] if accepted > needed else lines

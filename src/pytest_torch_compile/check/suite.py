@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import unittest
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from .. import settings
-from ..findings import CompileReport, CompileUsageError
+from ..findings import CompileUsageError
 from ..legs.calls import Call, as_call
 from ..legs.copies import on_device
 from ..numerics import flatten
@@ -29,9 +28,9 @@ class CompileSuite:
             def make_model(self): return Encoder()
             def make_inputs(self, shape): return torch.randn(*shape, 16)
 
-    ``shapes`` holds what ``make_inputs`` takes, or finished calls (``sizes(...)``). ``options`` are handed to
-    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``; None allows what automatic dynamic costs: one
-    recompile for each dimension that changes.
+    ``shapes`` are arguments of ``make_inputs``, or finished calls (``sizes(...)``). ``options`` are those of
+    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``; None allows what automatic dynamic shapes cost:
+    one recompile for each dimension that changes.
     """
 
     shapes: ClassVar[Sequence[Any]] = ()
@@ -49,13 +48,13 @@ class CompileSuite:
 
     def test_compile_inference(self) -> None:
         """One call without gradients: equal to eager, no graph break."""
-        self._check(self._calls()[:1], torch.no_grad())
+        self._check(self._calls()[:1], grad=False)
 
     def test_compile_training(self) -> None:
         """One call and its backward: gradients, buffers and outputs equal to eager, no graph break."""
         if not self.trains:
             raise unittest.SkipTest("trains = False")
-        self._check(self._calls()[:1], contextlib.nullcontext(), train=True)
+        self._check(self._calls()[:1], train=True)
 
     def test_compile_shapes(self) -> None:
         """All shapes in order, within ``max_recompiles``."""
@@ -63,26 +62,25 @@ class CompileSuite:
             raise unittest.SkipTest("one shape only")
         calls = self._calls()
         budget = changing_dimensions(calls) if self.max_recompiles is None else self.max_recompiles
-        self._check(calls, torch.no_grad(), max_recompiles=budget)
+        self._check(calls, grad=False, max_recompiles=budget)
 
     def _calls(self) -> list[Call]:
         if not self.shapes:
             raise CompileUsageError(f"{type(self).__name__}.shapes is empty: give at least one, for example [(1, 64)]")
         return [s if isinstance(s, Call) else as_call(self.make_inputs(s)).named(str(s)) for s in self.shapes]
 
-    def _check(self, calls: list[Call], context: Any, **options: Any) -> CompileReport:
+    def _check(self, calls: list[Call], *, grad: bool = True, **options: Any) -> None:
         known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"})
         known.require_known(self.options, f"{type(self).__name__}.options")
-        chosen = {**options, **self.options}
         target, calls = on_device(self.make_model(), calls, settings.current.device)
-        with context:
-            return check_compile(target, calls=calls, **chosen)
+        with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
+            check_compile(target, calls=calls, **{**options, **self.options})
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:
     """How many dimensions of one input change over the calls, for the input with the most."""
-    shapes: dict[str, set[tuple[int, ...]]] = {}
+    shapes: dict[str, list[torch.Size]] = {}
     for call in calls:
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():
-            shapes.setdefault(path, set()).add(tuple(tensor.shape))
+            shapes.setdefault(path, []).append(tensor.shape)
     return max((sum(len(set(sizes)) > 1 for sizes in zip(*seen, strict=False)) for seen in shapes.values()), default=0)

@@ -12,10 +12,10 @@ from pathlib import Path
 from ..check.describe import rerun_command
 from ..findings import CompileCheckFailed, Finding
 from ..observation import Location
-from ..report.text import count, failure_text, finding_text
-from .worker import Outcome, place_of
+from ..report.text import count, failure_text, finding_text, headline
+from .worker import Outcome, Raised, place_of
 
-_FIGURES = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+")
+# The format of Python's faulthandler.
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x0*(?P<ident>[0-9a-f]+)")
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$')
 
@@ -26,90 +26,111 @@ def named(ranks: Iterable[int]) -> str:
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def merged(outcomes: Sequence[Outcome]) -> list[Finding]:
-    """The findings of all ranks, the earliest failure's first; those that differ in figures only are one."""
-    found: dict[object, tuple[Finding, set[int]]] = {}
-    for outcome in sorted((o for o in outcomes if o.findings), key=lambda outcome: outcome.ended):
+def merged(outcomes: Iterable[Outcome]) -> list[Finding]:
+    """The findings of all ranks, the earliest failure's first. What several ranks have is one finding."""
+    groups: dict[object, list[tuple[int, Finding]]] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.ended):
+        if raised := outcome.raised:
+            # Ranks that raise the same error in the same line name different numbers and devices in its text.
+            groups.setdefault((raised.type, raised.location), []).append((outcome.rank, _raised(raised)))
         for finding in outcome.findings:
-            key = (finding.kind, finding.location, _FIGURES.sub("#", finding.message))
-            found.setdefault(key, (finding, set()))[1].add(outcome.rank)
-    return [replace(finding, message=f"{named(ranks)}: {finding.message}") for finding, ranks in found.values()]
+            # A value that was measured differs from rank to rank, and with it the sentence that names it.
+            sentence = finding.message if finding.measured is None or not finding.subject else ""
+            key = (finding.kind, finding.location, finding.subject, finding.calls, sentence)
+            groups.setdefault(key, []).append((outcome.rank, finding))
+    return [replace(members[0][1], ranks=tuple(sorted({rank for rank, _ in members}))) for members in groups.values()]
 
 
-def died(codes: Mapping[int, int], stacks: Mapping[int, Location | None], others: Sequence[Outcome]) -> list[Finding]:
-    """A finding for each way in which ranks ended without an answer; what it did to the others is its evidence."""
-    found = []
+def _raised(error: Raised) -> Finding:
+    first, *others = error.text.splitlines()
+    evidence = others[:10]
+    if error.location is not None:
+        evidence.insert(0, error.location.source)
+        if library := error.location.library:
+            evidence.append(f"inside {library}: {library.source}")
+    return Finding("exception", f"{error.type}: {first}", error.location, "\n".join(evidence))
+
+
+def findings_of(
+    outcomes: Sequence[Outcome], codes: Mapping[int, int], places: Mapping[int, Location | None], seconds: float
+) -> list[Finding]:
+    """What went wrong: ranks that died, else what ranks raised and found, else that they did not end in time.
+
+    ``codes`` are the exit codes of ranks that died, ``places`` where those were that died or had to be ended.
+    """
+    running = tuple(rank for rank in sorted(places) if rank not in codes)
+    if codes:
+        findings = _died(codes, places, outcomes)
+    elif running and all(outcome.value is not None for outcome in outcomes):
+        place = next((places[rank] for rank in running if places[rank] is not None), None)
+        hint = "where ranks wait in a collective, find the one that did not call it, or give a longer timeout"
+        message = f"did not end within {seconds:g} s"
+        findings = [Finding("exception", message, place, hint=hint, ranks=running, limit=seconds)]
+    else:
+        findings = merged(outcomes)
+    if running:
+        lines = [findings[0].evidence, *(f"rank {rank} was {_at(places[rank])} when it was ended" for rank in running)]
+        findings[0] = replace(findings[0], evidence="\n".join(filter(None, lines)))
+    return findings
+
+
+def _died(codes: Mapping[int, int], places: Mapping[int, Location | None], others: Iterable[Outcome]) -> list[Finding]:
+    """A finding for each way in which ranks ended; what it did to the others is its evidence."""
+    after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
+    findings = []
     for code in sorted(set(codes.values())):
-        ranks = [rank for rank, ended in codes.items() if ended == code]
-        after = [f"then {named([o.rank])} raised {f.message}" for o in others for f in o.findings[:1]]
-        message = f"{named(ranks)} {_how(code)} and gave no answer"
-        found.append(Finding("exception", message, stacks.get(ranks[0]), "\n".join(after)))
-    return found
+        ranks = tuple(rank for rank in sorted(codes) if codes[rank] == code)
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        message = f"{how} before giving an answer"
+        findings.append(Finding("exception", message, places[ranks[0]], "\n".join(after), ranks=ranks))
+    return findings
 
 
-def _how(code: int) -> str:
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def hung(seconds: float, stacks: Mapping[int, Location | None]) -> Finding:
-    """The finding that ranks were still running at the time limit, and where each of them was."""
-    where = next((stack for stack in stacks.values() if stack is not None), None)
-    message = f"{named(stacks)} did not end within {seconds:g} s"
-    hint = "where ranks wait in a collective, find the one that did not call it, or give a longer timeout"
-    return Finding("exception", message, where, "\n".join(still_there(stacks)), hint)
-
-
-def still_there(stacks: Mapping[int, Location | None]) -> list[str]:
-    """One line for each rank that had to be ended."""
-    return [f"{named([rank])} was {_at(stack)} when it was ended" for rank, stack in sorted(stacks.items())]
-
-
-def _at(location: Location | None) -> str:
-    if location is None:
+def _at(place: Location | None) -> str:
+    if place is None:
         return "at a place that is not known"
-    inside = f", inside {location.library.shown()}," if location.library else ""
-    return f"at {location.shown()}{inside}"
+    return f"at {place.shown()}" + (f", inside {place.library.shown()}," if place.library else "")
 
 
 def main_stack(path: Path) -> Location | None:
-    """Where the main thread was, from the last dump in a rank's stack file; None if there is none."""
+    """Where the main thread was, from a rank's stack file; None while there is nothing of it.
+
+    The first line names the main thread. A file may be read while it is written, so no other thread counts.
+    """
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    main = lines[0] if lines else ""
     frames: list[Location] = []
     inside = False
     for line in lines[1:]:
         if thread := _THREAD.match(line):
-            inside = thread["ident"] == main
-            frames = [] if inside else frames
-        elif inside and (match := _FRAME.match(line)):
-            frames.append(Location(match["file"], int(match["line"]), match["function"]))
-        elif not line.strip():
-            inside = False
-    return place_of(frames[::-1])
+            inside = thread["ident"] == lines[0]
+        elif inside and (frame := _FRAME.match(line)):
+            frames.append(Location(frame["file"], int(frame["line"]), frame["function"]))
+    return place_of(frames[::-1])  # written innermost first
 
 
-def failed(name: str, world_size: int, findings: list[Finding], outcomes: Sequence[Outcome]) -> CompileCheckFailed:
+def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:
     """The one failure of all ranks; its report is that of the first rank whose check failed."""
-    reports = [outcome for outcome in outcomes if outcome.report is not None and outcome.findings]
-    if reports and reports[0].report is not None:
-        target = f"{reports[0].report.target} ({named(outcome.rank for outcome in reports)} of {world_size}, {name})"
-        report = replace(reports[0].report, target=target, findings=findings, rerun=rerun_command())
+    checks = [(outcome.rank, outcome.report) for outcome in outcomes if outcome.report and outcome.findings]
+    if checks:
+        first = checks[0][1]
+        target = f"{first.target} ({named(rank for rank, _ in checks)} of {world_size}, {name})"
+        report = replace(first, target=target, findings=findings, rerun=rerun_command())
         report.text = failure_text(report)
         return CompileCheckFailed(report.text, report, findings)
-    head = f"{name} on {count(world_size, 'rank')} does not hold: {count(len(findings), 'finding')}"
+    head = f"{name} failed on {count(world_size, 'rank')}: {count(len(findings), 'finding')}"
     blocks = [head, *(finding_text(number, finding) for number, finding in enumerate(findings, 1))]
     if rerun := rerun_command():
         blocks.append(f"Run again: {rerun}")
     return CompileCheckFailed("\n\n".join(blocks), None, findings)
 
 
-def alive_of(token: str) -> list[int]:
+def processes_with(token: str) -> list[int]:
     """The processes whose environment names the token: a group's ranks, and whatever these have started. Linux only."""
-    found = []
+    processes = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
             if token.encode() in entry.read_bytes() and int(entry.parent.name) != os.getpid():
-                found.append(int(entry.parent.name))
+                processes.append(int(entry.parent.name))
         except OSError:  # it has ended, or is another user's
             continue
-    return found
+    return processes

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import functools
-import io
+import multiprocessing
 import os
-import pickle
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
+import torch
+
+from .. import settings
 from ..check.describe import target_name
 from ..events import announce
 from ..findings import CompileUsageError, Finding
 from ..observation import Location
-from .failures import alive_of, died, failed, hung, main_stack, merged, named, still_there
-from .worker import END, Job, Outcome, job_file, outcome_file, stack_file
+from .failures import failed, findings_of, main_stack, named, processes_with
+from .transport import pack, unpack_value, user_modules
+from .worker import Job, Outcome, main
 
 TOKEN = "PYTEST_TORCH_COMPILE_RANKS"
+# How long the other ranks have once one has failed: long enough to fail too, or to finish.
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
+_STACK_SECONDS = 2.0
 _LOG_LINES = 60
-_START = (
-    "import sys; sys.path[:] = {path!r}; from pytest_torch_compile.ranks.worker import main; main({folder!r}, {rank})"
-)
 
 
 def run_ranks(
@@ -44,12 +47,13 @@ def run_ranks(
 
     Each rank has joined the default process group when the function starts and leaves it when it ends; under NCCL, rank
     n has CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` are set, so that
-    Fabric, Accelerate and others find themselves launched. What ranks print is printed here, with their number; what
-    ``check_compile`` and ``compile_guard`` see there stands in this test's report. No process is left behind, however
-    the call ends.
+    Fabric, Accelerate and others find themselves launched. The plugin's options apply there as they do here. What ranks
+    print is printed here, with their number; what ``check_compile`` and ``compile_guard`` see there is in this test's
+    report. No process is left behind, however the call ends.
 
     Args:
-        function: a function that stands at the top of a module, also of a test module or script.
+        function: a function of a module, also of a test module or script. A nested function or a lambda needs
+            cloudpickle: ``pip install 'pytest-torch-compile[ranks]'``.
         world_size: the number of ranks.
         *args: picklable arguments, the same for each rank.
         backend: of the process group: ``"gloo"``, ``"nccl"`` or any other that torch knows.
@@ -60,7 +64,7 @@ def run_ranks(
 
     Raises:
         CompileCheckFailed: ranks failed a check, raised, died or did not end in time. One failure for all of them: a
-            finding that several ranks have is told once and names them.
+            finding that several ranks have is reported once and names them.
         CompileUsageError: a function or argument that cannot be sent, or fewer devices than ranks.
     """
     __tracebackhide__ = True
@@ -68,11 +72,31 @@ def run_ranks(
         return group.run(function, *args)
 
 
+@dataclass
+class _Rank:
+    """A rank: its log is read as far as it was shown; ``outcome`` is that of its last job, None while there is none."""
+
+    number: int
+    process: SpawnProcess
+    connection: Connection
+    log: IO[str]
+    stack_file: Path
+    outcome: Outcome | None = None
+
+    def hear(self, job: Job) -> None:
+        """Take what the rank sends: the outcome of the job, or None to ask for it."""
+        with contextlib.suppress(EOFError, OSError):  # it has ended
+            if self.connection.poll():
+                self.outcome = self.connection.recv()
+                if self.outcome is None:
+                    self.connection.send(job)
+
+
 class RankGroup:
     """Ranks that stay for several calls of ``run``, since starting them takes seconds: a fixture of a test module.
 
     They start at the first call. What was compiled in one call is forgotten before the next; other state of their
-    processes stays. After a failure they join a new process group, and where a rank died or hung, all are started anew.
+    processes stays. After a failure they join a new process group, and where a rank died or hung, all are replaced.
 
     Args:
         world_size, backend, timeout: as for ``run_ranks``; ``timeout`` is that of each call.
@@ -94,219 +118,150 @@ class RankGroup:
         self.timeout = timeout
         self._environment = dict(environment or {})
         self._folder: Path | None = None
-        self._ranks: list[subprocess.Popen[str]] = []
-        self._read = [0] * world_size
+        self._ranks: list[_Rank] = []
         self._jobs = 0
         self._failed = False
 
     def __enter__(self) -> RankGroup:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def run(self, function: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any) -> list[Any]:
         """Run ``function(*args, **kwargs)`` on each rank; returns and raises as ``run_ranks``."""
         __tracebackhide__ = True
-        job = replace(packed(function, args, kwargs, self.backend), rejoin=self._failed)
+        payload = pack(function, args, kwargs)
         limit = self.timeout if timeout is None else timeout
         try:
-            folder = self._started()
-            outcomes, codes = self._ask(folder, job, limit)
-            findings = self._judged(folder, outcomes, codes, limit)
+            self._ask(self._folder or self._start(), payload, limit)
+            findings = self._findings(limit)
         except BaseException:
             self._kill()
             raise
+        outcomes = [rank.outcome for rank in self._ranks if rank.outcome is not None]
         self._failed = bool(findings)
+        self._show_logs()
         if len(outcomes) < self.world_size:
             self._kill()
-        self._show_logs()
         for outcome in outcomes:
             for report in outcome.reports:
                 announce(replace(report, target=f"{report.target} (rank {outcome.rank})"))
         if findings:
             raise failed(target_name(function), self.world_size, findings, outcomes)
-        return [_unpacked(outcome.value) for outcome in outcomes]
+        return [unpack_value(outcome.value) for outcome in outcomes if outcome.value is not None]
 
     def close(self) -> None:
         """End the ranks, which leave their process group first, and remove what they wrote."""
         for rank in self._ranks:
-            _say(rank, END)
+            with contextlib.suppress(OSError):  # it has ended already
+                rank.connection.send(None)
         deadline = time.monotonic() + _LEAVE_SECONDS
         try:
-            for number, rank in enumerate(self._ranks):
-                try:
-                    rank.wait(max(0.1, deadline - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    warnings.warn(f"rank {number} was ended: it took over {_LEAVE_SECONDS:g} s to leave", stacklevel=2)
+            for rank in self._ranks:
+                rank.process.join(max(0.1, deadline - time.monotonic()))
+                if rank.process.is_alive():
+                    message = f"rank {rank.number} was ended: it took over {_LEAVE_SECONDS:g} s to leave"
+                    warnings.warn(message, stacklevel=2)
         finally:
             self._kill()
 
-    def _started(self) -> Path:
-        if self._folder is None:
-            self._require_devices()
-            self._folder = Path(tempfile.mkdtemp(prefix="torch-compile-ranks-"))
-            self._read = [0] * self.world_size
-            common = self._variables(self._folder)
-            for rank in range(self.world_size):
-                self._ranks.append(_start(self._folder, rank, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
-        return self._folder
-
-    def _require_devices(self) -> None:
-        if "nccl" not in self.backend:
-            return
-        import torch
-
-        if torch.cuda.device_count() < self.world_size:
+    def _start(self) -> Path:
+        if "nccl" in self.backend and (devices := torch.cuda.device_count()) < self.world_size:
             raise CompileUsageError(
                 f"backend 'nccl' takes one CUDA device for each of {self.world_size} ranks, and this machine has "
-                f"{torch.cuda.device_count()}; use backend='gloo', or fewer ranks"
+                f"{devices}; use backend='gloo', or fewer ranks"
             )
+        atexit.register(self._kill)  # at exit, multiprocessing would wait for ranks that nobody has ended
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="torch-compile-ranks-"))
+        # Spawning starts this process if there is none. It outlives the ranks, so it must not have their variables.
+        resource_tracker.ensure_running()
+        context = multiprocessing.get_context("spawn")
+        before, variables = os.environ.copy(), self._variables(folder)
+        os.environ.update(variables)  # a rank has them from its start, before it imports anything
+        try:
+            for number in range(self.world_size):
+                here, there = context.Pipe()
+                log_file, stack_file = folder / f"log-{number}", folder / f"stack-{number}"
+                log = log_file.open("w+", encoding="utf-8", errors="replace")
+                process = context.Process(target=main, args=(number, log_file, stack_file, there))
+                process.start()
+                there.close()
+                self._ranks.append(_Rank(number, process, here, log, stack_file))
+        finally:
+            for name in variables:
+                del os.environ[name]
+            os.environ.update({name: before[name] for name in variables if name in before})
+        return folder
 
     def _variables(self, folder: Path) -> dict[str, str]:
         threads = str(max(1, (os.cpu_count() or 1) // self.world_size))
-        loopback = "lo0" if sys.platform == "darwin" else "lo"
-        defaults = {"OMP_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": loopback}  # all ranks are on this machine
-        world = str(self.world_size)
-        group = {"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1"}
-        return (
-            defaults | dict(os.environ) | group | {"MASTER_PORT": _free_port(), TOKEN: str(folder)} | self._environment
-        )
+        loopback = "lo0" if sys.platform == "darwin" else "lo"  # all ranks are on this machine
+        defaults = {"OMP_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": loopback}
+        world = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(self.world_size))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
+        missing = {name: value for name, value in defaults.items() if name not in os.environ}
+        return {**missing, **world, **master, TOKEN: str(folder), **self._environment}
 
-    def _ask(self, folder: Path, job: Job, limit: float) -> tuple[list[Outcome], dict[int, int]]:
-        """Have the job done; gives the outcomes, and the exit codes of ranks that ended without one.
-
-        Ranks that are in neither were still running at the time limit, or a while after another rank had failed.
-        """
+    def _ask(self, folder: Path, payload: bytes, limit: float) -> None:
+        """Have all ranks make the call, until the time limit, or until a while after one of them has failed."""
         deadline = time.monotonic() + limit
         self._jobs += 1
-        job_file(folder, self._jobs).write_bytes(pickle.dumps(job))
+        store = folder / f"store-{self._jobs}"
+        job = Job(payload, user_modules(), settings.current, self.backend, store, self._failed)
         for rank in self._ranks:
-            _say(rank, str(self._jobs))
-        outcomes: dict[int, Outcome] = {}
-        codes: dict[int, int] = {}
-        failing = False
-        while len(outcomes) + len(codes) < self.world_size and time.monotonic() < deadline:
-            for number in set(range(self.world_size)) - outcomes.keys() - codes.keys():
-                self._look(folder, number, outcomes, codes)
-            if not failing and (codes or any(outcome.findings for outcome in outcomes.values())):
-                failing = True
+            rank.outcome = None
+        waiting = self._ranks
+        while waiting and time.monotonic() < deadline:
+            wait([rank.connection for rank in waiting], timeout=0.1)
+            ended = [rank for rank in waiting if not rank.process.is_alive()]  # asked first: it may answer, then end
+            for rank in waiting:
+                rank.hear(job)
+            waiting = [rank for rank in waiting if rank.outcome is None and rank not in ended]
+            outcomes = [rank.outcome for rank in self._ranks if rank not in waiting]
+            if any(outcome is None or outcome.value is None for outcome in outcomes):
                 deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
-            time.sleep(0.02)
-        return [outcomes[rank] for rank in sorted(outcomes)], codes
 
-    def _look(self, folder: Path, number: int, outcomes: dict[int, Outcome], codes: dict[int, int]) -> None:
-        code = self._ranks[number].poll()  # before the file is looked for: it may answer and end in between
-        path = outcome_file(folder, self._jobs, number)
-        if path.exists():
-            outcomes[number] = pickle.loads(path.read_bytes())
-        elif code is not None:
-            codes[number] = code
-
-    def _judged(self, folder: Path, outcomes: list[Outcome], codes: dict[int, int], limit: float) -> list[Finding]:
-        running = set(range(self.world_size)) - {outcome.rank for outcome in outcomes} - codes.keys()
-        stacks = self._stacks(folder, running)
-        if codes:
-            ends = {rank: main_stack(stack_file(folder, rank)) for rank in codes}
-            findings = died(codes, ends, outcomes)
-        else:
-            findings = merged(outcomes)
-        if running and not findings:
-            return [hung(limit, stacks)]
-        if running:
-            lines = [findings[0].evidence, *still_there(stacks)]
-            findings[0] = replace(findings[0], evidence="\n".join(line for line in lines if line))
-        return findings
-
-    def _stacks(self, folder: Path, ranks: set[int]) -> dict[int, Location | None]:
-        """Where each rank is: it writes the stacks of its threads when it gets the signal, whatever it does."""
-        for rank in ranks:
-            self._ranks[rank].send_signal(signal.SIGUSR1)
-        found: dict[int, Location | None] = dict.fromkeys(sorted(ranks))
-        deadline = time.monotonic() + 2.0
-        while any(place is None for place in found.values()) and time.monotonic() < deadline:
+    def _findings(self, limit: float) -> list[Finding]:
+        """What went wrong; a rank without an outcome has died, or is still running and about to be ended."""
+        silent = [rank for rank in self._ranks if rank.outcome is None]
+        codes = {rank.number: rank.process.exitcode for rank in silent if rank.process.exitcode is not None}
+        for rank in silent:
+            if rank.number not in codes and rank.process.pid:
+                os.kill(rank.process.pid, signal.SIGUSR1)  # it writes its stacks, whatever it does
+        deadline = time.monotonic() + _STACK_SECONDS
+        places: dict[int, Location | None] = {}
+        while time.monotonic() < deadline:
+            before, places = places, {rank.number: main_stack(rank.stack_file) for rank in silent}
+            if places == before and all(place or number in codes for number, place in places.items()):
+                break  # read twice, so none of them is half written
             time.sleep(0.1)
-            found = {rank: main_stack(stack_file(folder, rank)) for rank in found}
-        return found
+        return findings_of([rank.outcome for rank in self._ranks if rank.outcome is not None], codes, places, limit)
 
     def _kill(self) -> None:
         """End the ranks and everything that they have started, and remove their folder."""
-        for rank in self._ranks:
-            if rank.poll() is None:
-                os.killpg(rank.pid, signal.SIGKILL)
-            rank.wait()
-            with contextlib.suppress(OSError):
-                rank.stdin.close() if rank.stdin else None
-        if self._folder is not None:
-            for pid in alive_of(f"{TOKEN}={self._folder}"):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            self._show_logs()
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder, self._ranks = None, []
-
-    def _show_logs(self) -> None:
         if self._folder is None:
             return
-        for rank in range(len(self._ranks)):
-            with (self._folder / f"log-{rank}").open(encoding="utf-8", errors="replace") as log:
-                log.seek(self._read[rank])
-                lines = log.read().splitlines()
-                self._read[rank] = log.tell()
-            for line in lines[-_LOG_LINES:]:
-                print(f"[{named([rank])}] {line}")
+        for rank in self._ranks:
+            if rank.process.pid and rank.process.is_alive():
+                with contextlib.suppress(ProcessLookupError):  # a rank that has just started has no group yet
+                    os.killpg(rank.process.pid, signal.SIGKILL)
+                rank.process.kill()
+            rank.process.join()
+        for pid in processes_with(f"{TOKEN}={self._folder}"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        self._show_logs()
+        for rank in self._ranks:
+            rank.connection.close()
+            rank.log.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder, self._ranks = None, []
+        atexit.unregister(self._kill)
 
-
-def packed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], backend: str) -> Job:
-    """A call, ready to be sent.
-
-    Raises:
-        CompileUsageError: something that pickle cannot send.
-    """
-    home = function
-    while isinstance(home, functools.partial):
-        home = home.func
-    module = getattr(home, "__module__", None) or type(home).__module__
-    try:
-        payload = pickle.dumps((function, args, kwargs))
-    except Exception as error:
-        raise CompileUsageError(
-            f"{target_name(function)} or its arguments cannot be sent to another process: {error}. Define the function "
-            "at the top of a module, and build models and other objects inside it."
-        ) from error
-    return Job(backend, False, module, getattr(sys.modules.get(module), "__file__", None) or "", payload)
-
-
-def _unpacked(value: bytes) -> Any:
-    import torch
-
-    return torch.load(io.BytesIO(value), map_location="cpu", weights_only=False)
-
-
-def _start(folder: Path, rank: int, environment: dict[str, str]) -> subprocess.Popen[str]:
-    path = [str(Path(entry).resolve()) for entry in sys.path]
-    with (folder / f"log-{rank}").open("w", encoding="utf-8") as log:
-        return subprocess.Popen(
-            [sys.executable, "-u", "-c", _START.format(path=path, folder=str(folder), rank=rank)],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-            start_new_session=True,  # Ctrl-C reaches this process only, which then ends the ranks
-        )
-
-
-def _say(rank: subprocess.Popen[str], line: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # it has ended: whoever waits for it will see
-        if rank.stdin is not None:
-            rank.stdin.write(line + "\n")
-            rank.stdin.flush()
-
-
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    def _show_logs(self) -> None:
+        for rank in self._ranks:
+            for line in rank.log.read().splitlines()[-_LOG_LINES:]:
+                print(f"[{named([rank.number])}] {line}")

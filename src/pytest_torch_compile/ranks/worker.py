@@ -3,139 +3,132 @@
 from __future__ import annotations
 
 import faulthandler
-import importlib
-import importlib.util
-import io
+import multiprocessing
 import os
 import pickle
-import queue
 import signal
 import sys
 import threading
 import time
 import traceback
-import types
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from .. import settings
+from .._torch.reset import reset_dynamo
+from .._torch.source import user_location
 from ..events import listening
-from ..findings import CompileCheckFailed, Finding
+from ..findings import CompileCheckFailed, CompileReport, Finding
 from ..observation import Location
-
-if TYPE_CHECKING:
-    from ..findings import CompileReport
-
-END = "end"
+from .transport import ModulesOfParent, pack_value
 
 
 @dataclass(frozen=True)
 class Job:
-    """A call as it travels: ``payload`` is the pickled ``(function, args, kwargs)``, ``file`` where the module lies.
+    """A call as it travels: ``payload`` is the packed function with its arguments.
 
+    ``modules`` and ``options`` are those of the parent, ``store`` the file through which ranks find each other.
     ``rejoin`` asks for a new process group: a call that failed may have left the old one with work undone.
     """
 
-    backend: str
-    rejoin: bool
-    module: str
-    file: str
     payload: bytes
+    modules: Mapping[str, ModuleSpec]
+    options: settings.Settings
+    backend: str
+    store: Path
+    rejoin: bool
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception that left a rank's function. ``location`` is the user's own line."""
+
+    type: str
+    text: str
+    location: Location | None
 
 
 @dataclass
 class Outcome:
-    """How one rank's call ended: ``findings`` is empty when it returned; ``value`` is what it returned, pickled."""
+    """How one rank's call ended: with a packed ``value``, with what was ``raised``, or with a failed check."""
 
     rank: int
-    value: bytes = b""
-    findings: list[Finding] = field(default_factory=list)
+    value: bytes | None = None
+    raised: Raised | None = None
+    findings: tuple[Finding, ...] = ()
     report: CompileReport | None = None
     reports: list[CompileReport] = field(default_factory=list)
     ended: float = 0.0
 
 
-def job_file(folder: Path, number: int) -> Path:
-    """Where the group leaves a job for its ranks."""
-    return folder / f"job-{number}"
+def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) -> None:
+    """Ask for jobs and answer them until there are no more; without its parent, a rank ends at once.
+
+    What it prints goes to its log file, and the stacks of its threads to the other one, at SIGUSR1 or when it crashes.
+    """
+    os.setsid()  # Ctrl-C reaches the parent only, which then ends the ranks
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    multiprocessing.set_start_method(None, force=True)  # for code inside the function, spawn is not the default
+    log = log_file.open("a", encoding="utf-8", buffering=1)
+    os.dup2(log.fileno(), 1)
+    os.dup2(log.fileno(), 2)
+    sys.stdout = sys.stderr = log
+    stacks = stack_file.open("w", encoding="utf-8")
+    print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
+    faulthandler.enable(stacks)
+    faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
+    threading.Thread(target=_end_with_parent, daemon=True, name="parent watch").start()
+    modules = ModulesOfParent()
+    sys.meta_path.insert(0, modules)
+    while True:
+        connection.send(None)  # asking first keeps the parent from waiting for a rank that does not listen yet
+        job: Job | None = connection.recv()
+        if job is None:
+            return _leave()
+        modules.specs, settings.current = job.modules, job.options
+        connection.send(_carry_out(job, rank))
+        reset_dynamo()
 
 
-def outcome_file(folder: Path, number: int, rank: int) -> Path:
-    """Where a rank leaves the outcome of a job."""
-    return folder / f"outcome-{number}-{rank}"
+def _end_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+    os._exit(1)
 
 
-def stack_file(folder: Path, rank: int) -> Path:
-    """Where a rank writes its stacks when it is asked to, or dies of a signal. The first line is its main thread."""
-    return folder / f"stack-{rank}"
-
-
-def main(folder: str, rank: int) -> None:
-    """Run jobs until told to end; without its parent, a rank ends at once."""
-    place = Path(folder)
-    _be_ready_to_tell(stack_file(place, rank))
-    for number in _numbers():
-        job: Job = pickle.loads(job_file(place, number).read_bytes())
-        outcome = _carry_out(job, rank, f"file://{place}/store-{number}")
-        target = outcome_file(place, number, rank)
-        unfinished = target.with_suffix(".part")
-        unfinished.write_bytes(pickle.dumps(outcome))
-        unfinished.rename(target)
-        _forget()
-    _leave()
-
-
-def _be_ready_to_tell(path: Path) -> None:
-    file = path.open("w", encoding="utf-8")
-    file.write(f"{threading.main_thread().ident:x}\n")
-    file.flush()
-    faulthandler.enable(file)
-    faulthandler.register(signal.SIGUSR1, file, all_threads=True)
-
-
-def _numbers() -> Iterator[int]:
-    """The jobs that the parent asks for on the standard input, until it says that this is the end."""
-    lines: queue.Queue[str] = queue.Queue()
-
-    def read() -> None:
-        for line in sys.stdin:
-            lines.put(line.strip())
-        os._exit(1)  # the parent is gone, however it ended
-
-    threading.Thread(target=read, daemon=True, name="parent watch").start()
-    while (line := lines.get()) != END:
-        yield int(line)
-
-
-def _carry_out(job: Job, rank: int, store: str) -> Outcome:
+def _carry_out(job: Job, rank: int) -> Outcome:
     outcome = Outcome(rank)
     with listening(outcome.reports.append):
         try:
             if job.rejoin:
                 _leave()
-            _join(job.backend, store)
-            function, args, kwargs = _unpacked(job)
-            outcome.value = _packed(function(*args, **kwargs))
+            _join(job, rank)
+            function, args, kwargs = pickle.loads(job.payload)
+            outcome.value = pack_value(function(*args, **kwargs))
         except SystemExit:
             raise
+        except CompileCheckFailed as failed:
+            outcome.findings, outcome.report = failed.findings, failed.report
         except BaseException as error:
-            outcome.findings, outcome.report = _failure(error)
+            frames = traceback.extract_tb(error.__traceback__)
+            place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
+            outcome.raised = Raised(type(error).__name__, str(error).strip() or "no message", place)
     outcome.ended = time.time()
-    sys.stdout.flush()
-    sys.stderr.flush()
     return outcome
 
 
-def _join(backend: str, store: str) -> None:
+def _join(job: Job, rank: int) -> None:
     import torch.distributed
 
     if torch.distributed.is_initialized():
         return
-    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if "nccl" in backend:
+    if "nccl" in job.backend:
         torch.cuda.set_device(rank)
-    torch.distributed.init_process_group(backend, init_method=store, rank=rank, world_size=world_size)
+    world_size = int(os.environ["WORLD_SIZE"])
+    torch.distributed.init_process_group(job.backend, f"file://{job.store}", rank=rank, world_size=world_size)
 
 
 def _leave() -> None:
@@ -145,87 +138,8 @@ def _leave() -> None:
         torch.distributed.destroy_process_group()
 
 
-def _forget() -> None:
-    from .._torch.reset import reset_dynamo
-
-    reset_dynamo()
-
-
-def _packed(value: Any) -> bytes:
-    import torch
-
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    return buffer.getvalue()
-
-
-def _unpacked(job: Job) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    load_home(job.module, job.file)
-    unpacked: tuple[Any, tuple[Any, ...], dict[str, Any]] = pickle.loads(job.payload)
-    return unpacked
-
-
-def load_home(module: str, file: str) -> None:
-    """Import the module that a function comes from: by name where that leads to its file, otherwise from the file.
-
-    pytest's importlib mode gives test modules names that no search path leads to; a script's is ``__main__``.
-    """
-    if not file or (module in sys.modules and module != "__main__") or _leads_to(module, file):
-        return
-    name = "__rank_main__" if module == "__main__" else module
-    if name in sys.modules:
-        return
-    _make_parents(name, Path(file))
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None, file
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[name] = sys.modules[module] = loaded
-    spec.loader.exec_module(loaded)
-
-
-def _leads_to(module: str, file: str) -> bool:
-    if module == "__main__":
-        return False
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return False
-    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
-
-
-def _make_parents(module: str, file: Path) -> None:
-    """Give a dotted module the packages that its relative imports start from."""
-    parts = module.split(".")[:-1]
-    for depth in range(1, len(parts) + 1):
-        name = ".".join(parts[:depth])
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            package = types.ModuleType(name)
-            package.__path__ = [str(file.parents[len(parts) - depth])]
-            sys.modules[name] = package
-
-
-def _failure(error: BaseException) -> tuple[list[Finding], CompileReport | None]:
-    if isinstance(error, CompileCheckFailed):
-        return list(error.findings), error.report
-    frames = [
-        Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
-        for frame in traceback.extract_tb(error.__traceback__)
-    ]
-    text = str(error).strip() or "no message"
-    first, *rest = text.splitlines()
-    where = place_of(frames)
-    lines = [where.source, *rest[:10]] if where is not None else rest[:10]
-    if where is not None and where.library is not None:
-        lines.append(f"inside {where.library}: {where.library.source}")
-    return [Finding("exception", f"{type(error).__name__}: {first}", where, "\n".join(lines))], None
-
-
 def place_of(frames: list[Location]) -> Location | None:
-    """The innermost of the user's own frames, outermost first given, without those of this package; None if none is."""
-    from .._torch.source import user_location
-
+    """The innermost frame of the user's own, of frames given outermost first; None without any but this package's."""
     own = str(Path(__file__).parents[1])
     others = [frame for frame in frames if not frame.file.startswith(own)]
     return user_location(others) if others else None
