@@ -31,7 +31,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
     from pytest_torch_compile.speed.measuring import timing
     from pytest_torch_compile.speed.measuring.bench import Bench
-    from pytest_torch_compile.speed.measuring.stack_depth import with_room
+    from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
     from suites.speed.cases import CASES
 
     kept, ratios = [], []
@@ -46,7 +46,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
         calls = {leg: bench.legs[leg].calls for leg in legs}
         for _ in range(0 if options.only_compile else REPEATS):
             with timing.quiet_host():
-                rounds = with_room(
+                rounds = with_spare_stack(
                     timing.interleave, legs, calls, bench.timer, seconds=options.seconds, precision=options.precision
                 )
             walls = [[wall for wall, _ in rounds[leg]] for leg in legs]

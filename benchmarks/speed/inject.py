@@ -94,7 +94,7 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
     """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
     from pytest_torch_compile.speed.measuring import bench as measure
     from pytest_torch_compile.speed.measuring import kernels, timing
-    from pytest_torch_compile.speed.measuring.stack_depth import with_room
+    from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     legs = {f"{p}": with_kernel(compiled.run, used * p / 100, bench.device) for p in levels}
@@ -108,8 +108,8 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 
     with timing.quiet_host():
         both = {"eager": eager.run, **legs}
-        device, counts = with_room(kernels.interleaved_device_times, both, profiled, measure.SESSIONS)
-        wall = with_room(wall_times)
+        device, counts = with_spare_stack(kernels.interleaved_device_times, both, profiled, measure.SESSIONS)
+        wall = with_spare_stack(wall_times)
     return {
         leg: {"device": {"eager": runs.micros(device["eager"]), "compiled": runs.micros(device[leg])},
               "kernels": [counts["eager"], counts[leg]], "slowed_wall": runs.micros(wall[leg])}
@@ -121,7 +121,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     """Rounds of eager and each slowed leg, a pair at a time, as the gate measures them."""
     from pytest_torch_compile.speed.measuring import timing
     from pytest_torch_compile.speed.measuring.python_calls import python_calls
-    from pytest_torch_compile.speed.measuring.stack_depth import with_room
+    from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     calls = {"eager": eager.calls, "compiled": compiled.calls}
@@ -129,7 +129,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     for percent in percents(options.host_levels):
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
-            rounds = with_room(
+            rounds = with_spare_stack(
                 timing.interleave, legs, calls, bench.timer, seconds=options.seconds, precision=options.precision
             )
         found[f"{percent}"] = {

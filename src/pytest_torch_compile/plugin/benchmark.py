@@ -22,7 +22,7 @@ from ..speed.deciding.confirmation import NoFigures, Settled, settle
 from ..speed.deciding.scatter import METRICS, priors_of
 from ..speed.deciding.verdict import Verdict
 from ..speed.measuring.device import DeviceBusy, device_lock
-from ..speed.measuring.stack_depth import with_room
+from ..speed.measuring.stack_depth import with_spare_stack
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
 
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
@@ -74,12 +74,14 @@ class CompileBenchmark:
             CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
         from ..legs.keywords import Keywords
-        from ..speed.measuring.bench import BENCH_OPTIONS, Bench, device_of, environment_of
+        from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, Bench, device_of, environment_of
 
         own = {"seconds": (seconds, SECONDS), "precision": (precision, PRECISION), "cold_start": (cold_start, False)}
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._settings.defaults.items() if k in BENCH_OPTIONS} | options
+        if chosen.get("compile"):  # takes the place of how the suite compiles, but not of what this call asks for
+            chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if self._settings.perf == "off":
             self._time(Bench.of(target, *args, **chosen))
@@ -102,7 +104,7 @@ class CompileBenchmark:
             leg.run()
             bench.synchronize()
 
-        with_room(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
+        with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
     def _settle(self, sample: SpeedSample, cold_start: bool) -> SpeedSample:
         test = self._item.nodeid
