@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..baselines import files as baselines
+from ..baselines.maintenance import probable_renames, unused
 from .deciding import stored_runs as record
 from .deciding.wording import percent
 from .sample import Figures
@@ -71,11 +72,11 @@ def _unused(
     selected: set[str],
 ) -> None:
     entries = baselines.load(directory, environment).entries
-    gone = {test: dict(entries[test]) for test in baselines.unused(entries, collected, selected)}
+    gone = {test: dict(entries[test]) for test in unused(entries, collected, selected)}
     if not gone:
         return
     new = {r["test"]: r["entry"] for r in here if r["outcome"] == "no-baseline" and "entry" in r}
-    renamed = dict(baselines.probable_renames(gone, new, record.alike))
+    renamed = probable_renames(gone, new, record.alike)
     for test in gone:
         hint = f"; probably renamed to {renamed[test]}" if test in renamed else ""
         say(f"baseline of {environment} that no test uses: {test}{hint}")

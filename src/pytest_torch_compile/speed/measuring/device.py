@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .locks import lock_path, try_lock
+from filelock import Timeout
+
+from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
@@ -109,28 +110,23 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     if uuid in held.split(os.pathsep):
         yield
         return
-    path = lock_path(uuid, directory)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    lock = machine_lock(uuid, directory)
     try:
-        _acquire(handle, path, wait)
-        os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
+        lock.acquire(timeout=wait)
+    except Timeout:
+        message = f"another timing test has held the device for {wait:.0f} s ({lock.lock_file})"
+        raise DeviceBusy(message) from None
+    os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
+    try:
         yield
     finally:
         if held:
             os.environ[HELD_LOCK] = held
         else:
-            os.environ.pop(HELD_LOCK, None)
-        os.close(handle)
+            del os.environ[HELD_LOCK]
+        lock.release()
 
 
 def processes_of_holders() -> int:
     """How many processes of this run may have the device open: this one, and the one it confirms for."""
     return 2 if os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS") else 1
-
-
-def _acquire(handle: int, path: Path, wait: float) -> None:
-    deadline = time.monotonic() + wait
-    while not try_lock(handle):
-        if time.monotonic() >= deadline:
-            raise DeviceBusy(f"another timing test has held the device for {wait:.0f} s ({path})")
-        time.sleep(0.05)
