@@ -23,13 +23,14 @@ CALLS = 12
 def measure(seconds: float) -> dict[str, Any]:
     """One process: both ratios, and microseconds of the first calls of each leg."""
     import copy
+    from statistics import median
     from time import perf_counter
 
     import torch
     from inject import LeadIn
     from transformers import GPT2Config, GPT2Model
 
-    from pytest_torch_compile.speed.deciding.statistics import log_ratios, median, trimmed_mean
+    from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
     from pytest_torch_compile.speed.measuring import timing
 
     torch.set_num_threads(1)

@@ -178,7 +178,8 @@ def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Calla
 
 def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
     """Seconds of the last kernel of a call, as measured among the others; of the last call, if they differ in kernels."""
-    from pytest_torch_compile.speed.deciding.statistics import median
+    from statistics import median
+
     from pytest_torch_compile.speed.measuring import kernels
 
     took = kernels.durations(run, calls)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..sample import SCHEMA_VERSION, Figures, SpeedSample
-from .comparison import FEWEST_RUNS, same_code, source_of
+from ..sample import SCHEMA_VERSION, Figures, SpeedSample, source_of
+from .comparison import MIN_RUNS_OF_A_CODE, same_code
 
 KEY = "torch_compile"
-ENOUGH_RUNS = 20
+MAX_RUNS = 20
 ENOUGH_DEVICES = 3
 Entry = dict[str, Any]
 
@@ -40,15 +40,13 @@ def runs_by_source(entry: Mapping[str, Any] | None) -> list[list[Figures]]:
     return list(groups.values())
 
 
-def strange_device(entry: Mapping[str, Any] | None, device: str) -> str:
+def unknown_device(entry: Mapping[str, Any] | None, device: str) -> str:
     """Why a device cannot be judged by these runs, or ``""``: they know neither it nor how devices differ."""
     known = set(devices_of(entry))
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
         return ""
-    return (
-        f"its runs are from {len(known)} other device{'s' if len(known) > 1 else ''}: record some on this one, "
-        f"or on {ENOUGH_DEVICES} devices"
-    )
+    others = f"{len(known)} other device{'s' if len(known) > 1 else ''}"
+    return f"the baseline was recorded on {others}; record it on this one, or on {ENOUGH_DEVICES} devices"
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
@@ -79,14 +77,14 @@ def merged(old: Entry | None, new: Entry, outcome: str) -> Entry:
     if old is None or outcome in ("regressed", "improved"):
         return new
     same = same_code(codes_of(old), codes_of(new)[0])
-    known_code = sum(code in same for code in codes_of(old)) >= FEWEST_RUNS
+    known_code = sum(code in same for code in codes_of(old)) >= MIN_RUNS_OF_A_CODE
     # A quantity that is measured since a later version has to get into full entries too.
-    known = all(sum(name in run for run in stored) >= FEWEST_RUNS for name in runs_of(new)[0])
-    if len(stored) >= ENOUGH_RUNS and known_code and known and not strange_device(old, devices_of(new)[0]):
+    known = all(sum(name in run for run in stored) >= MIN_RUNS_OF_A_CODE for name in runs_of(new)[0])
+    if len(stored) >= MAX_RUNS and known_code and known and not unknown_device(old, devices_of(new)[0]):
         return old
     found = new["extra_info"][KEY]
-    runs = [rounded(run) for run in (*stored, *runs_of(new))][-ENOUGH_RUNS:]
-    devices, codes = ((of(old) + of(new))[-ENOUGH_RUNS:] for of in (devices_of, codes_of))
+    runs = [rounded(run) for run in (*stored, *runs_of(new))][-MAX_RUNS:]
+    devices, codes = ((of(old) + of(new))[-MAX_RUNS:] for of in (devices_of, codes_of))
     return {**new, "extra_info": {KEY: {**found, "runs": runs, "devices": devices, "codes": codes}}}
 
 

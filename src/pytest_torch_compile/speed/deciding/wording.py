@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from ..sample import Figures, name_in
+from .origin import side_of, split_wall
 from .scatter import METRICS
-from .statistics import fmean
-from .verdict import Change, Verdict, side_of, split_wall
+from .verdict import MetricChange, Verdict
 
 ROWS = (
     ("wall", "wall time"), ("host", "host time"), ("device", "device time"), ("memory", "peak memory"),
@@ -16,16 +17,16 @@ ROWS = (
 )  # fmt: skip
 
 
-def headline(found: Change) -> str:
+def headline(change: MetricChange) -> str:
     """One line: what changed, by how much, and what would have been allowed."""
-    metric = METRICS[found.metric]
+    metric = METRICS[change.metric]
     larger = "higher" if metric.kind != "slowdown" else "slower"
     smaller = "lower" if metric.kind != "slowdown" else "faster"
-    against = "" if metric.kind == "compile-time" or not found.control else " against eager"
-    size = f"{abs(found.percent):.1f} % {larger if found.effect > 0 else smaller}"
-    # What does more work has to be odd only (see counted.py), so its p may be over the level of the suite.
-    allowed = f"allowed {100 * math.expm1(found.floor):.1f} %{' where more work is counted' if found.note else ''}"
-    p = f"p = {found.p_value:.1g}"
+    against = "" if metric.kind == "compile-time" or not change.control else " against eager"
+    size = f"{abs(change.percent):.1f} % {larger if change.effect > 0 else smaller}"
+    # What does more work has to be rare only (see counts.py), so its p may be over the level of the suite.
+    allowed = f"allowed {100 * math.expm1(change.floor):.1f} %{' where more work is counted' if change.note else ''}"
+    p = f"p = {change.p_value:.1g}" if change.p_value > 1e-12 else "p < 1e-12"
     return f"{metric.title}{against} is {size} than its baseline ({allowed}, {p}, confirmed in fresh processes)"
 
 

@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean, median
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from ...legs.compiling import Compiling
 from ...legs.copies import copy_leg, modules_of
 from ...legs.keywords import clear_keywords, keyword_options
 from ...legs.leg import DynamicDims, argument_names, mark_dynamic
-from ..deciding.statistics import fmean, half_width, log_ratios, median, trimmed_mean
+from ..deciding.statistics import half_width, log_ratios, trimmed_mean
 from ..sample import PRECISION, SECONDS, Paired, SpeedSample
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from statistics import median
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
-
-from ..deciding.statistics import median
 
 Run = Callable[[], object]
 _ready: set[str] = set()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from statistics import median
 from time import perf_counter
 from typing import Protocol
 
 import torch
 
-from ..deciding.statistics import half_width, log_ratios, median
+from ..deciding.statistics import half_width, log_ratios
 from .cores import own_cores
 
 Run = Callable[[], object]
