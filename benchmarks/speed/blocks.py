@@ -39,7 +39,7 @@ def measure(seconds: float) -> dict[str, Any]:
     words = torch.randint(0, 50, (1, 8))
     legs = {"eager": model, "compiled": torch.compile(copy.deepcopy(model))}
     runs = {name: (lambda leg=leg: leg(input_ids=words)) for name, leg in legs.items()}
-    timer = timing.timer_for(torch.device("cpu"))
+    timer = timing.Timer(torch.device("cpu"))
     kinds: dict[str, Any] = {"as timed": timer, "lead-in": LeadIn(timer)}
     first: dict[str, list[list[float]]] = {name: [] for name in runs}
     times = {kind: {name: [] for name in runs} for kind in kinds}

@@ -101,7 +101,7 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
     share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
     calls = dict.fromkeys(legs, compiled.calls)
     profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
-    timer = timing.timer_for(bench.device)
+    timer = timing.Timer(bench.device)
 
     def wall_times() -> dict[str, list[float]]:
         return {leg: [timer.block(legs[leg], calls[leg])[0] for _ in range(KERNEL_WALL_ROUNDS)] for leg in legs}

@@ -24,6 +24,8 @@ LIST_OF_ENTRIES = {"speed": "benchmarks", "structure": "tests"}
 WAIT_SECONDS = 60.0
 Kind = Literal["speed", "structure"]
 Entry = dict[str, Any]
+# From the entries stored now to those to write; None removes one.
+Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]
 
 
 class BaselineError(ValueError):
@@ -99,17 +101,11 @@ def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
     return max((path.parent.name for path in directory.glob(f"*/{kind}.json")), key=nearness, default="")
 
 
-def update(
-    directory: Path,
-    environment: str,
-    merge: Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]],
-    kind: Kind = "speed",
-) -> Update:
+def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed") -> Update:
     """Change entries of a file that another process may be changing too.
 
-    ``merge`` gets the entries stored now and returns those to write, None to remove; it runs under the file's lock.
-    Entries equal to the stored ones are left alone, and nothing is written when nothing changed. A file that cannot be
-    read is moved aside and reported, not overwritten.
+    ``merge`` runs under the file's lock. Entries equal to the stored ones are left alone, and nothing is written when
+    nothing changed. A file that cannot be read is moved aside and reported, not overwritten.
 
     Raises:
         BaselineError: the file is of a newer schema or another environment, or the new entries hold a NaN.
@@ -126,9 +122,7 @@ def update(
         raise BaselineError(f"another process has been writing {path} for {WAIT_SECONDS:.0f} s") from None
 
 
-def _update(
-    path: Path, environment: str, merge: Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]], kind: Kind
-) -> Update:
+def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
     old: Mapping[str, Entry] = {}
     top: Mapping[str, Any] = {}
     kept = None

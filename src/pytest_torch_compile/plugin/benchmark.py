@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .. import settings
 from ..baselines import files as baselines
 from ..findings import CompileCheckFailed, Finding
 from ..speed import fresh_process
@@ -34,23 +35,15 @@ class CompileSpeedWarning(UserWarning):
     """A speed test that could not be gated."""
 
 
-@dataclass(frozen=True)
-class SpeedSettings:
-    """The options in force: ``perf`` is off, track or gate."""
-
-    perf: str = "off"
-    baselines: Path = Path("baselines")
-    update: bool = False
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-
-
 class CompileBenchmark:
     """What the fixture hands to a test: call it with the target and its arguments."""
 
-    def __init__(self, request: pytest.FixtureRequest, benchmark: Any, settings: SpeedSettings) -> None:
+    def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
         self._item: Any = request.node
         self._benchmark = benchmark
-        self._settings = settings
+        self._defaults = {"backend": settings.current.backend, **defaults}
+        self._root = Path(self._item.config.rootpath)
+        self._baselines = settings.below_root(self._root, settings.current.baselines)
 
     def __call__(
         self,
@@ -78,11 +71,11 @@ class CompileBenchmark:
         own = {"seconds": (seconds, SECONDS), "precision": (precision, PRECISION), "cold_start": (cold_start, False)}
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
-        chosen = {k: v for k, v in self._settings.defaults.items() if k in BENCH_OPTIONS} | options
+        chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
         if chosen.get("compile"):  # takes the place of how the suite compiles, but not of what this call asks for
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
-        if self._settings.perf == "off":
+        if settings.current.perf == "off":
             self._time(Bench.of(target, *args, **chosen))
             return None
         try:
@@ -111,7 +104,7 @@ class CompileBenchmark:
         if cold_start and not os.environ.get(fresh_process.CONFIRMS):
             sample = self._with_start(sample)
         fresh_process.leave_sample(test, sample)
-        stored = baselines.load(self._settings.baselines, name_of(sample.environment))
+        stored = baselines.load(self._baselines, name_of(sample.environment))
         entry = stored.entries.get(test)
         runs, codes = record.runs_of(entry), record.codes_of(entry)
         priors = priors_of([alike for e in stored.entries.values() for alike in record.runs_by_source(e)])
@@ -119,7 +112,9 @@ class CompileBenchmark:
         compare = partial(SpeedComparison.of, runs, codes, tests=tests, priors=priors)
         problem = record.unknown_device(entry, sample.environment.get("uuid", ""))
         problems = [problem] if problem else []
-        if os.environ.get(fresh_process.CONFIRMS) or (self._settings.update and len(runs) < MIN_RUNS_OF_A_CODE):
+        if os.environ.get(fresh_process.CONFIRMS) or (
+            settings.current.update_baselines and len(runs) < MIN_RUNS_OF_A_CODE
+        ):
             confirmation = Confirmation(compare(sample.code), [sample], [*sample.problems, *problems])
         else:
             confirmation = confirm(compare, sample, self._another, problems)
@@ -131,7 +126,7 @@ class CompileBenchmark:
         # The first process is the one to show, also where it does not count.
         taken = confirmation.counted if sample in confirmation.counted else [sample, *confirmation.counted]
         self._report(verdict, taken, sample.environment, compared)
-        if verdict.outcome == "regressed" and self._settings.perf == "gate" and not self._settings.update:
+        if verdict.outcome == "regressed" and settings.current.perf == "gate" and not settings.current.update_baselines:
             new = confirmation.figures
             evidence, hint = message.table(compared, new), message.where(verdict, compared, new)
             findings = [
@@ -145,13 +140,16 @@ class CompileBenchmark:
         """A sample of this test from a fresh process."""
         _release_memory()
         run = fresh_process.compiled_anew if comparison.other else fresh_process.fresh_sample
-        return run(self._test(), self._root(), self._arguments())
+        return run(str(self._root / self._item.nodeid), self._root, self._arguments())
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         _release_memory()
         try:
             return replace(
-                sample, start=fresh_process.cold_and_warm_start(self._test(), self._root(), self._arguments())
+                sample,
+                start=fresh_process.cold_and_warm_start(
+                    str(self._root / self._item.nodeid), self._root, self._arguments()
+                ),
             )
         except NoFigures as error:
             warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
@@ -161,7 +159,7 @@ class CompileBenchmark:
         self, verdict: Verdict, samples: Sequence[SpeedSample], environment: Mapping[str, Any], compared: Sequence[Any]
     ) -> None:
         test = self._item.nodeid
-        if verdict.outcome in ("no-baseline", "inconclusive") and self._settings.perf == "gate":
+        if verdict.outcome in ("no-baseline", "inconclusive") and settings.current.perf == "gate":
             warnings.warn(CompileSpeedWarning(f"{test}: {verdict.outcome}: {verdict.reason}"), stacklevel=2)
         result: dict[str, Any] = {
             "test": test,
@@ -182,17 +180,11 @@ class CompileBenchmark:
             result["entry"] = record.new_entry(test, timed, sound)
         self._item.stash.setdefault(RESULTS, []).append(result)
 
-    def _test(self) -> str:
-        return str(self._root() / self._item.nodeid)
-
-    def _root(self) -> Path:
-        return Path(self._item.config.rootpath)
-
     def _arguments(self) -> list[str]:
         """What a fresh process needs to run this one test as this process does."""
         config = self._item.config
         found = ["-m", "", "-k", "", "-p", "no:cacheprovider", "--compile-perf=track"]
-        found += [f"--compile-baselines={self._settings.baselines}"]
+        found += [f"--compile-baselines={self._baselines}"]
         if config.inipath:
             found += ["-c", str(config.inipath)]
         for plugin in config.option.plugins or ():

@@ -30,9 +30,7 @@ class Measured:
         return {"device": pair, "wall": pair, "host": (1e-4, 1e-4, 0.0)}
 
 
-def settled(
-    *processes: Measured, stored: str = "aaaabbb", source: str = "source"
-) -> tuple[Confirmation[Measured], int]:
+def settled(*processes: Measured, stored: str = "aaaabbb", source: str = "source") -> tuple[Confirmation, int]:
     """What the first process comes to with the others to confirm it, and how many of them were asked."""
     runs = [Measured(noise).figures() for noise in NOISE]
     against = partial(SpeedComparison.of, runs, [f"{source}/{its}" for its in stored], tests=12, priors={})

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from ..sample import Figures, source_of
+from ..sample import Figures, SpeedSample, source_of
 
 if TYPE_CHECKING:  # both use the constants below
     from .comparison import SpeedComparison
@@ -28,30 +28,12 @@ class NoFigures(RuntimeError):
     """A further process gave none; the message says why in one line."""
 
 
-class Process(Protocol):
-    """What one process measured: its figures, the code that it ran, and why it must not be gated."""
-
-    @property
-    def code(self) -> str:
-        """The identity of the compiled code."""
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """One line each."""
-
-    def figures(self) -> Figures:
-        """What a baseline stores of it."""
-
-
-P = TypeVar("P", bound=Process)
-
-
 @dataclass(frozen=True)
-class Confirmation(Generic[P]):
+class Confirmation:
     """The processes that count, what they are compared with, why they prove nothing, and how many do not count."""
 
     comparison: SpeedComparison
-    counted: list[P]
+    counted: list[SpeedSample]
     problems: list[str]
     uncounted: int = 0
 
@@ -72,10 +54,10 @@ class Confirmation(Generic[P]):
 
 def confirm(
     compare: Callable[..., SpeedComparison],
-    first: P,
-    another: Callable[[SpeedComparison], P],
+    first: SpeedSample,
+    another: Callable[[SpeedComparison], SpeedSample],
     problems: Sequence[str] = (),
-) -> Confirmation[P]:
+) -> Confirmation:
     """Ask for further processes while those that count look changed, and are too few to say so.
 
     A process of the same source with a tuning that no stored run has confirms nothing, and another one is asked. Where

@@ -101,8 +101,6 @@ def reference(metric: str, stored: Sequence[Figures], prior: float | None = None
     Few runs estimate a spread badly, so it is drawn towards ``prior`` as if that came from four more runs. The floor
     is two spreads, and never under the metric's own.
     """
-    if not stored:
-        raise ValueError("no stored runs")
     prior = METRICS[metric].spread if prior is None else prior
     control = control_of(metric, stored)
     values = [log_ratio(run, metric, control) for run in stored]

@@ -11,10 +11,23 @@ from .origin import side_of, split_wall
 from .scatter import METRICS
 from .verdict import MetricChange, Verdict
 
+
+def _seconds(value: float) -> str:
+    return f"{value * 1e6:.1f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 2**20:.1f} MiB"
+
+
 ROWS = (
-    ("wall", "wall time"), ("host", "host time"), ("device", "device time"), ("memory", "peak memory"),
-    ("kernels", "kernels"), ("python-calls", "Python calls"),
-)  # fmt: skip
+    ("wall", "wall time", _seconds),
+    ("host", "host time", _seconds),
+    ("device", "device time", _seconds),
+    ("memory", "peak memory", _bytes),
+    ("kernels", "kernels", "{:.0f}".format),
+    ("python-calls", "Python calls", "{:.0f}".format),
+)
 
 
 def headline(change: MetricChange) -> str:
@@ -36,7 +49,7 @@ def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -
     side = side_of(verdict, split)
     if split is None or side is None:
         return ""
-    if all(found.metric != "wall" for found in verdict.changed("regressed")):
+    if all(change.metric != "wall" for change in verdict.changed("regressed")):
         return f"where: {side} (wall time did not regress)"
     parts = f"kernels {percent(split.kernels)}, host {percent(split.host)}"
     return f"where: {side} (of {percent(split.wall)} wall time, {parts})"
@@ -45,13 +58,12 @@ def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -
 def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
     """Both legs of every quantity, before and now, so that a faster eager shows as what it is."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
-    for quantity, title in ROWS:
+    for quantity, title, show in ROWS:
         name = name_in(new[0], quantity)
         known = [[run[name] for run in runs if name in run] for runs in (stored, new)]
         if all(known):
             for leg, index in (("eager", 0), ("compiled", 1)):
                 before, now = (fmean(pair[index] for pair in pairs) for pairs in known)
-                show = SHOWN.get(quantity, _seconds)
                 change = percent(math.log(now / before))
                 lines.append(f"{leg + ' ' + title:22}{show(before):>12}{show(now):>12}{change:>10}")
     before, now = (math.exp(-fmean(run["wall"][2] for run in runs)) for runs in (stored, new))
@@ -61,7 +73,7 @@ def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
 
 def explain(test: str, verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
     """The whole text of a regression: what, both legs, where, and what to do."""
-    what = [line for found in verdict.changed("regressed") for line in (headline(found), found.note) if line]
+    what = [line for change in verdict.changed("regressed") for line in (headline(change), change.note) if line]
     parts = [*what, "", table(stored, new)]
     if place := where(verdict, stored, new):
         parts += ["", place]
@@ -78,18 +90,3 @@ def summary(verdict: Verdict) -> str:
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage."""
     return f"{round(100 * math.expm1(log_ratio), 1) + 0.0:+.1f} %"
-
-
-def _seconds(value: float) -> str:
-    return f"{value * 1e6:.1f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
-
-
-def _bytes(value: float) -> str:
-    return f"{value / 2**20:.1f} MiB"
-
-
-def _count(value: float) -> str:
-    return f"{value:.0f}"
-
-
-SHOWN = {"memory": _bytes, "kernels": _count, "python-calls": _count}

@@ -56,7 +56,7 @@ class Bench:
     ) -> None:
         self.device, self.what, self.mode = device, what, mode
         self._cuda = device.type == "cuda"
-        self.timer = timing.timer_for(device)
+        self.timer = timing.Timer(device)
         if self._cuda:
             kernels.start_profiler()
         self._before = self._state()
