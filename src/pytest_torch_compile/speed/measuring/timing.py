@@ -24,23 +24,23 @@ class Timer:
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
-        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if self._cuda else []
+        if self._cuda:
+            self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def block(self, run: Run, calls: int) -> tuple[float, float]:
         """Wall seconds per call, and host seconds: until the last call of the block is enqueued."""
         self.synchronize()
-        for event in self._events[:1]:
-            event.record()
+        if self._cuda:
+            self._began.record()
         start = perf_counter()
         for _ in range(calls):
             run()
         host = (perf_counter() - start) / calls
         if not self._cuda:
             return host, host
-        began, ended = self._events
-        ended.record()
-        ended.synchronize()
-        return began.elapsed_time(ended) / 1e3 / calls, host
+        self._ended.record()
+        self._ended.synchronize()
+        return self._began.elapsed_time(self._ended) / 1e3 / calls, host
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""
