@@ -40,7 +40,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
         if options.backend != "inductor":
             settings |= {"mode": None, "backend": options.backend}
         torch.compiler.reset()
-        bench = Bench.of(module, kwargs=inputs, **settings)
+        bench = Bench(module, kwargs=inputs, **settings)
         kept.append(bench)
         legs = {leg: bench.legs[leg].run for leg in ("eager", "compiled")}
         calls = {leg: bench.legs[leg].calls for leg in legs}

@@ -35,12 +35,12 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     module, inputs, settings = CASES[name].build(torch.device(options.device))
     if options.backend != "inductor":
         settings |= {"mode": None, "backend": options.backend}
-    bench = Bench.of(module, kwargs=inputs, **settings)
+    bench = Bench(module, kwargs=inputs, **settings)
     if options.only_compile:
         return {}
     if options.lead_in:
         bench.timer = LeadIn(bench.timer)
-    plain = bench.measure(seconds=options.seconds, precision=options.precision, raw=True)["compiled"]
+    plain = bench.measure(seconds=options.seconds, precision=options.precision, raw=True)
     found: dict[str, Any] = {"plain": runs.compact(plain), "code": plain.code}
     found["launch_bound"] = is_launch_bound(plain)
     if plain.device:

@@ -40,7 +40,7 @@ CONFTEST = """
     def made_up_figures(monkeypatch):
         code_again = "CODE_AGAIN" if "CODE_AGAIN" in os.environ else "CODE"
         again = "SLOWER_AGAIN" if "SLOWER_AGAIN" in os.environ else "SLOWER"
-        monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: {"compiled": figures("SLOWER")})
+        monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: figures("SLOWER"))
         monkeypatch.setattr(confirm, "fresh_sample", lambda *arguments, **options: figures(again, code_again))
         monkeypatch.setattr(confirm, "compiled_anew", lambda *arguments, **options: figures("SLOWER_ANEW"))
 """

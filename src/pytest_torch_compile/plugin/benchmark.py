@@ -76,12 +76,12 @@ class CompileBenchmark:
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if settings.current.perf == "off":
-            self._time(Bench.of(target, *args, **chosen))
+            self._time(Bench(target, *args, **chosen))
             return None
         try:
             with device_lock(environment.get("uuid", "cpu")):
-                bench = Bench.of(target, *args, **chosen)
-                sample = bench.measure(seconds=seconds, precision=precision)["compiled"]
+                bench = Bench(target, *args, **chosen)
+                sample = bench.measure(seconds=seconds, precision=precision)
                 self._time(bench)
                 del bench
                 return self._judge(sample, cold_start)

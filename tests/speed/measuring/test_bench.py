@@ -105,7 +105,7 @@ def test_function_that_closes_over_a_module_shares_it_with_no_leg(module: torch.
         return target
 
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    bench = Bench.of(closes_over(module), torch.randn(8, 4), compile=wrapper)
+    bench = Bench(closes_over(module), torch.randn(8, 4), compile=wrapper)
     (compiled,) = modules
     assert compiled is not module
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
@@ -166,7 +166,7 @@ def test_compiling_counts_as_cold_start() -> None:
 
         return run
 
-    found = Bench.of(lambda x: x + 1, torch.ones(2), compile=slow_to_start)
+    found = Bench(lambda x: x + 1, torch.ones(2), compile=slow_to_start)
     assert found.legs["compiled"].cold_start > found.legs["eager"].cold_start
 
 

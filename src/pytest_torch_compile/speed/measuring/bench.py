@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean, median
 from typing import Any
 
@@ -45,28 +46,20 @@ class WarmLeg:
 
 
 class Bench:
-    """Several legs of one target, built and warm, to be measured together. The first is the reference."""
+    """``target(*args, **kwargs)`` eager and compiled, warm, each leg with its own copy of the target and the inputs.
+
+    ``train=True`` adds the backward through every floating output, a callable ``train`` computes the loss, and
+    ``optimizer`` (``params -> Optimizer``) makes it a whole train step. ``compile`` is any
+    ``callable(target) -> compiled``; without it ``torch.compile`` is called with the options given here.
+    ``dynamic_dims`` are marked dynamic for the compiled leg, as in a check.
+
+    Raises:
+        CompileUsageError: a target that cannot be copied, an unknown backend or mode, or an option of
+            ``torch.compile`` beside ``compile``.
+    """
 
     def __init__(
         self,
-        builders: Mapping[str, Callable[[], timing.Run]],
-        device: torch.device,
-        what: str = "forward",
-        mode: str = "default",
-    ) -> None:
-        self.device, self.what, self.mode = device, what, mode
-        self._cuda = device.type == "cuda"
-        self.timer = timing.Timer(device)
-        if self._cuda:
-            kernels.start_profiler()
-        self._before = self._state()
-        self._loaded = code.loaded()
-        with calm(), not_captured():  # what users compile outside of pytest is not traced, and starts sooner
-            self.legs = {name: self._warm(build) for name, build in builders.items()}
-
-    @classmethod
-    def of(
-        cls,
         target: Any,
         /,
         *args: Any,
@@ -80,18 +73,7 @@ class Bench:
         fullgraph: bool = False,
         compile: Callable[[Any], Any] | None = None,
         dynamic_dims: DynamicDims | None = None,
-    ) -> Bench:
-        """``target(*args, **kwargs)`` eager and compiled, each with its own copy of the target and the inputs.
-
-        ``train=True`` adds the backward through every floating output, a callable ``train`` computes the loss, and
-        ``optimizer`` (``params -> Optimizer``) makes it a whole train step. ``compile`` is any
-        ``callable(target) -> compiled``; without it ``torch.compile`` is called with the options given here.
-        ``dynamic_dims`` are marked dynamic for the compiled leg, as in a check.
-
-        Raises:
-            CompileUsageError: a target that cannot be copied, an unknown backend or mode, or an option of
-                ``torch.compile`` beside ``compile``.
-        """
+    ) -> None:
         own = {"mode": mode, "backend": backend, "options": options, "dynamic": dynamic, "fullgraph": fullgraph or None}
         for name in (name for name, value in own.items() if compile is not None and value is not None):
             raise CompileUsageError(
@@ -107,15 +89,21 @@ class Bench:
                 mark_dynamic(call, dynamic_dims, argument_names(target))
             return workload(copied, call.args, call.kwargs, train, optimizer, wrap)
 
-        what = "train step" if optimizer else "forward and backward" if train else "forward"
-        legs = {"eager": lambda: build(None), "compiled": lambda: build(compiling)}
-        return cls(legs, device_of(target, args, kwargs), what, mode or "default")
+        self.what = "train step" if optimizer else "forward and backward" if train else "forward"
+        self.mode = mode or "default"
+        self.device = device_of(target, args, kwargs)
+        self._cuda = self.device.type == "cuda"
+        self.timer = timing.Timer(self.device)
+        if self._cuda:
+            kernels.start_profiler()
+        self._before = self._state()
+        self._loaded = code.loaded()
+        with calm(), not_captured():  # what users compile outside of pytest is not traced, and starts sooner
+            self.legs = {"eager": self._warm(partial(build, None)), "compiled": self._warm(partial(build, compiling))}
 
     @calm()
-    def measure(
-        self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False
-    ) -> dict[str, SpeedSample]:
-        """A sample of each leg but the first, against the first."""
+    def measure(self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False) -> SpeedSample:
+        """The compiled leg against the eager one. Rounds and ``raw`` are those of ``measure_compile``."""
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         device: dict[str, list[float]] = {}
@@ -127,39 +115,33 @@ class Bench:
                 profiled = {name: max(6, min(200, round(count * share))) for name, count in calls.items()}
                 device, launched = with_spare_stack(kernels.interleaved_device_times, runs, profiled, SESSIONS)
             # Last, as counting disturbs what the interpreter has learnt of the code.
-            called = {name: python_calls(run) for name, run in runs.items()}
-        wall, host = ({name: [times[i] for times in taken] for name, taken in rounds.items()} for i in (0, 1))
+            eager_calls, compiled_calls = (python_calls(run) for run in runs.values())
+        wall, host = ({name: [block[i] for block in blocks] for name, blocks in rounds.items()} for i in (0, 1))
         times = {"wall": wall, "host": host, "device": device} if self._cuda else {"wall": wall}
+        pairs = {quantity: _paired(legs["eager"], legs["compiled"]) for quantity, legs in times.items()}
         state = {"before": self._before, "after": self._state()}
         problems = device_problems(state["before"], state["after"], processes_of_holders())
         if not self._cuda:
             problems = (f"{self.device.type.upper()} figures are shown, not judged and not stored",)
-        first, *others = self.legs
-        eager = self.legs[first]
-        samples = {}
-        for name in others:
-            compiled = self.legs[name]
-            pairs = {quantity: _paired(legs[first], legs[name]) for quantity, legs in times.items()}
-            python = called[first], called[name]
-            samples[name] = SpeedSample(
-                wall=pairs["wall"],
-                host=pairs.get("host"),
-                device=pairs.get("device"),
-                memory=_bytes(eager.memory, compiled.memory),
-                kernels=(launched[first], launched[name]) if launched else None,
-                python_calls=None if python[0] is None or python[1] is None else (python[0], python[1]),
-                cold_start=(eager.cold_start, compiled.cold_start),
-                what=self.what,
-                mode=self.mode,
-                code=code.identity(self._loaded),
-                rounds=min(map(len, rounds.values())),
-                calls_per_round=(eager.calls, compiled.calls),
-                environment=environment_of(self.device),
-                state=state,
-                problems=problems,
-                raw={q: {"eager": legs[first], "compiled": legs[name]} for q, legs in times.items()} if raw else {},
-            )
-        return samples
+        eager, compiled = self.legs["eager"], self.legs["compiled"]
+        return SpeedSample(
+            wall=pairs["wall"],
+            host=pairs.get("host"),
+            device=pairs.get("device"),
+            memory=_bytes(eager.memory, compiled.memory),
+            kernels=(launched["eager"], launched["compiled"]) if launched else None,
+            python_calls=None if eager_calls is None or compiled_calls is None else (eager_calls, compiled_calls),
+            cold_start=(eager.cold_start, compiled.cold_start),
+            what=self.what,
+            mode=self.mode,
+            code=code.identity(self._loaded),
+            rounds=len(rounds["eager"]),
+            calls_per_round=(eager.calls, compiled.calls),
+            environment=environment_of(self.device),
+            state=state,
+            problems=problems,
+            raw=times if raw else {},
+        )
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""
@@ -184,7 +166,7 @@ class Bench:
         return device_state(environment_of(self.device)["uuid"]) if self._cuda else {}
 
 
-BENCH_OPTIONS = keyword_options(Bench.of)
+BENCH_OPTIONS = keyword_options(Bench)
 # What has no effect where the caller compiles with a function of his own.
 TORCH_COMPILE_OPTIONS = frozenset({"mode", "backend", "options", "dynamic", "fullgraph"})
 
@@ -203,9 +185,9 @@ def measure_compile(
 
     Rounds stop when the 95 % interval of the ratio is within ``precision``, or after ``seconds``. Compiling,
     autotuning and CUDA graph recording are excluded, and reported as cold start. ``raw=True`` keeps every round.
-    The other options are those of ``Bench.of``.
+    The other options are those of ``Bench``.
     """
-    return Bench.of(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)["compiled"]
+    return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 
 
 def _free_leftovers() -> None:
