@@ -23,13 +23,14 @@ CALLS = 12
 def measure(seconds: float) -> dict[str, Any]:
     """One process: both ratios, and microseconds of the first calls of each leg."""
     import copy
+    from statistics import median
     from time import perf_counter
 
     import torch
     from inject import LeadIn
     from transformers import GPT2Config, GPT2Model
 
-    from pytest_torch_compile.speed.deciding.statistics import log_ratios, median, trimmed_mean
+    from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
     from pytest_torch_compile.speed.measuring import timing
 
     torch.set_num_threads(1)
@@ -38,7 +39,7 @@ def measure(seconds: float) -> dict[str, Any]:
     words = torch.randint(0, 50, (1, 8))
     legs = {"eager": model, "compiled": torch.compile(copy.deepcopy(model))}
     runs = {name: (lambda leg=leg: leg(input_ids=words)) for name, leg in legs.items()}
-    timer = timing.timer_for(torch.device("cpu"))
+    timer = timing.Timer(torch.device("cpu"))
     kinds: dict[str, Any] = {"as timed": timer, "lead-in": LeadIn(timer)}
     first: dict[str, list[list[float]]] = {name: [] for name in runs}
     times = {kind: {name: [] for name in runs} for kind in kinds}

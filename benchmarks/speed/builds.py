@@ -31,7 +31,7 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
     from pytest_torch_compile.speed.measuring import timing
     from pytest_torch_compile.speed.measuring.bench import Bench
-    from pytest_torch_compile.speed.measuring.stack_depth import with_room
+    from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
     from suites.speed.cases import CASES
 
     kept, ratios = [], []
@@ -40,13 +40,13 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
         if options.backend != "inductor":
             settings |= {"mode": None, "backend": options.backend}
         torch.compiler.reset()
-        bench = Bench.of(module, kwargs=inputs, **settings)
+        bench = Bench(module, kwargs=inputs, **settings)
         kept.append(bench)
         legs = {leg: bench.legs[leg].run for leg in ("eager", "compiled")}
         calls = {leg: bench.legs[leg].calls for leg in legs}
         for _ in range(0 if options.only_compile else REPEATS):
             with timing.quiet_host():
-                rounds = with_room(
+                rounds = with_spare_stack(
                     timing.interleave, legs, calls, bench.timer, seconds=options.seconds, precision=options.precision
                 )
             walls = [[wall for wall, _ in rounds[leg]] for leg in legs]

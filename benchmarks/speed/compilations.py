@@ -10,13 +10,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from sessions import figures
 
-from pytest_torch_compile.speed.deciding.comparison import Held
+from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
 from pytest_torch_compile.speed.deciding.scatter import priors_of
-from pytest_torch_compile.speed.deciding.statistics import fmean
 from pytest_torch_compile.speed.sample import Figures
 
 DATA = Path(__file__).with_name("data")
@@ -91,12 +91,12 @@ def _outcome(
 ) -> str:  # fmt: skip
     runs = [run for cache in base for run in caches[cache]]
     codes = [cache if told_apart else "" for cache in base for _ in caches[cache]]
-    held = Held.of(runs, codes, now[0] if told_apart else "", tests=tests, priors=priors)
+    comparison = SpeedComparison.of(runs, codes, now[0] if told_apart else "", tests=tests, priors=priors)
     further = [caches[cache][0] for cache in now] if told_apart else (caches[now[0]] * 3)[:3]
     new = further[:1]
-    while len(new) < len(further) and held.needs_another(new):
+    while len(new) < len(further) and comparison.needs_another(new):
         new = further[: len(new) + 1]
-    return held.judge(new).outcome
+    return comparison.judge(new).outcome
 
 
 def main() -> None:

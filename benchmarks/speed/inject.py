@@ -35,12 +35,12 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
     module, inputs, settings = CASES[name].build(torch.device(options.device))
     if options.backend != "inductor":
         settings |= {"mode": None, "backend": options.backend}
-    bench = Bench.of(module, kwargs=inputs, **settings)
+    bench = Bench(module, kwargs=inputs, **settings)
     if options.only_compile:
         return {}
     if options.lead_in:
         bench.timer = LeadIn(bench.timer)
-    plain = bench.measure(seconds=options.seconds, precision=options.precision, raw=True)["compiled"]
+    plain = bench.measure(seconds=options.seconds, precision=options.precision, raw=True)
     found: dict[str, Any] = {"plain": runs.compact(plain), "code": plain.code}
     found["launch_bound"] = is_launch_bound(plain)
     if plain.device:
@@ -94,22 +94,22 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
     """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
     from pytest_torch_compile.speed.measuring import bench as measure
     from pytest_torch_compile.speed.measuring import kernels, timing
-    from pytest_torch_compile.speed.measuring.stack_depth import with_room
+    from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     legs = {f"{p}": with_kernel(compiled.run, used * p / 100, bench.device) for p in levels}
     share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
     calls = dict.fromkeys(legs, compiled.calls)
     profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
-    timer = timing.timer_for(bench.device)
+    timer = timing.Timer(bench.device)
 
     def wall_times() -> dict[str, list[float]]:
         return {leg: [timer.block(legs[leg], calls[leg])[0] for _ in range(KERNEL_WALL_ROUNDS)] for leg in legs}
 
     with timing.quiet_host():
         both = {"eager": eager.run, **legs}
-        device, counts = with_room(kernels.interleaved_device_times, both, profiled, measure.SESSIONS)
-        wall = with_room(wall_times)
+        device, counts = with_spare_stack(kernels.interleaved_device_times, both, profiled, measure.SESSIONS)
+        wall = with_spare_stack(wall_times)
     return {
         leg: {"device": {"eager": runs.micros(device["eager"]), "compiled": runs.micros(device[leg])},
               "kernels": [counts["eager"], counts[leg]], "slowed_wall": runs.micros(wall[leg])}
@@ -121,7 +121,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     """Rounds of eager and each slowed leg, a pair at a time, as the gate measures them."""
     from pytest_torch_compile.speed.measuring import timing
     from pytest_torch_compile.speed.measuring.python_calls import python_calls
-    from pytest_torch_compile.speed.measuring.stack_depth import with_room
+    from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     calls = {"eager": eager.calls, "compiled": compiled.calls}
@@ -129,7 +129,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
     for percent in percents(options.host_levels):
         legs = {"eager": eager.run, "compiled": with_host(compiled.run, wall * percent / 100)}
         with timing.quiet_host():
-            rounds = with_room(
+            rounds = with_spare_stack(
                 timing.interleave, legs, calls, bench.timer, seconds=options.seconds, precision=options.precision
             )
         found[f"{percent}"] = {
@@ -178,7 +178,8 @@ def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Calla
 
 def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
     """Seconds of the last kernel of a call, as measured among the others; of the last call, if they differ in kernels."""
-    from pytest_torch_compile.speed.deciding.statistics import median
+    from statistics import median
+
     from pytest_torch_compile.speed.measuring import kernels
 
     took = kernels.durations(run, calls)

@@ -25,13 +25,14 @@ from typing import Any, NamedTuple
 from inject import KERNEL_SHARE
 
 from pytest_torch_compile.speed.deciding import counts as counted
-from pytest_torch_compile.speed.deciding.comparison import FEWEST_RUNS, Held
-from pytest_torch_compile.speed.deciding.confirmation import NoFigures, settle
+from pytest_torch_compile.speed.deciding.comparison import MIN_RUNS_OF_A_CODE, SpeedComparison
+from pytest_torch_compile.speed.deciding.confirmation import MAX_PROCESSES, NoFigures, confirm
+from pytest_torch_compile.speed.deciding.origin import side_of, split_wall
 from pytest_torch_compile.speed.deciding.scatter import priors_of
-from pytest_torch_compile.speed.deciding.verdict import MAX_PROCESSES, Verdict, side_of, split_wall
+from pytest_torch_compile.speed.deciding.verdict import Verdict
 
 BASELINE_RUNS, CONFIRMING = 15, MAX_PROCESSES - 1
-FEWEST_PROCESSES = FEWEST_RUNS + MAX_PROCESSES
+FEWEST_PROCESSES = MIN_RUNS_OF_A_CODE + MAX_PROCESSES
 UNCHANGED = ("unchanged", "0")
 Process = dict[str, Any]
 Leg = tuple[str, str]
@@ -76,7 +77,7 @@ def verdicts(processes: Sequence[Process], index: int, rng: random.Random) -> It
     for name, base in bases.items():
         case = processes[index][name]
         runs, codes = [c["plain"] for c in base], [c["code"] for c in base]
-        against = partial(Held.of, runs, codes, tests=len(bases), priors=priors)
+        against = partial(SpeedComparison.of, runs, codes, tests=len(bases), priors=priors)
         for leg in legs_of(case):
             further = [Measured(c, leg) for c in taken[name][:CONFIRMING] if leg in legs_of(c)]
             yield name, leg, judged(against, Measured(case, leg), further)
@@ -104,18 +105,18 @@ class Measured:
         return self.case["plain"] if self.leg == UNCHANGED else self.case[self.leg[0]][self.leg[1]]
 
 
-def judged(against: Callable[..., Held], first: Measured, further: Sequence[Measured]) -> Judged:
+def judged(against: Callable[..., SpeedComparison], first: Measured, further: Sequence[Measured]) -> Judged:
     """The gate's verdict on a leg, with further processes as far as it asks for them."""
     left = iter(further)
 
-    def another(held: Held) -> Measured:
+    def another(comparison: SpeedComparison) -> Measured:
         for process in left:
             return process
         raise NoFigures("no process is left")
 
-    settled = settle(against, first, another)
-    verdict = settled.verdict()
-    where = side_of(verdict, split_wall(settled.held.runs, settled.figures)) or ""
+    confirmation = confirm(against, first, another)
+    verdict = confirmation.verdict()
+    where = side_of(verdict, split_wall(confirmation.comparison.runs, confirmation.figures)) or ""
     return Judged(verdict, where, len(further) - len(list(left)))
 
 

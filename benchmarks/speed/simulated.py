@@ -14,7 +14,8 @@ import random
 from collections.abc import Iterable
 from statistics import fmean
 
-from pytest_torch_compile.speed.deciding.verdict import MAX_PROCESSES, judge, needs_another_process
+from pytest_torch_compile.speed.deciding.confirmation import MAX_PROCESSES
+from pytest_torch_compile.speed.deciding.verdict import judge, needs_another_process
 from pytest_torch_compile.speed.sample import Figures
 
 TESTS, STORED, DRAWS = 12, 10, 2000
@@ -29,7 +30,7 @@ def run(slower: float, calls: int) -> Figures:
 
 
 def called(slower: float, scatter: float, new_scatter: float, calls: int, rng: random.Random) -> tuple[bool, int]:
-    """Whether one test is called a regression, and after how many processes it is settled."""
+    """Whether one test is called a regression, and after how many processes it is decided."""
     stored = [run(rng.gauss(0, scatter), CALLS) for _ in range(STORED)]
     priors = {"wall": scatter, "wall/wall": scatter}
     new = [run(rng.gauss(slower, new_scatter), calls)]

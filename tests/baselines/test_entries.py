@@ -14,7 +14,7 @@ from pytest_torch_compile import Finding
 from pytest_torch_compile.baselines import structure
 from pytest_torch_compile.baselines.entries import has_checks, has_runs
 from pytest_torch_compile.speed.deciding import stored_runs as record
-from pytest_torch_compile.speed.deciding.comparison import Held
+from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
 from pytest_torch_compile.speed.deciding.scatter import priors_of
 
 Path = tuple[str | int, ...]
@@ -48,14 +48,14 @@ def damaged(entry: Any, path: Path, text: str) -> Any:
 
 def read_speed(entry: Any) -> None:
     """All that reads a speed entry."""
-    record.strange_device(entry, "GPU-2")
+    record.unknown_device(entry, "GPU-2")
     record.alike(entry, SPEED)
     record.merged(entry, SPEED, "pass")
     runs, codes, (new, *_) = record.runs_of(entry), record.codes_of(entry), record.runs_of(SPEED)
     slower = {name: (eager, 1.3 * compiled, ratio + 0.26) for name, (eager, compiled, ratio) in new.items()}
-    held = Held.of(runs, codes, "source/a", tests=1, priors=priors_of(record.runs_by_source(entry)))
-    held.needs_another([slower])
-    held.judge([slower] * 3)
+    comparison = SpeedComparison.of(runs, codes, "source/a", tests=1, priors=priors_of(record.runs_by_source(entry)))
+    comparison.needs_another([slower])
+    comparison.judge([slower] * 3)
 
 
 def read_structure(entry: Any) -> None:

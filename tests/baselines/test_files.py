@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_torch_compile.baselines import files as baselines
+from pytest_torch_compile.baselines import maintenance
 from pytest_torch_compile.baselines.files import BaselineError, environment_name, load, update
 
 H200 = "NVIDIA-H200_torch-2.11_cuda-13.0"
@@ -245,8 +246,8 @@ def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_unused_entries_are_those_of_files_that_ran_in_full() -> None:
     entries = ["a.py::test_1", "a.py::test_2", "b.py::test_1", "c.py::test_9"]
     collected = ["a.py::test_1", "c.py::test_1"]
-    assert baselines.unused(entries, collected) == ["a.py::test_2", "c.py::test_9"]
-    assert baselines.unused(entries, collected, selected=["c.py"]) == ["a.py::test_2"]
+    assert maintenance.unused(entries, collected) == ["a.py::test_2", "c.py::test_9"]
+    assert maintenance.unused(entries, collected, selected=["c.py"]) == ["a.py::test_2"]
 
 
 def test_renamed_test_is_named() -> None:
@@ -260,9 +261,9 @@ def test_renamed_test_is_named() -> None:
         modes = [e["extra_info"]["torch_compile"]["mode"] for e in (first, second)]
         return bool(modes[0] == modes[1])
 
-    assert baselines.probable_renames(gone, new, same_mode) == [
-        ("a.py::test_encoder[bf16]", "a.py::test_small_encoder[bf16]")
-    ]
+    assert maintenance.probable_renames(gone, new, same_mode) == {
+        "a.py::test_encoder[bf16]": "a.py::test_small_encoder[bf16]"
+    }
 
 
 def test_pytest_benchmark_reads_it(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ CONFTEST = """
     def made_up_figures(monkeypatch):
         code_again = "CODE_AGAIN" if "CODE_AGAIN" in os.environ else "CODE"
         again = "SLOWER_AGAIN" if "SLOWER_AGAIN" in os.environ else "SLOWER"
-        monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: {"compiled": figures("SLOWER")})
+        monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: figures("SLOWER"))
         monkeypatch.setattr(confirm, "fresh_sample", lambda *arguments, **options: figures(again, code_again))
         monkeypatch.setattr(confirm, "compiled_anew", lambda *arguments, **options: figures("SLOWER_ANEW"))
 """
@@ -168,7 +168,7 @@ def test_other_compiled_code_is_not_held_to_the_noise_of_this(
     ("variable", "value", "why"),
     [
         ("CODE_AGAIN", "another", "a change was seen, but the fresh process ran other compiled code"),
-        ("DEVICE", "GPU-2", "its runs are from 1 other device"),
+        ("DEVICE", "GPU-2", "the baseline was recorded on 1 other device"),
     ],
     ids=["a fresh process that ran other code", "a device that no run is of"],
 )
@@ -187,7 +187,7 @@ def test_what_nothing_can_confirm_is_not_gated(
     ("again", "failed", "line"),
     [
         ("0.05,0.045", 1, "*where: kernels (of *"),
-        ("0,0", 0, "*test_double  pass *1 of 2 processes, tuned as no stored one was, do not count"),
+        ("0,0", 0, "*test_double  pass *1 of 2 processes do not count: no stored run has their tuning"),
     ],
     ids=["slower however tuned", "slower by its tuning"],
 )
@@ -243,7 +243,7 @@ def test_strange_device_is_named_while_few_runs_are_stored(
     record(project, times=3)
     monkeypatch.setenv("DEVICE", "GPU-2")
     result = run(project, "--compile-update-baselines")
-    result.stdout.fnmatch_lines(["*test_double * inconclusive *its runs are from 1 other device*"])
+    result.stdout.fnmatch_lines(["*test_double * inconclusive *the baseline was recorded on 1 other device*"])
 
 
 def test_confirming_process_with_problems_is_not_recorded(

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..disk import write_atomically
 from ..report import document, github, markdown
 from . import environment, forks, runner
 from .inputs import VARIABLE as INPUTS
@@ -111,7 +112,7 @@ def compare(inputs: Inputs) -> int:
         done = subprocess.run([*command, *tests], cwd=folder, env=_variables(), check=False, stdout=subprocess.PIPE)
         text = done.stdout.decode("utf-8", "replace")
         runner.say(text)
-    document.write_text(text, _report() / "compare.txt")
+    write_atomically(_report() / "compare.txt", text)
     shown = "\n".join(markdown.fenced(text.splitlines()[-200:]))
     runner.add_summary(f"## Speed against {markdown.code(inputs.compare_with)}\n\n{shown}\n\n")
     runner.set_outputs({"status": str(done.returncode)})

@@ -1,27 +1,28 @@
-"""The baselines folder from the command line: what is in it, and what no test uses any more."""
+"""The upkeep of a baselines folder: what is in it, and which entries no test uses any more."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from . import files as baselines
-from .files import BaselineError, Kind
+from .files import BaselineError, Entry, Kind
 
 KINDS: tuple[Kind, ...] = ("speed", "structure")
 
 
 def listing(directory: Path) -> list[str]:
     """One line for each file, with its entries or with what is wrong with it."""
-    return [f"{environment}  {kind}: {_about(directory, environment, kind)}" for environment, kind in _files(directory)]
-
-
-def _about(directory: Path, environment: str, kind: Kind) -> str:
-    found = baselines.load(directory, environment, kind)
-    return found.problem or f"{len(found.entries)} {'entry' if len(found.entries) == 1 else 'entries'}"
+    lines = []
+    for environment, kind in _files(directory):
+        found = baselines.load(directory, environment, kind)
+        count = f"{len(found.entries)} {'entry' if len(found.entries) == 1 else 'entries'}"
+        lines.append(f"{environment}  {kind}: {found.problem or count}")
+    return lines
 
 
 def _files(directory: Path) -> Iterator[tuple[str, Kind]]:
@@ -53,18 +54,44 @@ def prune(directory: Path, tests: Sequence[str], *, write: bool) -> list[str]:
     lines = []
     for environment, kind in _files(directory):
         entries = baselines.load(directory, environment, kind).entries
-        gone = _unused(entries, tests)
+        deleted = {test for test in entries if not Path(_file_of(test)).exists()}
+        gone: dict[str, None] = dict.fromkeys(sorted({*unused(entries, tests), *deleted}))
         lines += [f"{environment}  {kind}: {test}" for test in gone]
         if gone and write:
-            removed: dict[str, None] = dict.fromkeys(gone)
-            baselines.update(directory, environment, _always(removed), kind)
+            baselines.update(directory, environment, partial(_removed, gone), kind)
     return lines
 
 
-def _always(entries: Mapping[str, None]) -> Callable[[Mapping[str, Any]], Mapping[str, None]]:
-    return lambda stored: entries
+def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[str, None]:
+    return gone
 
 
-def _unused(entries: Mapping[str, Any], tests: Sequence[str]) -> list[str]:
-    deleted = [entry for entry in entries if not Path(baselines.file_of(entry)).exists()]
-    return sorted({*baselines.unused(entries, tests), *deleted})
+def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
+    """The entries that no test uses any more.
+
+    A run of some files says nothing about the tests of others, and ``selected`` names files of which only some tests
+    were asked for. A file that is gone altogether is the caller's to look for.
+    """
+    tests = set(collected)
+    files = set(map(_file_of, tests)) - set(selected)
+    return sorted(entry for entry in entries if entry not in tests and _file_of(entry) in files)
+
+
+def probable_renames(
+    gone: Mapping[str, Entry], new: Mapping[str, Entry], alike: Callable[[Entry, Entry], bool]
+) -> dict[str, str]:
+    """New names of unused entries: tests that are probably the same under another name.
+
+    ``alike`` says whether two entries could be of one test; of those the most similar name is taken.
+    """
+    renamed: dict[str, str] = {}
+    for old in sorted(gone):
+        candidates = [name for name, entry in new.items() if name not in renamed.values() and alike(gone[old], entry)]
+        score, name = max(((SequenceMatcher(None, old, name).ratio(), name) for name in candidates), default=(0.0, ""))
+        if score >= 0.5:
+            renamed[old] = name
+    return renamed
+
+
+def _file_of(test: str) -> str:
+    return test.split("::")[0]

@@ -51,23 +51,21 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
     ``break_finding`` makes the finding of a break from its fingerprint, which is all that a baseline keeps of it, and
     the text that says how many are too many.
     """
-    found = []
+    findings = []
     for old, new, name in _pairs(before, after):
-        fresh = _without(new["graph_breaks"], old["graph_breaks"])
-        if fresh:
-            more = f"{name}{len(new['graph_breaks'])} graph breaks, {len(fresh)} of them not in the baseline"
-            found += [break_finding(each, more) for each in fresh]
+        breaks: list[str] = sorted((Counter(new["graph_breaks"]) - Counter(old["graph_breaks"])).elements())
+        text = f"{name}{len(new['graph_breaks'])} graph breaks, {len(breaks)} of them not in the baseline"
+        findings += [break_finding(fingerprint, text) for fingerprint in breaks]
         if new["recompiles"] > old["recompiles"]:
-            more = f"{new['recompiles']} recompiles, the baseline has {old['recompiles']}"
-            found.append(Finding("recompile", f"{name}{more}"))
-    return found
+            text = f"{name}{new['recompiles']} recompiles, the baseline has {old['recompiles']}"
+            findings.append(Finding("recompile", text))
+    return findings
 
 
 def table(stored: Mapping[str, Entry], seen: Mapping[str, Entry]) -> list[str]:
     """One line for each test whose structure is not the stored one."""
-    known = {test: now for test, now in seen.items() if test in stored}
-    changed = {test: "; ".join(differences(stored[test], now)) for test, now in known.items()}
-    return [f"{test}: {text}" for test, text in sorted(changed.items()) if text]
+    changed = {test: "; ".join(differences(stored[test], seen[test])) for test in sorted(stored.keys() & seen.keys())}
+    return [f"{test}: {text}" for test, text in changed.items() if text]
 
 
 _TITLES = {
@@ -81,17 +79,11 @@ _TITLES = {
 def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:
     """The checks of a test in order, where both are of one target in one mode."""
     many = max(len(before["checks"]), len(after["checks"])) > 1
-    both = enumerate(zip(before["checks"], after["checks"], strict=False), 1)
-    same = [(n, old, new) for n, (old, new) in both if _what(old) == _what(new)]
-    return [(old, new, f"check {n}, {new['target']}: " if many else "") for n, old, new in same]
-
-
-def _what(check: Checked) -> tuple[str, ...]:
-    return check["target"], check["backend"], check["checked_mode"]
-
-
-def _without(these: Sequence[str], those: Sequence[str]) -> list[str]:
-    return sorted((Counter(these) - Counter(those)).elements())
+    return [
+        (old, new, f"check {number}, {new['target']}: " if many else "")
+        for number, (old, new) in enumerate(zip(before["checks"], after["checks"], strict=False), 1)
+        if all(old[key] == new[key] for key in ("target", "backend", "checked_mode"))
+    ]
 
 
 def _shown(key: str, value: Any) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ..disk import write_atomically
 
 MAGIC = b"pytest-torch-compile artifacts\n"
 SCHEMA_VERSION = 1
@@ -177,6 +178,4 @@ class Staging:
         return sorted(path.read_text(encoding="utf-8") for path in self.folder.glob("*.line"))
 
     def _write(self, name: str, content: bytes) -> None:
-        temporary = self.folder / f".{uuid.uuid4().hex}"
-        temporary.write_bytes(content)
-        os.replace(temporary, self.folder / name)
+        write_atomically(self.folder / name, content)

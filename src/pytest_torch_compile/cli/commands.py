@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..baselines import files as baselines
+from ..disk import write_atomically
 from ..report import changes as compare
 from ..report import document, github, html, markdown, render
 
@@ -88,7 +89,7 @@ def _add_baselines(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 def _report(options: argparse.Namespace) -> int:
     text = rendered(document.read(options.path), options.format)
     if options.output:
-        document.write_text(text, options.output)
+        write_atomically(options.output, text)
     else:
         print(text, end="" if text.endswith("\n") else "\n")
     return 0

@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .. import settings
 from ..baselines import files as baselines
 from ..findings import CompileCheckFailed, Finding
-from ..speed import fresh_process as confirm
+from ..speed import fresh_process
 from ..speed.deciding import stored_runs as record
 from ..speed.deciding import wording as message
-from ..speed.deciding.comparison import FEWEST_RUNS, Held
-from ..speed.deciding.confirmation import NoFigures, Settled, settle
+from ..speed.deciding.comparison import MIN_RUNS_OF_A_CODE, SpeedComparison
+from ..speed.deciding.confirmation import Confirmation, NoFigures, confirm
 from ..speed.deciding.scatter import METRICS, priors_of
 from ..speed.deciding.verdict import Verdict
 from ..speed.measuring.device import DeviceBusy, device_lock
-from ..speed.measuring.stack_depth import with_room
+from ..speed.measuring.stack_depth import with_spare_stack
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
 
 RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 FIXTURE = "compile_benchmark"
-MODES = ("off", "track", "gate")
 BENCHMARK_ROUNDS = 50
 
 
@@ -35,23 +35,15 @@ class CompileSpeedWarning(UserWarning):
     """A speed test that could not be gated."""
 
 
-@dataclass(frozen=True)
-class SpeedSettings:
-    """The options in force: ``perf`` is off, track or gate."""
-
-    perf: str = "off"
-    baselines: Path = Path("baselines")
-    update: bool = False
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-
-
 class CompileBenchmark:
     """What the fixture hands to a test: call it with the target and its arguments."""
 
-    def __init__(self, request: pytest.FixtureRequest, benchmark: Any, settings: SpeedSettings) -> None:
+    def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
         self._item: Any = request.node
         self._benchmark = benchmark
-        self._settings = settings
+        self._defaults = {"backend": settings.current.backend, **defaults}
+        self._root = Path(self._item.config.rootpath)
+        self._baselines = settings.below_root(self._root, settings.current.baselines)
 
     def __call__(
         self,
@@ -74,23 +66,25 @@ class CompileBenchmark:
             CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
         from ..legs.keywords import Keywords
-        from ..speed.measuring.bench import BENCH_OPTIONS, Bench, device_of, environment_of
+        from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, Bench, device_of, environment_of
 
         own = {"seconds": (seconds, SECONDS), "precision": (precision, PRECISION), "cold_start": (cold_start, False)}
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
-        chosen = {k: v for k, v in self._settings.defaults.items() if k in BENCH_OPTIONS} | options
+        chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
+        if chosen.get("compile"):  # takes the place of how the suite compiles, but not of what this call asks for
+            chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
-        if self._settings.perf == "off":
-            self._time(Bench.of(target, *args, **chosen))
+        if settings.current.perf == "off":
+            self._time(Bench(target, *args, **chosen))
             return None
         try:
             with device_lock(environment.get("uuid", "cpu")):
-                bench = Bench.of(target, *args, **chosen)
-                sample = bench.measure(seconds=seconds, precision=precision)["compiled"]
+                bench = Bench(target, *args, **chosen)
+                sample = bench.measure(seconds=seconds, precision=precision)
                 self._time(bench)
                 del bench
-                return self._settle(sample, cold_start)
+                return self._judge(sample, cold_start)
         except DeviceBusy as busy:
             self._report(Verdict("inconclusive", reason=str(busy)), [], environment, [])
             return None
@@ -102,102 +96,95 @@ class CompileBenchmark:
             leg.run()
             bench.synchronize()
 
-        with_room(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
+        with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
-    def _settle(self, sample: SpeedSample, cold_start: bool) -> SpeedSample:
+    def _judge(self, sample: SpeedSample, cold_start: bool) -> SpeedSample:
+        """Compare the sample with the stored runs, with as many from fresh processes as that takes."""
         test = self._item.nodeid
-        if cold_start and not os.environ.get(confirm.CONFIRMS):
+        if cold_start and not os.environ.get(fresh_process.CONFIRMS):
             sample = self._with_start(sample)
-        confirm.leave_sample(test, sample)
-        found = baselines.load(self._settings.baselines, name_of(sample.environment))
-        entry = found.entries.get(test)
-        settled = self._settled(sample, found, entry)
-        verdict = settled.verdict()
+        fresh_process.leave_sample(test, sample)
+        stored = baselines.load(self._baselines, name_of(sample.environment))
+        entry = stored.entries.get(test)
+        runs, codes = record.runs_of(entry), record.codes_of(entry)
+        priors = priors_of([alike for e in stored.entries.values() for alike in record.runs_by_source(e)])
+        tests = sum(FIXTURE in getattr(item, "fixturenames", ()) for item in self._item.session.items) or 1
+        compare = partial(SpeedComparison.of, runs, codes, tests=tests, priors=priors)
+        problem = record.unknown_device(entry, sample.environment.get("uuid", ""))
+        problems = [problem] if problem else []
+        if os.environ.get(fresh_process.CONFIRMS) or (
+            settings.current.update_baselines and len(runs) < MIN_RUNS_OF_A_CODE
+        ):
+            confirmation = Confirmation(compare(sample.code), [sample], [*sample.problems, *problems])
+        else:
+            confirmation = confirm(compare, sample, self._another, problems)
+        verdict = confirmation.verdict()
         if verdict.outcome == "no-baseline":
-            missing = found.missing if not found.entries else f"{found.path} has no entry for this test"
+            missing = stored.missing if not stored.entries else f"{stored.path} has no entry for this test"
             verdict = Verdict("no-baseline", reason=missing)
-        taken = settled.counted if sample in settled.counted else [sample, *settled.counted]
-        self._report(verdict, taken, sample.environment, settled.held.runs)
-        self._fail(verdict, settled.held.runs, settled.figures)
+        compared = confirmation.comparison.runs
+        # The first process is the one to show, also where it does not count.
+        taken = confirmation.counted if sample in confirmation.counted else [sample, *confirmation.counted]
+        self._report(verdict, taken, sample.environment, compared)
+        if verdict.outcome == "regressed" and settings.current.perf == "gate" and not settings.current.update_baselines:
+            new = confirmation.figures
+            evidence, hint = message.table(compared, new), message.where(verdict, compared, new)
+            findings = [
+                Finding(METRICS[change.metric].kind, message.headline(change), evidence=evidence, hint=hint)
+                for change in verdict.changed("regressed")
+            ]
+            raise CompileCheckFailed(message.explain(test, verdict, compared, new), None, findings)
         return sample
 
-    def _settled(
-        self, sample: SpeedSample, found: baselines.Baselines, entry: record.Entry | None
-    ) -> Settled[SpeedSample]:
-        """The sample with as many from fresh processes as its verdict takes."""
-        priors = priors_of([alike for e in found.entries.values() for alike in record.runs_by_source(e)])
-        runs, codes = record.runs_of(entry), record.codes_of(entry)
-        against = partial(Held.of, runs, codes, tests=self._suite_size(), priors=priors)
-        strange = record.strange_device(entry, sample.environment.get("uuid", ""))
-        if os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(runs) < FEWEST_RUNS):
-            return Settled(against(sample.code), [sample], [*sample.problems, *filter(None, [strange])])
-        return settle(against, sample, self._another, list(filter(None, [strange])))
-
-    def _another(self, held: Held) -> SpeedSample:
+    def _another(self, comparison: SpeedComparison) -> SpeedSample:
         """A sample of this test from a fresh process."""
         _release_memory()
-        run = confirm.compiled_anew if held.other else confirm.fresh_sample
-        return run(self._test(), self._root(), self._arguments())
+        run = fresh_process.compiled_anew if comparison.other else fresh_process.fresh_sample
+        return run(str(self._root / self._item.nodeid), self._root, self._arguments())
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         _release_memory()
         try:
-            return replace(sample, start=confirm.cold_and_warm_start(self._test(), self._root(), self._arguments()))
+            return replace(
+                sample,
+                start=fresh_process.cold_and_warm_start(
+                    str(self._root / self._item.nodeid), self._root, self._arguments()
+                ),
+            )
         except NoFigures as error:
             warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
             return sample
 
     def _report(
-        self, verdict: Verdict, samples: Sequence[SpeedSample], environment: Mapping[str, Any], stored: Any
+        self, verdict: Verdict, samples: Sequence[SpeedSample], environment: Mapping[str, Any], compared: Sequence[Any]
     ) -> None:
         test = self._item.nodeid
-        if verdict.outcome in ("no-baseline", "inconclusive") and self._settings.perf == "gate":
+        if verdict.outcome in ("no-baseline", "inconclusive") and settings.current.perf == "gate":
             warnings.warn(CompileSpeedWarning(f"{test}: {verdict.outcome}: {verdict.reason}"), stacklevel=2)
         result: dict[str, Any] = {
             "test": test,
             "environment": name_of(environment),
             "outcome": verdict.outcome,
             "summary": message.summary(verdict),
-            "changes": [asdict(found) for found in verdict.changes],
+            "changes": [asdict(change) for change in verdict.changes],
             "runs": [record.rounded(sample.figures()) for sample in samples],
-            "stored_runs": len(stored),
+            "stored_runs": len(compared),
         }
         if samples:
             result["sample"] = samples[0].to_dict()
+        self._benchmark.extra_info[record.KEY] = dict(result)
+        if samples:
+            stats = getattr(self._benchmark, "stats", None)
+            timed = stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
             sound = [sample for sample in samples if sample is samples[0] or not sample.problems]
-            result["entry"] = record.new_entry(test, self._benchmark_entry(), sound)
-        self._benchmark.extra_info[record.KEY] = {name: value for name, value in result.items() if name != "entry"}
+            result["entry"] = record.new_entry(test, timed, sound)
         self._item.stash.setdefault(RESULTS, []).append(result)
-
-    def _benchmark_entry(self) -> dict[str, Any]:
-        stats = getattr(self._benchmark, "stats", None)
-        return stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
-
-    def _fail(self, verdict: Verdict, stored: Any, new: Any) -> None:
-        if verdict.outcome != "regressed" or self._settings.perf != "gate" or self._settings.update:
-            return
-        text = message.explain(self._item.nodeid, verdict, stored, new)
-        findings = [
-            Finding(METRICS[c.metric].kind, message.headline(c), evidence=message.table(stored, new),
-                    hint=message.where(verdict, stored, new))
-            for c in verdict.changed("regressed")
-        ]  # fmt: skip
-        raise CompileCheckFailed(text, None, findings)
-
-    def _suite_size(self) -> int:
-        return sum(FIXTURE in getattr(item, "fixturenames", ()) for item in self._item.session.items) or 1
-
-    def _test(self) -> str:
-        return str(self._root() / self._item.nodeid)
-
-    def _root(self) -> Path:
-        return Path(self._item.config.rootpath)
 
     def _arguments(self) -> list[str]:
         """What a fresh process needs to run this one test as this process does."""
         config = self._item.config
         found = ["-m", "", "-k", "", "-p", "no:cacheprovider", "--compile-perf=track"]
-        found += [f"--compile-baselines={self._settings.baselines}"]
+        found += [f"--compile-baselines={self._baselines}"]
         if config.inipath:
             found += ["-c", str(config.inipath)]
         for plugin in config.option.plugins or ():

@@ -69,14 +69,9 @@ if find_spec("pytest_benchmark"):
     @pytest.fixture
     def compile_benchmark(request: pytest.FixtureRequest, benchmark: Any, compile_options: dict[str, Any]) -> Any:
         """Time a target compiled through pytest-benchmark, against eager and against its stored baseline."""
-        from .benchmark import CompileBenchmark, SpeedSettings
+        from .benchmark import CompileBenchmark
 
-        chosen = settings.current
-        defaults = {"backend": chosen.backend, **_test_options(request, compile_options)}
-        folder = settings.below_root(request.config.rootpath, chosen.baselines)
-        return CompileBenchmark(
-            request, benchmark, SpeedSettings(chosen.perf, folder, chosen.update_baselines, defaults)
-        )
+        return CompileBenchmark(request, benchmark, _test_options(request, compile_options))
 
 else:
 

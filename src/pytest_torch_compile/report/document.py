@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from ..disk import write_atomically
 
 SCHEMA_VERSION = 1
 FILE_NAME = "report.json"
@@ -164,27 +164,12 @@ def read(path: Path) -> Document:
 
 def write(document: Mapping[str, Any], path: Path) -> Path:
     """Write a document so that a reader sees the old one or the new one, never a part."""
-    return write_text(dumps(document), path)
+    return write_atomically(path, dumps(document))
 
 
 def dumps(document: Mapping[str, Any]) -> str:
     """A document as the text of its file."""
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def write_text(text: str, path: Path) -> Path:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return path
 
 
 def merge(documents: Sequence[Mapping[str, Any]]) -> Document:

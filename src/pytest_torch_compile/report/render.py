@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..disk import write_atomically
 from . import document, html, markdown
 
 HTML_NAME = "report.html"
@@ -19,7 +20,7 @@ def write_all(made: Mapping[str, Any], folder: Path) -> Path:
         The file to look at first.
     """
     written = document.write(made, folder / document.FILE_NAME)
-    document.write_text(markdown.summary(made), folder / MARKDOWN_NAME)
+    write_atomically(folder / MARKDOWN_NAME, markdown.summary(made))
     if html.available():
-        written = document.write_text(html.page(made), folder / HTML_NAME)
+        written = write_atomically(folder / HTML_NAME, html.page(made))
     return written

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from . import fresh_process as confirm
 from .deciding import wording as message
-from .deciding.comparison import Held
-from .deciding.verdict import MIN_PROCESSES, Verdict
+from .deciding.comparison import SpeedComparison as Held
+from .deciding.confirmation import MIN_PROCESSES
+from .deciding.verdict import Verdict
 from .sample import Figures, SpeedSample
 
 ROUNDS = 5

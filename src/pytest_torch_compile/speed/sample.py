@@ -33,6 +33,11 @@ def name_in(run: Figures, quantity: str) -> str:
     return next((name for name in run if name == quantity or name.startswith(f"{quantity}-")), quantity)
 
 
+def source_of(code: str) -> str:
+    """The part of a code's identity that leaves out tuning: it is ``source/tuning``."""
+    return code.partition("/")[0]
+
+
 @dataclass(frozen=True)
 class SpeedSample:
     """One process's measurement of one target.

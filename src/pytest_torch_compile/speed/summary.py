@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ..baselines import files as baselines
+from ..baselines.maintenance import probable_renames, unused
 from .deciding import stored_runs as record
 from .deciding.wording import percent
-from .sample import Figures
 
 Say = Callable[[str], None]
 COLOURS = {"regressed": "red", "no-baseline": "yellow", "inconclusive": "yellow", "improved": "green", "pass": "green"}
@@ -36,10 +37,10 @@ def finish(
         say(line, **({COLOURS[outcome]: True} if outcome else {}))
     improved = sum(r["outcome"] == "improved" for r in results)
     if improved and not update:
-        say(f"{improved} improved: run with --compile-update-baselines to hold the gate to the new speed", green=True)
+        say(f"{improved} improved: run with --compile-update-baselines to gate at the new speed", green=True)
     for environment in sorted({r["environment"] for r in results}):
         here = [r for r in results if r["environment"] == environment]
-        _unused(say, directory, environment, here, set(collected), set(selected))
+        _name_unused(say, directory, environment, here, set(collected), set(selected))
         if update:
             _update(say, directory, environment, here)
 
@@ -48,34 +49,26 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The lines of the table, each with its outcome for a colour."""
     width = max((len(r["test"]) for r in results), default=4)
     title = f"{'test':{width}}  {'verdict':12}  {'speedup':>8}  {'wall':>8}  {'device':>8}  {'kernels':>10}  runs"
-    return [(title, "")] + [(_row(r, width), r["outcome"]) for r in results]
+    lines = [(title, "")]
+    for r in results:
+        sample = r.get("sample") or {}
+        changes = {change["metric"]: percent(change["effect"]) for change in r["changes"]}
+        wall, kernels = sample.get("wall"), sample.get("kernels")
+        speedup = f"{wall['eager'] / wall['compiled']:.2f}x" if wall else ""
+        counts = f"{kernels[0]} > {kernels[1]}" if kernels else ""
+        cells = f"{speedup:>8}  {changes.get('wall', ''):>8}  {changes.get('device', ''):>8}  {counts:>10}"
+        line = f"{r['test']:{width}}  {r['outcome']:12}  {cells}  {r['stored_runs']:4}  {r['summary']}"
+        lines.append((line.rstrip(), r["outcome"]))
+    return lines
 
 
-def _row(result: Mapping[str, Any], width: int) -> str:
-    sample = result.get("sample") or {}
-    changes = {change["metric"]: percent(change["effect"]) for change in result["changes"]}
-    wall, kernels = sample.get("wall"), sample.get("kernels")
-    speedup = f"{wall['eager'] / wall['compiled']:.2f}x" if wall else ""
-    counts = f"{kernels[0]} > {kernels[1]}" if kernels else ""
-    cells = f"{speedup:>8}  {changes.get('wall', ''):>8}  {changes.get('device', ''):>8}  {counts:>10}"
-    line = f"{result['test']:{width}}  {result['outcome']:12}  {cells}  {result['stored_runs']:4}  {result['summary']}"
-    return line.rstrip()
-
-
-def _unused(
-    say: Say,
-    directory: Path,
-    environment: str,
-    here: Sequence[Mapping[str, Any]],
-    collected: set[str],
-    selected: set[str],
+def _name_unused(
+    say: Say, directory: Path, environment: str, here: Sequence[Mapping[str, Any]], tests: set[str], selected: set[str]
 ) -> None:
     entries = baselines.load(directory, environment).entries
-    gone = {test: dict(entries[test]) for test in baselines.unused(entries, collected, selected)}
-    if not gone:
-        return
+    gone = {test: dict(entries[test]) for test in unused(entries, tests, selected)}
     new = {r["test"]: r["entry"] for r in here if r["outcome"] == "no-baseline" and "entry" in r}
-    renamed = dict(baselines.probable_renames(gone, new, record.alike))
+    renamed = probable_renames(gone, new, record.alike)
     for test in gone:
         hint = f"; probably renamed to {renamed[test]}" if test in renamed else ""
         say(f"baseline of {environment} that no test uses: {test}{hint}")
@@ -97,28 +90,20 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
         return
     if done.kept:
         say(f"the old file could not be read; it was kept as {done.kept}")
-    for line in update_table(done):
-        say(line)
-
-
-def update_table(done: baselines.Update) -> list[str]:
-    """What an update changed: each entry's figures before and after."""
-    if not done.rows:
-        return [f"{done.path}: nothing changed"]
-    lines = [f"{done.path}: {len(done.rows)} entries changed"]
-    width = max(len(row.test) for row in done.rows)
+    say(f"{done.path}: {f'{len(done.rows)} entries changed' if done.rows else 'nothing changed'}")
+    width = max((len(row.test) for row in done.rows), default=0)
     for row in done.rows:
-        lines.append(f"  {row.test:{width}}  {row.change:8}  {_figures(row.before):>30}  ->  {_figures(row.after)}")
-    return lines
+        say(f"  {row.test:{width}}  {row.change:8}  {_figures(row.before):>30}  ->  {_figures(row.after)}")
 
 
 def _figures(entry: Mapping[str, Any] | None) -> str:
+    """The mean speedups of an entry."""
     runs = record.runs_of(entry)
     if not runs:
         return "none"
-    means = {m: _speedup(runs, m) for m in ("wall", "device") if all(m in run for run in runs)}
-    return f"{', '.join(f'{m} {value:.3f}x' for m, value in means.items())} ({len(runs)} runs)"
-
-
-def _speedup(runs: Sequence[Figures], metric: str) -> float:
-    return math.exp(-sum(run[metric][2] for run in runs) / len(runs))
+    means = [
+        f"{metric} {math.exp(-fmean(run[metric][2] for run in runs)):.3f}x"
+        for metric in ("wall", "device")
+        if all(metric in run for run in runs)
+    ]
+    return f"{', '.join(means)} ({len(runs)} runs)"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pytest_torch_compile.speed.deciding.comparison import Held
+from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
 from pytest_torch_compile.speed.sample import Figures
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002)
@@ -27,9 +27,9 @@ def stored(*compilations: float) -> tuple[list[Figures], list[str]]:
     return runs, [f"code {number}" for number in range(len(compilations)) for _ in NOISE]
 
 
-def held(code: str, *compilations: float) -> Held:
+def held(code: str, *compilations: float) -> SpeedComparison:
     runs, codes = stored(*compilations)
-    return Held.of(runs, codes, code, tests=12, priors={})
+    return SpeedComparison.of(runs, codes, code, tests=12, priors={})
 
 
 def test_same_code_is_held_against_its_own_runs_only() -> None:
@@ -41,17 +41,17 @@ def test_same_code_is_held_against_its_own_runs_only() -> None:
 
 def test_code_with_too_few_runs_is_held_against_all() -> None:
     runs, codes = stored(0.0)
-    found = Held.of([*runs, run(0.0)], [*codes, "new"], "new", tests=12, priors={})
+    found = SpeedComparison.of([*runs, run(0.0)], [*codes, "new"], "new", tests=12, priors={})
     assert (len(found.runs), found.other) == (6, True)
 
 
 def test_where_nothing_is_known_of_codes_all_runs_count() -> None:
     runs, _ = stored(0.0, 0.01)
-    assert not Held.of(runs, [""] * len(runs), "", tests=12, priors={}).other
+    assert not SpeedComparison.of(runs, [""] * len(runs), "", tests=12, priors={}).other
 
 
 def test_nothing_stored_is_no_baseline() -> None:
-    assert Held.of([], [], "new", tests=12, priors={}).judge([run(0.0)]).outcome == "no-baseline"
+    assert SpeedComparison.of([], [], "new", tests=12, priors={}).judge([run(0.0)]).outcome == "no-baseline"
 
 
 def test_other_code_within_the_stored_compilations_passes() -> None:
@@ -83,7 +83,7 @@ def test_host_that_is_slower_for_both_legs_is_no_slower_compilation(slower: floa
     slow_host = {"wall": (2.1e-3, 8e-4, math.log(8 / 21)), "host": (2e-3, 7.8e-4, math.log(0.39))}
     before = [{**each, "wall": (1e-3, 5e-4, math.log(0.5)), "host": (9e-4, 3.5e-4, math.log(0.39))}
               for each in stored(0.0, 0.01, 0.02)[0]]  # fmt: skip
-    against = Held.of(before, stored(0.0, 0.01, 0.02)[1], "new", tests=12, priors={})
+    against = SpeedComparison.of(before, stored(0.0, 0.01, 0.02)[1], "new", tests=12, priors={})
     found = against.judge([{**run(slower), **slow_host}] * 3)
     assert [c.metric for c in found.changed("regressed")] == called
     assert "the host was slower for eager alike" in found.reason
@@ -98,7 +98,7 @@ def test_other_code_that_calls_more_functions_is_no_slower_host_by_that() -> Non
 
     slow_host = {"wall": (2.1e-3, 8e-4, math.log(8 / 21)), "host": (2e-3, 7.8e-4, math.log(0.39))}
     codes = [f"code {number % 3}" for number in range(15)]
-    against = Held.of([process(1142)] * 15, codes, "new", tests=12, priors={})
+    against = SpeedComparison.of([process(1142)] * 15, codes, "new", tests=12, priors={})
     assert against.judge([process(1175, **slow_host)] * 3).outcome == "inconclusive"
 
 
@@ -119,16 +119,16 @@ def test_memory_of_another_compilation_is_not_judged() -> None:
     runs, codes = stored(0.0, 0.01, 0.02)
     runs = [{**each, "memory": (7.2e7, 8.1e7, 0.12)} for each in runs]
     tuned_here = {**run(0.0), "memory": (1.06e8, 1.65e8, 0.44)}
-    against = Held.of(runs, codes, "new", tests=12, priors={})
+    against = SpeedComparison.of(runs, codes, "new", tests=12, priors={})
     assert not against.needs_another([tuned_here])
     assert against.judge([tuned_here] * 3).outcome == "pass"
-    assert Held.of(runs, codes, "code 1", tests=12, priors={}).judge([tuned_here] * 3).outcome == "regressed"
+    assert SpeedComparison.of(runs, codes, "code 1", tests=12, priors={}).judge([tuned_here] * 3).outcome == "regressed"
 
 
-def tuned(*tunings: str, by_source: bool = True) -> Held:
+def tuned(*tunings: str, by_source: bool = True) -> SpeedComparison:
     """Runs of one source, tuned as named."""
     codes, runs = [f"source/{tuning}" for tuning in tunings], [run(NOISE[i % 5]) for i in range(len(tunings))]
-    return Held.of(runs, codes, "source/new", tests=12, priors={}, by_source=by_source)
+    return SpeedComparison.of(runs, codes, "source/new", tests=12, priors={}, by_source=by_source)
 
 
 def test_new_tuning_among_few_is_held_against_its_source_and_only_asks() -> None:
@@ -141,7 +141,7 @@ def test_new_tuning_among_few_is_held_against_its_source_and_only_asks() -> None
 
 def test_new_tuning_of_a_source_with_few_runs_is_another_compilation() -> None:
     codes = ["source/a"] * 4 + ["elsewhere/a"] * 4
-    assert Held.of([run(NOISE[i % 5]) for i in range(8)], codes, "source/new", tests=12, priors={}).other
+    assert SpeedComparison.of([run(NOISE[i % 5]) for i in range(8)], codes, "source/new", tests=12, priors={}).other
 
 
 def test_new_tuning_among_many_is_one_more_of_them() -> None:
@@ -160,7 +160,7 @@ def test_new_tuning_among_many_is_one_more_of_them() -> None:
 def test_memory_is_judged_only_where_all_runs_are_tuned_alike(tunings: str, code: str, outcome: str) -> None:
     """Seen on an H200: of 13 processes that tuned one source, five held 32 MiB more."""
     runs = [{**run(noise), "memory": (7.2e7, 4.5e7, -0.47)} for noise in NOISE]
-    against = Held.of(runs, [f"source/{its}" for its in tunings], f"source/{code}", tests=12, priors={})
+    against = SpeedComparison.of(runs, [f"source/{its}" for its in tunings], f"source/{code}", tests=12, priors={})
     assert against.judge([{**run(0.0), "memory": (7.2e7, 7.9e7, 0.09)}] * 3).outcome == outcome
 
 
@@ -173,7 +173,7 @@ def test_new_tuning_confirms_once() -> None:
 
 def test_tuning_that_is_stored_is_held_against_all_runs_of_its_source() -> None:
     codes = ["source/a"] * 4 + ["source/b"] * 2 + ["other/a"] * 5
-    against = Held.of([run(NOISE[i % 5]) for i in range(11)], codes, "source/b", tests=12, priors={})
+    against = SpeedComparison.of([run(NOISE[i % 5]) for i in range(11)], codes, "source/b", tests=12, priors={})
     assert (len(against.runs), against.other) == (6, False)
     assert against.admits("source/a", ["source/b"]) and not against.admits("source/c", ["source/b"])
 

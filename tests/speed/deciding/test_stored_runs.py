@@ -59,7 +59,7 @@ def test_entry_keeps_runs_and_drops_rounds() -> None:
 def test_unchanged_test_gathers_runs_until_it_has_enough() -> None:
     new = result("a.py::t")["entry"]
     stored = record.merged(None, new, "no-baseline")
-    for count in range(2, record.ENOUGH_RUNS + 1):
+    for count in range(2, record.MAX_RUNS + 1):
         stored = record.merged(stored, new, "pass")
         assert len(record.runs_of(stored)) == count
     assert record.merged(stored, new, "pass") == stored
@@ -79,11 +79,11 @@ def test_full_entry_makes_room_for_other_code() -> None:
 
     first, other = (result("a.py::t", sample=replace(SAMPLE, code=code))["entry"] for code in ("one", "two"))
     stored = first
-    for _ in range(record.ENOUGH_RUNS):
+    for _ in range(record.MAX_RUNS):
         stored = record.merged(stored, first, "pass")
-    for _ in range(2 * record.FEWEST_RUNS):
+    for _ in range(2 * record.MIN_RUNS_OF_A_CODE):
         stored = record.merged(stored, other, "pass")
-    assert record.codes_of(stored) == ["one"] * 15 + ["two"] * record.FEWEST_RUNS
+    assert record.codes_of(stored) == ["one"] * 15 + ["two"] * record.MIN_RUNS_OF_A_CODE
 
 
 def test_full_entry_makes_room_for_what_was_not_measured_before() -> None:
@@ -91,12 +91,12 @@ def test_full_entry_makes_room_for_what_was_not_measured_before() -> None:
 
     timed, counted = (result("a.py::t", sample=replace(SAMPLE, python_calls=n))["entry"] for n in (None, (300, 200)))
     stored = timed
-    for _ in range(record.ENOUGH_RUNS):
+    for _ in range(record.MAX_RUNS):
         stored = record.merged(stored, timed, "pass")
     assert record.merged(stored, timed, "pass") == stored
-    for _ in range(2 * record.FEWEST_RUNS):
+    for _ in range(2 * record.MIN_RUNS_OF_A_CODE):
         stored = record.merged(stored, counted, "pass")
-    assert sum("python-calls" in run for run in record.runs_of(stored)) == record.FEWEST_RUNS
+    assert sum("python-calls" in run for run in record.runs_of(stored)) == record.MIN_RUNS_OF_A_CODE
 
 
 def test_entry_from_before_codes_were_kept_is_of_one_code() -> None:
@@ -113,24 +113,24 @@ def on(device: str) -> dict[str, Any]:
 
 def test_device_that_no_run_is_from_is_not_judged_by_them() -> None:
     stored = on("GPU-1")
-    assert record.strange_device(stored, "GPU-1") == ""
-    assert record.strange_device(stored, "GPU-2") == (
-        "its runs are from 1 other device: record some on this one, or on 3 devices"
+    assert record.unknown_device(stored, "GPU-1") == ""
+    assert record.unknown_device(stored, "GPU-2") == (
+        "the baseline was recorded on 1 other device; record it on this one, or on 3 devices"
     )
     for device in ("GPU-2", "GPU-3"):
         stored = record.merged(stored, on(device), "inconclusive")
     assert record.devices_of(stored) == ["GPU-1", "GPU-2", "GPU-3"]
-    assert record.strange_device(stored, "GPU-4") == ""
-    assert record.strange_device(None, "GPU-1") == ""
+    assert record.unknown_device(stored, "GPU-4") == ""
+    assert record.unknown_device(None, "GPU-1") == ""
 
 
-def test_full_entry_takes_runs_of_a_strange_device_for_its_oldest() -> None:
+def test_full_entry_takes_runs_of_a_unknown_device_for_its_oldest() -> None:
     stored = on("GPU-1")
-    for _ in range(record.ENOUGH_RUNS):
+    for _ in range(record.MAX_RUNS):
         stored = record.merged(stored, on("GPU-1"), "pass")
     stored = record.merged(stored, on("GPU-2"), "inconclusive")
-    assert record.devices_of(stored) == ["GPU-1"] * (record.ENOUGH_RUNS - 1) + ["GPU-2"]
-    assert len(record.runs_of(stored)) == record.ENOUGH_RUNS
+    assert record.devices_of(stored) == ["GPU-1"] * (record.MAX_RUNS - 1) + ["GPU-2"]
+    assert len(record.runs_of(stored)) == record.MAX_RUNS
 
 
 def test_changed_test_starts_over() -> None:

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from pytest_torch_compile.speed.deciding import verdict
+from pytest_torch_compile.speed.deciding import confirmation
 from pytest_torch_compile.speed.deciding import wording as message
+from pytest_torch_compile.speed.deciding.origin import split_wall
 from pytest_torch_compile.speed.deciding.scatter import (
     METRICS,
     control_of,
@@ -19,7 +20,7 @@ from pytest_torch_compile.speed.deciding.scatter import (
     priors_of,
     reference,
 )
-from pytest_torch_compile.speed.deciding.verdict import changes_of, judge, needs_another_process, split_wall
+from pytest_torch_compile.speed.deciding.verdict import changes_of, judge, needs_another_process
 from pytest_torch_compile.speed.sample import Figures
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015, -0.0005, 0.0005, -0.0015, 0.001)
@@ -91,7 +92,7 @@ def test_processes_are_added_until_it_is_clear() -> None:
     assert not another(run(device=0.02), run(device=-0.019)), "clearly not"
     noisy = [run(device=n) for n in (-0.008, 0.008, 0.004, -0.004, 0.006)]
     assert another(*[run(device=0.02 + noise) for noise in (0.006, -0.006, 0.0)], base=noisy)
-    assert not another(*[run(device=0.02)] * verdict.MAX_PROCESSES, base=noisy), "enough is enough"
+    assert not another(*[run(device=0.02)] * confirmation.MAX_PROCESSES, base=noisy), "enough is enough"
 
 
 def test_where_processes_scatter_up_to_eight_decide() -> None:

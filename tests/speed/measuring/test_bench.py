@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from pytest_torch_compile import CompileUsageError
 from pytest_torch_compile.speed.measuring import kernels, timing
 from pytest_torch_compile.speed.measuring.bench import Bench, device_of, measure_compile
 from pytest_torch_compile.speed.measuring.workload import workload
@@ -30,7 +31,8 @@ class ScriptedTimer:
 
 
 def quick(target: Any, *args: Any, **options: Any) -> Any:
-    return measure_compile(target, *args, backend="eager", seconds=0.02, **options)
+    compiling = {} if "compile" in options else {"backend": "eager"}
+    return measure_compile(target, *args, **compiling, seconds=0.02, **options)
 
 
 def test_cpu_figures_are_shown_and_not_judged() -> None:
@@ -75,6 +77,84 @@ def test_any_wrapper_may_compile() -> None:
     assert len(wrapped) == 1
 
 
+def closes_over(module: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: module(x)
+
+
+class Counter(torch.nn.Module):
+    """Counts its calls in a buffer and in an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.number = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.number += 1
+        self.calls += 1
+        return x * 2
+
+
+@pytest.mark.parametrize("module", [Counter(), torch.nn.BatchNorm1d(4)], ids=["counter", "batch norm"])
+def test_function_that_closes_over_a_module_shares_it_with_no_leg(module: torch.nn.Module) -> None:
+    """A bare deepcopy keeps functions as they are, so that both legs and the caller changed one module."""
+    modules = []
+
+    def wrapper(target: Any) -> Any:
+        modules.append(target.__closure__[0].cell_contents)
+        return target
+
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    bench = Bench(closes_over(module), torch.randn(8, 4), compile=wrapper)
+    (compiled,) = modules
+    assert compiled is not module
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    now = {name: value.clone() for name, value in compiled.state_dict().items()}
+    bench.legs["eager"].run()
+    assert all(torch.equal(value, now[name]) for name, value in compiled.state_dict().items())
+    bench.legs["compiled"].run()
+    assert any(not torch.equal(value, now[name]) for name, value in compiled.state_dict().items())
+
+
+def test_optimizer_gets_the_parameters_of_a_module_that_is_closed_over() -> None:
+    counts = []
+
+    def optimizer(parameters: Any) -> torch.optim.Optimizer:
+        counts.append(len(parameters))
+        return torch.optim.SGD(parameters, 0.1)
+
+    quick(closes_over(torch.nn.Linear(4, 4)), torch.ones(2, 4), train=True, optimizer=optimizer)
+    assert counts == [2, 2]
+
+
+def test_dimensions_are_marked_dynamic_for_the_compiled_leg_only() -> None:
+    marks = []
+
+    def wrapper(target: Any) -> Any:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            marks.append(getattr(x, "_dynamo_dynamic_indices", None))
+            return target(x)
+
+        return run
+
+    x = torch.ones(3, 4)
+    measure_compile(lambda x: x + 1, x, compile=wrapper, dynamic_dims={"x": 0}, seconds=0.01)
+    assert marks[0] == {0}
+    assert not hasattr(x, "_dynamo_dynamic_indices")
+
+
+@pytest.mark.parametrize("option", [{"mode": "default"}, {"options": {}}, {"dynamic": True}, {"fullgraph": True}])
+def test_option_that_an_own_compile_function_would_drop_is_refused(option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(CompileUsageError, match=f"^{name} is for torch.compile, and compile= takes its place"):
+        measure_compile(lambda x: x + 1, torch.ones(2), compile=lambda target: target, **option)
+
+
+def test_mode_that_torch_does_not_know_is_refused() -> None:
+    with pytest.raises(CompileUsageError, match="fastest"):
+        measure_compile(lambda x: x + 1, torch.ones(2), mode="fastest")
+
+
 def test_compiling_counts_as_cold_start() -> None:
     compiled = []
 
@@ -86,7 +166,7 @@ def test_compiling_counts_as_cold_start() -> None:
 
         return run
 
-    found = Bench.of(lambda x: x + 1, torch.ones(2), compile=slow_to_start)
+    found = Bench(lambda x: x + 1, torch.ones(2), compile=slow_to_start)
     assert found.legs["compiled"].cold_start > found.legs["eager"].cold_start
 
 

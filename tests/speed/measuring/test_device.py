@@ -31,7 +31,7 @@ def test_other_processes_are_counted() -> None:
 
 def test_state_without_any_tool_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    assert device._state_from_command("GPU-1") == {}
+    assert device.device_state("GPU-1") == {}
 
 
 def test_state_from_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,11 +41,11 @@ def test_state_from_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
         return [["GPU-1", "1980", "3201", "40", "120.53", "700.00", "0x0000000000000004"]]
 
     monkeypatch.setattr(device, "_nvidia_smi", answer)
-    assert device._state_from_command("GPU-1") == {
+    assert device.device_state("GPU-1") == {
         "sm_mhz": 1980, "memory_mhz": 3201, "celsius": 40, "watts": 121, "power_cap_watts": 700, "throttle": 4,
         "processes": 1,
     }  # fmt: skip
-    assert device._state_from_command("GPU-9") == {}
+    assert device.device_state("GPU-9") == {}
 
 
 def _hold(directory: Path, taken: Any, done: Any) -> None:

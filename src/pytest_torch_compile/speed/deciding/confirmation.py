@@ -1,17 +1,26 @@
-"""From the first process to all that a verdict takes. Plain data: neither torch nor pytest."""
+"""How often a change is confirmed: in how many fresh processes, when another one is asked, and which of them count.
+
+Plain data: neither torch nor pytest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from ..sample import Figures
-from .comparison import Held, akin_to
-from .verdict import Verdict
+from ..sample import Figures, SpeedSample, source_of
 
+if TYPE_CHECKING:  # both use the constants below
+    from .comparison import SpeedComparison
+    from .verdict import Verdict
+
+# A change is called from three processes on, the first one counted; where they scatter, up to eight are asked.
+MIN_PROCESSES, MAX_PROCESSES = 3, 8
+# Another process is asked where a change would be rarer than this by chance. A gain has to be rarer: it fails nothing.
+P_OF_A_LOSS, P_OF_A_GAIN = 0.05, 0.01
 # How many further processes may run a tuning that cannot confirm before the search for one that can is given up.
-STRAYS = 2
+MAX_UNCOUNTED = 2
 OTHER_CODE = "a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"
 
 
@@ -19,32 +28,14 @@ class NoFigures(RuntimeError):
     """A further process gave none; the message says why in one line."""
 
 
-class Process(Protocol):
-    """What one process measured: its figures, the code that it ran, and why it must not be gated."""
-
-    @property
-    def code(self) -> str:
-        """The identity of the compiled code."""
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """One line each."""
-
-    def figures(self) -> Figures:
-        """What a baseline stores of it."""
-
-
-P = TypeVar("P", bound=Process)
-
-
 @dataclass(frozen=True)
-class Settled(Generic[P]):
-    """The processes that count, what they were held against, what stood in the way, and how many do not count."""
+class Confirmation:
+    """The processes that count, what they are compared with, why they prove nothing, and how many do not count."""
 
-    held: Held
-    counted: list[P]
+    comparison: SpeedComparison
+    counted: list[SpeedSample]
     problems: list[str]
-    strays: int = 0
+    uncounted: int = 0
 
     @property
     def figures(self) -> list[Figures]:
@@ -52,47 +43,50 @@ class Settled(Generic[P]):
         return [process.figures() for process in self.counted]
 
     def verdict(self) -> Verdict:
-        """What they come to."""
-        found = self.held.judge(self.figures, self.problems)
-        if self.problems or not self.strays:
-            return found
-        tuned = (
-            f"{self.strays} of {self.strays + len(self.counted)} processes, tuned as no stored one was, do not count"
-        )
-        return replace(found, reason="; ".join(filter(None, [found.reason, tuned])))
+        """The verdict on all of them."""
+        verdict = self.comparison.judge(self.figures, self.problems)
+        if self.problems or not self.uncounted:
+            return verdict
+        processes = self.uncounted + len(self.counted)
+        note = f"{self.uncounted} of {processes} processes do not count: no stored run has their tuning"
+        return replace(verdict, reason="; ".join(filter(None, [verdict.reason, note])))
 
 
-def settle(
-    against: Callable[..., Held], first: P, another: Callable[[Held], P], problems: Sequence[str] = ()
-) -> Settled[P]:
-    """Ask for further processes while those that count are odd, and not enough to call a change.
+def confirm(
+    compare: Callable[..., SpeedComparison],
+    first: SpeedSample,
+    another: Callable[[SpeedComparison], SpeedSample],
+    problems: Sequence[str] = (),
+) -> Confirmation:
+    """Ask for further processes while those that count look changed, and are too few to say so.
 
-    A process of the same source that was tuned as none that is stored confirms nothing, and another one is asked. Where
-    it is the first that was, and odd, a further one takes its place. If that was tuned anew as well, or if none but the
-    first's new tuning comes, the cache holds a tuning of its own, and the rule for other compilations is left.
+    A process of the same source with a tuning that no stored run has confirms nothing, and another one is asked. Where
+    the first is such a process, a further one takes its place. If that has a new tuning as well, or if all have the
+    first's, the compile cache holds tunings of its own, and the rule for other compilations is left.
 
     Args:
-        against: ``Held.of`` with what is stored; takes the code that ran, and ``by_source``.
+        compare: ``SpeedComparison.of`` with what is stored; takes the code that ran, and ``by_source``.
         another: measures once more in a fresh process; raises NoFigures.
         problems: why nothing is gated, whatever is measured.
     """
-    held, counted, strays = against(first.code), [first], 0
-    found = [*first.problems, *problems]
-    while not found and held.needs_another([process.figures() for process in counted]):
+    comparison, counted, uncounted = compare(first.code), [first], 0
+    reasons = [*first.problems, *problems]
+    while not reasons and comparison.needs_another([process.figures() for process in counted]):
         try:
-            again = another(held)
+            further = another(comparison)
         except NoFigures as error:
-            found = [f"a change was seen, but {error}"]
+            reasons = [f"a change was seen, but {error}"]
             break
-        if held.admits(again.code, [process.code for process in counted]):
-            found = list(again.problems)
-            if held.retuned:
-                held, counted, strays = against(again.code), [again], 1
+        if comparison.admits(further.code, [process.code for process in counted]):
+            reasons = list(further.problems)
+            if comparison.retuned:
+                comparison, counted, uncounted = compare(further.code), [further], 1
             else:
-                counted.append(again)
-        elif held.retuned or (strays and again.code == counted[0].code):
-            held, counted, strays = against(first.code, by_source=False), [first], 0
+                counted.append(further)
+        elif comparison.retuned or (uncounted and further.code == counted[0].code):
+            comparison, counted, uncounted = compare(first.code, by_source=False), [first], 0
         else:
-            strays += 1
-            found = [OTHER_CODE] if strays > STRAYS or not akin_to(again.code, first.code) else found
-    return Settled(held, counted, found, strays)
+            uncounted += 1
+            if uncounted > MAX_UNCOUNTED or source_of(further.code) != source_of(first.code):
+                reasons = [OTHER_CODE]
+    return Confirmation(comparison, counted, reasons, uncounted)

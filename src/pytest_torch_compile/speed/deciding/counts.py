@@ -17,27 +17,27 @@ from ..sample import Figures, name_in
 WORK = {"device": ("kernels", 1, 0.0), "wall": ("python-calls", 2, 0.01)}
 # One-sided: a host 5 % slower is called in 66 to 100 % where processes scatter by 4.5 to 0.3 %, one 10 % slower in 99
 # to 100 %, and work that costs nothing in 5 to 0 % (benchmarks/speed/simulated.py).
-ODD = 0.03
+LEVEL = 0.03
 # So many standard errors under the floor, a change of time is given up: on a quiet machine after the first process.
-GIVEN_UP = 1.5
+STANDARD_ERRORS = 1.5
 TITLES = {"kernels": "kernels", "python-calls": "Python calls"}
-FEWEST_RUNS = 3
+MIN_COUNTED_RUNS = 3
 
 
-def more_work(metric: str, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
+def more_work(metric: str, stored: Sequence[Figures], new: Sequence[Figures]) -> float | None:
     """How much more of a metric's work all new runs do than any stored one, as a log ratio.
 
-    Nought where they do not, and where it was not counted, by the same Python, in all of them and in three stored ones.
+    None where they do not, and where it was not counted, by the same Python, in all of them and in three stored ones.
     """
     quantity, number, share = WORK.get(metric, ("", 0, 0.0))
     name = name_in(new[0], quantity)
     known = [run[name][1] for run in stored if name in run]
-    if len(known) < FEWEST_RUNS or not all(name in run for run in new):
-        return 0.0
+    if len(known) < MIN_COUNTED_RUNS or not all(name in run for run in new):
+        return None
     most, now = max(known), min(run[name][1] for run in new)
-    return math.log(now / most) if now - most >= max(number, share * most) else 0.0
+    return math.log(now / most) if now - most >= max(number, share * most) else None
 
 
-def said(metric: str, more: float) -> str:
+def explained(metric: str, more: float) -> str:
     """One line about it."""
     return f"{TITLES[WORK[metric][0]]} of a call: {100 * math.expm1(more):.1f} % more than in any stored run"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, median, stdev
 from typing import Literal
 
 from ..sample import Figures
-from .statistics import fmean, median, stdev
 
 PRIOR_FREEDOM = 4
 FLOOR_SPREADS = 2.0
@@ -23,7 +23,7 @@ HOST_BOUND = 0.9
 class Metric:
     """A gated quantity: the smallest floor it may have, and the spread assumed while few runs are stored.
 
-    ``controls`` are what the compiled leg may be held against: a quantity of the eager leg, or nothing. The first is
+    ``controls`` are what the compiled leg may be compared with: a quantity of the eager leg, or nothing. The first is
     the rule; for device time another is taken where the stored runs are clearly steadier against it.
     """
 
@@ -36,7 +36,7 @@ class Metric:
 
 # Bytes do not depend on how fast a machine is, and eager's hold what libraries take on first use. Times do:
 # a compiled leg that the host holds up scatters with eager's wall time; one that waits for its kernels does not, and
-# is held against eager's device time. Device time is held against nothing where eager's own kernels are unsteady.
+# is compared with eager's device time. Device time is compared with nothing where eager's own kernels are unsteady.
 METRICS: Mapping[str, Metric] = {
     "device": Metric("device time", 0.01, 0.003, ("device", "")),
     "wall": Metric("wall time", 0.02, 0.008, ("wall", "device")),
@@ -54,7 +54,7 @@ class Reference:
     control: str
     mean: float
     spread: float
-    freedom: float
+    freedom: int
     runs: int
     floor: float
 
@@ -67,8 +67,14 @@ def log_ratio(run: Figures, metric: str, control: str) -> float:
     return compiled - math.log(run[control][0]) if control else compiled
 
 
+def mean_shift(metric: str, control: str, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
+    """By how much the mean log ratio of the new runs lies over that of the stored ones."""
+    after, before = (fmean(log_ratio(run, metric, control) for run in runs) for runs in (new, stored))
+    return after - before
+
+
 def control_of(metric: str, stored: Sequence[Figures]) -> str:
-    """What to hold a metric against, from the stored runs."""
+    """What to compare a metric with, from the stored runs."""
     if metric == "wall":
         return "wall" if host_bound(stored) else "device"
     first, *others = METRICS[metric].controls
@@ -95,8 +101,6 @@ def reference(metric: str, stored: Sequence[Figures], prior: float | None = None
     Few runs estimate a spread badly, so it is drawn towards ``prior`` as if that came from four more runs. The floor
     is two spreads, and never under the metric's own.
     """
-    if not stored:
-        raise ValueError("no stored runs")
     prior = METRICS[metric].spread if prior is None else prior
     control = control_of(metric, stored)
     values = [log_ratio(run, metric, control) for run in stored]
@@ -110,7 +114,7 @@ def reference(metric: str, stored: Sequence[Figures], prior: float | None = None
 def prior_spread(metric: str, histories: Iterable[Sequence[Figures]]) -> float:
     """The typical spread of a metric over a suite's tests, or the metric's own when they are few.
 
-    Never nought: a figure that has been the same so far, such as memory, may still move a little.
+    Never zero: a figure that has been the same so far, such as memory, may still move a little.
     """
     own = METRICS[metric].spread
     spreads = []
@@ -122,7 +126,7 @@ def prior_spread(metric: str, histories: Iterable[Sequence[Figures]]) -> float:
 
 
 def priors_of(histories: Sequence[Sequence[Figures]]) -> dict[str, float]:
-    """The typical spread of every metric over a suite's tests; of wall time apart for each thing it is held against."""
+    """The typical spread of every metric over a suite's tests; of wall time, by what it is compared with."""
     found = {metric: prior_spread(metric, histories) for metric in METRICS}
     for control in METRICS["wall"].controls:
         alike = [runs for runs in histories if control_of("wall", runs) == control]
@@ -132,5 +136,5 @@ def priors_of(histories: Sequence[Sequence[Figures]]) -> dict[str, float]:
 
 
 def prior_for(metric: str, stored: Sequence[Figures], priors: Mapping[str, float]) -> float | None:
-    """The prior that fits what a test is held against."""
+    """The prior that fits what a test is compared with."""
     return priors.get(f"{metric}/{control_of(metric, stored)}", priors.get(metric))

@@ -1,7 +1,7 @@
 """From stored runs and new ones to a verdict. Plain data: neither torch nor pytest.
 
 The unit of noise is the process: a figure taken again in the same process agrees with itself much better than with
-the next process. So the stored runs are whole processes, and their spread is what a new process is held against.
+the next process. So the stored runs are whole processes, and a new process is compared with how those scatter.
 """
 
 from __future__ import annotations
@@ -9,27 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 from typing import Literal
 
 from ..sample import Figures
-from . import counts as counted
-from .scatter import METRICS, Reference, control_of, log_ratio, prior_for, reference
-from .statistics import fmean, stdev, t_tail
+from . import counts
+from .confirmation import MAX_PROCESSES, MIN_PROCESSES, P_OF_A_GAIN, P_OF_A_LOSS
+from .scatter import METRICS, Reference, control_of, log_ratio, mean_shift, prior_for, reference
+from .statistics import t_tail
 
-Side = Literal["kernels", "host", "kernels and host"]
 Outcome = Literal["pass", "regressed", "improved", "inconclusive", "no-baseline"]
+# The chance that any test of an unchanged suite is called changed.
 FAMILY_LEVEL = 0.01
-SUSPICION = 0.05
-HOPE = 0.01
-MIN_PROCESSES, MAX_PROCESSES = 3, 8
 
 
 @dataclass(frozen=True)
-class Change:
+class MetricChange:
     """How far new runs lie from the stored ones: ``effect`` is a log ratio, above zero for slower or larger.
 
     It is the mean of the ``effects`` of the new processes. If they scatter as the stored ones do, ``error`` is its
-    standard error and ``odd`` its chance; ``p_value`` is its chance where they may scatter more.
+    standard error and ``p_if_steady`` its p value; ``p_value`` is that where they may scatter more.
     """
 
     metric: str
@@ -41,7 +40,7 @@ class Change:
     note: str = ""
     effects: tuple[float, ...] = ()
     error: float = 0.0
-    odd: float = 1.0
+    p_if_steady: float = 1.0
 
     @property
     def percent(self) -> float:
@@ -50,83 +49,24 @@ class Change:
 
     @property
     def sizes(self) -> list[float]:
-        """The effects in order, the smallest first; above zero where they go the way of the mean."""
+        """The effects, the smallest first; above zero where they go the way of the mean."""
         return sorted(math.copysign(1.0, self.effect) * effect for effect in self.effects)
 
     @property
     def confirmed(self) -> bool:
-        """Whether there are three processes or more, whose mean is over the floor without the oddest one too."""
+        """Whether there are three processes or more, whose mean is over the floor without the largest effect too."""
         return len(self.effects) >= MIN_PROCESSES and fmean(self.sizes[:-1]) > self.floor
 
     @property
-    def alone(self) -> bool:
+    def is_one_outlier(self) -> bool:
         """Whether one process made the change, and each of the others, two at least, shows none."""
         return len(self.effects) >= MIN_PROCESSES and self.sizes[-2] <= self.floor / 2
 
-
-def change(base: Reference, new: Sequence[Figures]) -> Change:
-    """How new runs lie against the stored ones: a two-sample t test, two-sided.
-
-    The spread is that of both, pooled, or that of the new runs where it is larger: the stored ones are many, and may be
-    of a quieter day.
-    """
-    effects = tuple(log_ratio(run, base.metric, base.control) - base.mean for run in new)
-    effect = fmean(effects)
-    found = Change(base.metric, effect, base.floor, _chance(base, effects), base.control, effects=effects)
-    if len(effects) > MIN_PROCESSES:
-        # One that is far beyond others which are all slower scatters, but what the others show stands without it.
-        sign = math.copysign(1.0, effect)
-        found = replace(found, p_value=min(found.p_value, _chance(base, [sign * its for its in found.sizes[:-1]])))
-    error = base.spread * math.sqrt(1 / len(new) + 1 / base.runs)
-    return replace(found, error=error, odd=2 * t_tail(abs(effect) / error, base.freedom))
-
-
-def _chance(base: Reference, effects: Sequence[float]) -> float:
-    effect, apart = fmean(effects), math.sqrt(1 / len(effects) + 1 / base.runs)
-    squares = sum((its - effect) ** 2 for its in effects)
-    freedom = base.freedom + len(effects) - 1
-    pooled = math.sqrt((base.freedom * base.spread**2 + squares) / freedom)
-    spread = max(pooled, math.sqrt(squares / max(1, len(effects) - 1)))
-    return 2 * t_tail(abs(effect) / (spread * apart), freedom)
-
-
-def suspicious(found: Change) -> bool:
-    """Whether a change is odd enough to be worth another fresh process; a gain has to be odder than a loss."""
-    odd = abs(found.effect) > found.floor / 2 and found.odd < (SUSPICION if found.effect > 0 else HOPE)
-    return odd and not found.alone
-
-
-def decided(found: Change, level: float) -> Change:
-    """The change with its outcome, ``level`` being the share of the family's level that this test has."""
-    if abs(found.effect) <= found.floor:
-        return found
-    if found.alone:
-        off = 100 * math.expm1(math.copysign(found.sizes[-1], found.effect))
-        return replace(found, note=f"one process was {off:+.1f} % off, the other {len(found.effects) - 1} were not")
-    if found.p_value > level or not found.confirmed:
-        return replace(found, outcome="inconclusive" if suspicious(found) else "pass")
-    return replace(found, outcome="regressed" if found.effect > 0 else "improved")
-
-
-def _with_its_work(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> Change:
-    """The change once more where the leg does more work than ever: then no chance has to be ruled out.
-
-    It is still a change of time that is called: over the metric's own floor, and odd for these processes.
-    """
-    more = counted.more_work(found.metric, stored, new)
-    if not more:
-        return found
-    closer = replace(found, floor=METRICS[found.metric].floor)
-    odd = found.effect > 0 and found.p_value / 2 < counted.ODD and closer.confirmed
-    if not odd and found.outcome != "regressed":
-        return found
-    return replace(closer, outcome="regressed", note=counted.said(found.metric, more))
-
-
-def _may_cost(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> bool:
-    """Whether a leg does more work, and it is not clear yet that this costs nothing."""
-    hoped = found.effect + counted.GIVEN_UP * found.error
-    return hoped > METRICS[found.metric].floor and bool(counted.more_work(found.metric, stored, new))
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether the change is worth another fresh process."""
+        rare = self.p_if_steady < (P_OF_A_LOSS if self.effect > 0 else P_OF_A_GAIN)
+        return abs(self.effect) > self.floor / 2 and rare and not self.is_one_outlier
 
 
 @dataclass(frozen=True)
@@ -134,37 +74,12 @@ class Verdict:
     """The verdict on one test, with the change of every gated metric."""
 
     outcome: Outcome
-    changes: tuple[Change, ...] = ()
+    changes: tuple[MetricChange, ...] = ()
     reason: str = ""
 
-    def changed(self, outcome: Outcome) -> tuple[Change, ...]:
+    def changed(self, outcome: Outcome) -> tuple[MetricChange, ...]:
         """The changes with this outcome."""
         return tuple(c for c in self.changes if c.outcome == outcome)
-
-
-def changes_of(
-    stored: Sequence[Figures], new: Sequence[Figures], priors: Mapping[str, float] | None = None
-) -> list[Change]:
-    """The change of every metric that all runs have."""
-    found = []
-    for metric in METRICS:
-        known = [run for run in stored if metric in run]
-        if known and all(metric in run for run in new):
-            prior = prior_for(metric, known, priors or {})
-            found.append(change(reference(metric, known, prior), new))
-    return found
-
-
-def needs_another_process(
-    stored: Sequence[Figures], new: Sequence[Figures], *, tests: int, priors: Mapping[str, float] | None = None
-) -> bool:
-    """Whether the runs so far are odd, but not enough of them to say regressed or improved."""
-    found = changes_of(stored, new, priors) if stored and len(new) < MAX_PROCESSES else []
-    costly = any(_may_cost(c, stored, new) for c in found)
-    if not costly and not any(suspicious(c) for c in found):
-        return False
-    outcome = judge(stored, new, tests=tests, priors=priors).outcome
-    return outcome != "regressed" and (costly or outcome != "improved")
 
 
 def judge(
@@ -174,13 +89,11 @@ def judge(
     tests: int,
     problems: Iterable[str] = (),
     priors: Mapping[str, float] | None = None,
-    level: float = FAMILY_LEVEL,
 ) -> Verdict:
     """The verdict on one test of a suite of ``tests``, from its stored runs and the new ones.
 
-    ``level`` is the chance that any test of an unchanged suite is called changed; every metric of every test gets
-    an equal share of it (Bonferroni), as a test must be decided before the last one has run, and so does every look
-    from the third process to the last; what does more work than ever has to be odd only. A change is called from three
+    Every metric of every test gets an equal share of the suite's level (Bonferroni), as a test must be decided before
+    the last one has run, and so does every look from the third process to the last. A change is called from three
     processes on, and where it does not rest on one of them.
     """
     if reasons := "; ".join(problems):
@@ -188,109 +101,148 @@ def judge(
     if not stored:
         return Verdict("no-baseline", reason="no stored runs of this test in this environment")
     found = changes_of(stored, new, priors)
-    share = level / max(1, tests * len(found) * (1 + MAX_PROCESSES - MIN_PROCESSES))
-    settled = tuple(not_eager(_with_its_work(decided(c, share), stored, new), stored, new) for c in found)
-    return Verdict(worst(settled), settled, _reason(settled, len(new)))
+    level = FAMILY_LEVEL / max(1, tests * len(found) * (1 + MAX_PROCESSES - MIN_PROCESSES))
+    decided = (_with_counted_work(_decided(change, level), stored, new) for change in found)
+    changes = tuple(excused(change, stored, new) for change in decided)
+    notes = [change.note for change in changes if change.note]
+    if unclear := [METRICS[change.metric].title for change in changes if change.outcome == "inconclusive"]:
+        confirmed = f"cannot be told from noise with {len(new)} processes"
+        why = "was not confirmed in fresh processes" if len(new) < MIN_PROCESSES else confirmed
+        notes.append(f"a change of {' and '.join(unclear)} {why}")
+    return Verdict(worst(changes), changes, "; ".join(notes))
 
 
-def not_eager(found: Change, stored: Sequence[Figures], new: Sequence[Figures], *, same_code: bool = True) -> Change:
-    """A regression must be the compiled leg's: not a faster eager, and not a device or host that is slower for both."""
-    if found.outcome != "regressed" or found.metric not in ("device", "wall"):
-        return found
-    stored = [run for run in stored if found.metric in run and (found.control or found.metric) in run]
-    if found.control == "":
-        paired = _ratio_shift(found.metric, found.metric, stored, new)
-        slower_for_both = paired < found.effect / 4
-        return replace(found, outcome="inconclusive", note="eager got slower alike") if slower_for_both else found
-    # Other code of the same graph calls other functions, and more of them are no slower leg.
-    more = same_code and counted.more_work("wall", stored, new)
-    if found.metric == "wall" and found.control == "device" and not more and _host_is_slow(found, stored, new):
-        return replace(found, outcome="inconclusive", note="the host was slower for eager alike")
-    control = found.control
-    eager, compiled = _shift(control, 0, stored, new), _shift(found.metric, 1, stored, new)
-    noise = 2 * stdev(math.log(run[control][0]) for run in stored) if len(stored) > 1 else 0.0
-    if compiled <= 0 and eager < -noise:
-        return replace(found, outcome="pass", note="eager got faster, the compiled leg is not slower")
-    return found
-
-
-def _host_is_slow(found: Change, stored: Sequence[Figures], new: Sequence[Figures]) -> bool:
-    """Whether neither kernels nor the host's part of this leg explain half of a change: then all Python got slower.
-
-    Held against device time, the wall time of a leg whose host is nearly as slow as its kernels moves with the machine.
-    """
-    if not all("host" in run and "device" in run for run in (*stored, *new)):
+def needs_another_process(
+    stored: Sequence[Figures], new: Sequence[Figures], *, tests: int, priors: Mapping[str, float] | None = None
+) -> bool:
+    """Whether the runs so far look changed, but are too few to say regressed or improved."""
+    if not stored or len(new) >= MAX_PROCESSES:
         return False
-    host = _ratio_shift("host", "host", stored, new)
-    kernels = _ratio_shift("device", control_of("device", stored), stored, new)
-    return max(host, kernels) < found.effect / 2
+    found = changes_of(stored, new, priors)
+    may_cost = any(_may_cost(change, stored, new) for change in found)
+    if not may_cost and not any(change.is_suspicious for change in found):
+        return False
+    outcome = judge(stored, new, tests=tests, priors=priors).outcome
+    return outcome != "regressed" and (may_cost or outcome != "improved")
 
 
-def _shift(metric: str, leg: int, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
-    after, before = (fmean(math.log(run[metric][leg]) for run in runs) for runs in (new, stored))
-    return after - before
-
-
-def worst(changes: Sequence[Change]) -> Outcome:
+def worst(changes: Sequence[MetricChange]) -> Outcome:
     """The outcome of a test, from those of its metrics."""
     order: tuple[Outcome, ...] = ("regressed", "inconclusive", "improved", "pass")
     return next((o for o in order if any(c.outcome == o for c in changes)), "pass")
 
 
-def _reason(changes: Sequence[Change], runs: int) -> str:
-    notes = [c.note for c in changes if c.note]
-    unclear = [METRICS[c.metric].title for c in changes if c.outcome == "inconclusive"]
-    if unclear:
-        why = (
-            "was not confirmed in fresh processes"
-            if runs < MIN_PROCESSES
-            else f"cannot be told from noise with {runs} processes"
-        )
-        notes.append(f"a change of {' and '.join(unclear)} {why}")
-    return "; ".join(notes)
+def changes_of(
+    stored: Sequence[Figures], new: Sequence[Figures], priors: Mapping[str, float] | None = None
+) -> list[MetricChange]:
+    """The change of every metric that all runs have."""
+    changes = []
+    for metric in METRICS:
+        known = [run for run in stored if metric in run]
+        if known and all(metric in run for run in new):
+            changes.append(_change(reference(metric, known, prior_for(metric, known, priors or {})), new))
+    return changes
 
 
-@dataclass(frozen=True)
-class Split:
-    """A change of wall time, as log ratios: the part that came from kernels and the part that came from the host."""
-
-    wall: float
-    kernels: float
-    host: float
-
-    @property
-    def side(self) -> Side:
-        """Which of the two made at least 70 % of it."""
-        if self.kernels >= 0.7 * self.wall:
-            return "kernels"
-        return "host" if self.host >= 0.7 * self.wall else "kernels and host"
-
-
-def side_of(verdict: Verdict, split: Split | None) -> Side | None:
-    """Where a regression comes from. Slower kernels that hide behind the host are a regression all the same."""
-    slower = {found.metric for found in verdict.changed("regressed")}
-    if "wall" not in slower:
-        return "kernels" if "device" in slower else None
-    if split is None:
-        return "kernels and host" if "device" in slower else None
-    return "kernels and host" if "device" in slower and split.side == "host" else split.side
+def _change(base: Reference, new: Sequence[Figures]) -> MetricChange:
+    """How new runs lie against the stored ones: a two-sample t test, two-sided."""
+    effects = tuple(log_ratio(run, base.metric, base.control) - base.mean for run in new)
+    effect, error = fmean(effects), base.spread * math.sqrt(1 / len(new) + 1 / base.runs)
+    change = MetricChange(
+        base.metric,
+        effect,
+        base.floor,
+        _p_value(base, effects),
+        base.control,
+        effects=effects,
+        error=error,
+        p_if_steady=2 * t_tail(abs(effect) / error, base.freedom),
+    )
+    if len(effects) > MIN_PROCESSES:
+        # One process far beyond others which are all slower widens the scatter; what the others show counts without it.
+        return replace(change, p_value=min(change.p_value, _p_value(base, change.sizes[:-1])))
+    return change
 
 
-def split_wall(stored: Sequence[Figures], new: Sequence[Figures]) -> Split | None:
-    """How a change of wall time splits into kernels and host; None without device time.
+def _p_value(base: Reference, effects: Sequence[float]) -> float:
+    """With the spread of stored and new runs pooled, or that of the new runs where it is larger.
 
-    Kernels count for what their time takes of the wall time. Where the host hands out work slower than the device
-    does it, the device waits, and slower kernels are hidden.
+    The stored ones are many, and may be of a quieter day.
     """
-    if not all("device" in run and "host" in run for run in (*stored, *new)):
-        return None
-    wall, device = (_ratio_shift(m, control_of(m, stored), stored, new) for m in ("wall", "device"))
-    seconds = {m: fmean(run[m][1] for run in new) for m in ("wall", "device", "host")}
-    launch_bound = seconds["host"] > 0.9 * seconds["wall"] and seconds["device"] < 0.9 * seconds["wall"]
-    kernels = 0.0 if launch_bound else device * min(1.0, seconds["device"] / seconds["wall"])
-    return Split(wall, kernels, wall - kernels)
+    effect = fmean(effects)
+    squares = sum((one - effect) ** 2 for one in effects)
+    freedom = base.freedom + len(effects) - 1
+    pooled = math.sqrt((base.freedom * base.spread**2 + squares) / freedom)
+    spread = max(pooled, math.sqrt(squares / max(1, len(effects) - 1)))
+    return 2 * t_tail(abs(effect) / (spread * math.sqrt(1 / len(effects) + 1 / base.runs)), freedom)
 
 
-def _ratio_shift(metric: str, control: str, stored: Sequence[Figures], new: Sequence[Figures]) -> float:
-    after, before = (fmean(log_ratio(run, metric, control) for run in runs) for runs in (new, stored))
-    return after - before
+def _decided(change: MetricChange, level: float) -> MetricChange:
+    """The change with its outcome, ``level`` being the share of the family's level that this test has."""
+    if abs(change.effect) <= change.floor:
+        return change
+    if change.is_one_outlier:
+        off = 100 * math.expm1(math.copysign(change.sizes[-1], change.effect))
+        return replace(change, note=f"one process was {off:+.1f} % off, the other {len(change.effects) - 1} were not")
+    if change.p_value > level or not change.confirmed:
+        return replace(change, outcome="inconclusive" if change.is_suspicious else "pass")
+    return replace(change, outcome="regressed" if change.effect > 0 else "improved")
+
+
+def _with_counted_work(change: MetricChange, stored: Sequence[Figures], new: Sequence[Figures]) -> MetricChange:
+    """The change once more where the leg does more work than in any stored run: then no chance has to be ruled out.
+
+    It is still a change of time that is called: over the metric's own floor, and rare for these processes.
+    """
+    more = counts.more_work(change.metric, stored, new)
+    if more is None:
+        return change
+    called = replace(
+        change, floor=METRICS[change.metric].floor, outcome="regressed", note=counts.explained(change.metric, more)
+    )
+    rare = change.effect > 0 and change.p_value / 2 < counts.LEVEL and called.confirmed
+    return called if rare or change.outcome == "regressed" else change
+
+
+def _may_cost(change: MetricChange, stored: Sequence[Figures], new: Sequence[Figures]) -> bool:
+    """Whether a leg does more work, and it is not clear yet that this costs no time."""
+    highest = change.effect + counts.STANDARD_ERRORS * change.error
+    more = counts.more_work(change.metric, stored, new)
+    return highest > METRICS[change.metric].floor and more is not None
+
+
+def excused(
+    change: MetricChange, stored: Sequence[Figures], new: Sequence[Figures], *, same_code: bool = True
+) -> MetricChange:
+    """A regression must be the compiled leg's: not a faster eager, and not a device or host that is slower for both."""
+    metric, control = change.metric, change.control
+    if change.outcome != "regressed" or metric not in ("device", "wall"):
+        return change
+    stored = [run for run in stored if metric in run and (control or metric) in run]
+    if not control:
+        if mean_shift(metric, metric, stored, new) < change.effect / 4:
+            return replace(change, outcome="inconclusive", note="eager got slower alike")
+        return change
+    if metric == "wall" and control == "device":
+        # Other code of the same graph calls other functions, and more of them are no slower leg.
+        has_more_work = same_code and counts.more_work("wall", stored, new) is not None
+        if not has_more_work and _host_is_slow(change, stored, new):
+            return replace(change, outcome="inconclusive", note="the host was slower for eager alike")
+    before = [math.log(run[control][0]) for run in stored]
+    eager = fmean(math.log(run[control][0]) for run in new) - fmean(before)
+    eager_noise = 2 * stdev(before) if len(before) > 1 else 0.0
+    if eager < -eager_noise and mean_shift(metric, "", stored, new) <= 0:
+        return replace(change, outcome="pass", note="eager got faster, the compiled leg is not slower")
+    return change
+
+
+def _host_is_slow(change: MetricChange, stored: Sequence[Figures], new: Sequence[Figures]) -> bool:
+    """Whether neither kernels nor the host's part of this leg explain half of a change: then all Python got slower.
+
+    Compared with device time, the wall time of a leg whose host is nearly as slow as its kernels moves with the host.
+    """
+    if not all("host" in run and "device" in run for run in (*stored, *new)):
+        return False
+    host = mean_shift("host", "host", stored, new)
+    kernels = mean_shift("device", control_of("device", stored), stored, new)
+    return max(host, kernels) < change.effect / 2

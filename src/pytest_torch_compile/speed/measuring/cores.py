@@ -1,7 +1,7 @@
 """Cores of its own for a process that times: neither torch nor pytest.
 
-A host that wanders over all cores was 1 to 4 % slower from the second test of a process on, and less steady. And where
-one machine has several devices, the gates of two must not stand on the same cores.
+A process that wanders over all cores was 1 to 4 % slower from its second test on, and less steady. And where one
+machine has several devices, two gates must not use the same cores.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .locks import attempt, lock_path
+from filelock import Timeout
+
+from ...disk import machine_lock
 
 CORES = 4
 
@@ -37,10 +39,16 @@ def _free_cores(directory: Path | None) -> Iterator[set[int]]:
     cores = sorted(os.sched_getaffinity(0), reverse=True)
     for start in range(0, len(cores) - CORES + 1, CORES):
         group = cores[start : start + CORES]
-        with attempt(lock_path(f"cores-{group[-1]}-{group[0]}", directory)) as held:
-            if held:
-                yield set(group)
-                return
+        lock = machine_lock(f"cores-{group[-1]}-{group[0]}", directory)
+        try:
+            lock.acquire(blocking=False)
+        except (Timeout, PermissionError):  # another process has these cores, or another user's file cannot be opened
+            continue
+        try:
+            yield set(group)
+        finally:
+            lock.release()
+        return
     yield set(cores[:CORES])
 
 

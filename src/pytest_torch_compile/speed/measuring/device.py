@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .locks import lock_path, try_lock
+from filelock import Timeout
+
+from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
@@ -21,48 +22,32 @@ THROTTLE_REASONS = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-_QUERY = "uuid,clocks.sm,clocks.mem,temperature.gpu,power.draw,enforced.power.limit,clocks_throttle_reasons.active"
+# What nvidia-smi is asked, and the figures among it. It comes with every driver; bindings of NVML do not.
+QUERIED = {
+    "uuid": "",
+    "clocks.sm": "sm_mhz",
+    "clocks.mem": "memory_mhz",
+    "temperature.gpu": "celsius",
+    "power.draw": "watts",
+    "enforced.power.limit": "power_cap_watts",
+    "clocks_throttle_reasons.active": "",
+}
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Clocks, temperature, power, throttle reasons and processes; ``{}`` where neither NVML nor nvidia-smi is there."""
-    try:
-        return _state_from_nvml(uuid)
-    except Exception:  # NVML raises its own classes, and pynvml may be missing or broken
-        return _state_from_command(uuid)
-
-
-def _state_from_nvml(uuid: str) -> dict[str, Any]:
-    import pynvml
-
-    pynvml.nvmlInit()
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        pids = [p.pid for p in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
-        return {
-            "sm_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-            "memory_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
-            "celsius": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
-            "watts": round(pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3),
-            "power_cap_watts": round(pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1e3),
-            "throttle": pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
-            "processes": len(pids),
-        }
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _state_from_command(uuid: str) -> dict[str, Any]:
-    row = next((r for r in _nvidia_smi(f"--query-gpu={_QUERY}") if r[0] == uuid), None)
+    """Clocks, temperature, power, throttle reasons and processes; ``{}`` where there is no nvidia-smi."""
+    row = next((row for row in _nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
-    names = ("sm_mhz", "memory_mhz", "celsius", "watts", "power_cap_watts")
+    # What a device does not have reads "[N/A]".
     state: dict[str, Any] = {
-        name: round(float(text)) for name, text in zip(names, row[1:6], strict=True) if _is_number(text)
+        name: round(float(text))
+        for name, text in zip(QUERIED.values(), row, strict=True)
+        if name and text.replace(".", "", 1).isdigit()
     }
-    if row[6].startswith("0x"):
-        state["throttle"] = int(row[6], 16)
-    state["processes"] = sum(r[0] == uuid for r in _nvidia_smi("--query-compute-apps=gpu_uuid,pid"))
+    if row[-1].startswith("0x"):
+        state["throttle"] = int(row[-1], 16)
+    state["processes"] = sum(row[0] == uuid for row in _nvidia_smi("--query-compute-apps=gpu_uuid,pid"))
     return state
 
 
@@ -73,10 +58,6 @@ def _nvidia_smi(query: str) -> list[list[str]]:
     except (OSError, subprocess.SubprocessError):
         return []
     return [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
-
-
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).isdigit()
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
@@ -109,28 +90,23 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     if uuid in held.split(os.pathsep):
         yield
         return
-    path = lock_path(uuid, directory)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    lock = machine_lock(uuid, directory)
     try:
-        _acquire(handle, path, wait)
-        os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
+        lock.acquire(timeout=wait)
+    except Timeout:
+        message = f"another timing test has held the device for {wait:.0f} s ({lock.lock_file})"
+        raise DeviceBusy(message) from None
+    os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
+    try:
         yield
     finally:
         if held:
             os.environ[HELD_LOCK] = held
         else:
-            os.environ.pop(HELD_LOCK, None)
-        os.close(handle)
+            del os.environ[HELD_LOCK]
+        lock.release()
 
 
 def processes_of_holders() -> int:
     """How many processes of this run may have the device open: this one, and the one it confirms for."""
     return 2 if os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS") else 1
-
-
-def _acquire(handle: int, path: Path, wait: float) -> None:
-    deadline = time.monotonic() + wait
-    while not try_lock(handle):
-        if time.monotonic() >= deadline:
-            raise DeviceBusy(f"another timing test has held the device for {wait:.0f} s ({path})")
-        time.sleep(0.05)

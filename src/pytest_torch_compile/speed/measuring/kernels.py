@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from statistics import median
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from ..deciding.statistics import median
-
 Run = Callable[[], object]
-_ready: set[str] = set()
 
 
+@cache
 def start_profiler() -> None:
     """Profile once, so that every later timing in this process has the profiler's hooks installed alike."""
-    if "cuda" not in _ready:
-        _ready.add("cuda")
-        device_times(lambda: torch.zeros(8, device="cuda").add_(1), calls=2)
+    device_times(lambda: torch.zeros(8, device="cuda").add_(1), calls=2)
 
 
 def device_times(run: Run, calls: int) -> tuple[list[float], int]:

@@ -1,9 +1,9 @@
-"""Room on the interpreter's stack, so that how deep the caller stands does not decide how fast Python is."""
+"""Spare room on the interpreter's stack, so that how deep the caller stands does not decide how fast Python is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -14,17 +14,13 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _roomy(code: CodeType) -> CodeType:
-    return code.replace(co_stacksize=SLOTS)
-
-
 # From 3.11 on CPython keeps frames in chunks of 16 KB and gives a chunk back when its first frame returns: a loop whose
-# calls cross the end of a chunk maps memory anew for every one of them, at 15 to 20 us. One frame that does not fit
+# calls cross the end of a chunk maps memory for every one of them, at 15 to 20 us. One frame that does not fit
 # into a chunk gets one of its own, with as much room again behind it for all frames above.
-_call_with_room = FunctionType(_roomy(_call.__code__), globals(), "call_with_room")
+_call_with_spare_stack = FunctionType(_call.__code__.replace(co_stacksize=SLOTS), globals(), "call_with_spare_stack")
 
 
-def with_room(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+def with_spare_stack(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
     """``function(*args, **kwargs)`` with half a megabyte of stack that no call has to ask for."""
-    result: Result = _call_with_room(function, *args, **kwargs)
+    result: Result = _call_with_spare_stack(function, *args, **kwargs)
     return result

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from statistics import median
 from time import perf_counter
-from typing import Protocol
 
 import torch
 
-from ..deciding.statistics import half_width, log_ratios, median
+from ..deciding.statistics import half_width, log_ratios
 from .cores import own_cores
 
 Run = Callable[[], object]
@@ -19,58 +19,33 @@ BLOCK_SECONDS = 0.008
 MIN_ROUNDS = 12
 
 
-class Timer(Protocol):
-    """Times a block of calls: wall seconds and host seconds per call."""
+class Timer:
+    """Times a block of calls: by device events on CUDA, by the host's clock on everything else."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        if self._cuda:
+            self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def block(self, run: Run, calls: int) -> tuple[float, float]:
-        """Wall and host seconds per call."""
-
-    def synchronize(self) -> None:
-        """Wait until the device is idle."""
-
-
-class HostTimer:
-    """The host clock, for CPU."""
-
-    def block(self, run: Run, calls: int) -> tuple[float, float]:
-        """Wall and host seconds per call; on CPU they are the same."""
+        """Wall seconds per call, and host seconds: until the last call of the block is enqueued."""
+        self.synchronize()
+        if self._cuda:
+            self._began.record()
         start = perf_counter()
         for _ in range(calls):
             run()
-        seconds = (perf_counter() - start) / calls
-        return seconds, seconds
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-
-class EventTimer:
-    """Device events around the block, and the host clock until the last call of it is enqueued."""
-
-    def __init__(self) -> None:
-        self._start = torch.cuda.Event(enable_timing=True)
-        self._end = torch.cuda.Event(enable_timing=True)
-
-    def block(self, run: Run, calls: int) -> tuple[float, float]:
-        """Wall seconds per call by device events, and host seconds per call."""
-        torch.cuda.synchronize()
-        self._start.record()
-        start = perf_counter()
-        for _ in range(calls):
-            run()
-        host = perf_counter() - start
-        self._end.record()
-        self._end.synchronize()
-        return self._start.elapsed_time(self._end) / 1e3 / calls, host / calls
+        host = (perf_counter() - start) / calls
+        if not self._cuda:
+            return host, host
+        self._ended.record()
+        self._ended.synchronize()
+        return self._began.elapsed_time(self._ended) / 1e3 / calls, host
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""
-        torch.cuda.synchronize()
-
-
-def timer_for(device: torch.device) -> Timer:
-    """Device events for CUDA, the host clock for everything else."""
-    return EventTimer() if device.type == "cuda" else HostTimer()
+        if self._cuda:
+            torch.cuda.synchronize()
 
 
 def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
@@ -81,13 +56,11 @@ def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0)
         run()
         timer.synchronize()
         times.append(perf_counter() - start)
-        if len(times) >= min_calls and (_steady(times) or sum(times[1:]) > seconds):
+        if len(times) < min_calls:
+            continue
+        if median(times[-3:]) >= 0.9 * median(times[-6:-3]) or sum(times[1:]) > seconds:
             steady = min(times[-3:])
             return max(0.0, sum(times) - steady * len(times)), steady
-
-
-def _steady(times: list[float]) -> bool:
-    return median(times[-3:]) >= 0.9 * median(times[-6:-3])
 
 
 @contextmanager
@@ -128,10 +101,7 @@ def interleave(
         rounds = len(times[names[0]])
         if rounds >= 3 and perf_counter() > deadline:
             return times
-        if rounds >= MIN_ROUNDS and rounds % 4 == 0 and _precise(times, precision):
-            return times
-
-
-def _precise(times: Mapping[str, list[tuple[float, float]]], precision: float) -> bool:
-    reference, *others = ([wall for wall, _ in leg] for leg in times.values())
-    return all(half_width(log_ratios(reference, other)) <= precision for other in others)
+        if rounds >= MIN_ROUNDS and rounds % 4 == 0:  # an interval takes time that rounds could use
+            reference, *others = ([wall for wall, _ in leg] for leg in times.values())
+            if all(half_width(log_ratios(reference, other)) <= precision for other in others):
+                return times

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from ...legs.copies import modules_of
+
 
 def workload(
     target: Any,
@@ -18,8 +20,9 @@ def workload(
     compile: Callable[[Any], Any] | None = None,
 ) -> Callable[[], object]:
     """A function without arguments that runs ``target`` once; ``target`` and the inputs are its own."""
-    parameters = list(target.parameters()) if isinstance(target, torch.nn.Module) else []
-    args, kwargs = _own(args), _own(dict(kwargs or {}))
+    modules = modules_of(target).values()
+    parameters = list(dict.fromkeys(p for module in modules for p in module.parameters() if p.requires_grad))
+    kwargs = kwargs or {}
     runner = compile(target) if compile else target
     new_step = torch.compiler.cudagraph_mark_step_begin if compile else _nothing
     if not (train or optimizer):
@@ -81,14 +84,3 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     elif is_dataclass(value) and not isinstance(value, type):
         for entry in fields(value):
             yield from tensors_in(getattr(value, entry.name))
-
-
-def _own(value: Any) -> Any:
-    """The same arguments with tensors of their own."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone(memory_format=torch.preserve_format).requires_grad_(value.requires_grad)
-    if isinstance(value, (tuple, list)):
-        return type(value)(_own(item) for item in value)
-    if isinstance(value, dict):
-        return {name: _own(item) for name, item in value.items()}
-    return value
