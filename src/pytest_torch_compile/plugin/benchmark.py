@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ..baselines import files as baselines
+from ..child import Child
 from ..findings import CompileCheckFailed, Finding
 from ..speed import fresh_process as confirm
 from ..speed.deciding import stored_runs as record
@@ -24,10 +25,9 @@ from ..speed.deciding.verdict import Verdict
 from ..speed.measuring.device import DeviceBusy, device_lock
 from ..speed.measuring.stack_depth import with_room
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
+from . import in_child, payload
 
-RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 FIXTURE = "compile_benchmark"
-MODES = ("off", "track", "gate")
 BENCHMARK_ROUNDS = 50
 
 
@@ -127,7 +127,7 @@ class CompileBenchmark:
         """The sample with as many from fresh processes as its verdict takes."""
         priors = priors_of([alike for e in found.entries.values() for alike in record.runs_by_source(e)])
         runs, codes = record.runs_of(entry), record.codes_of(entry)
-        against = partial(Held.of, runs, codes, tests=self._suite_size(), priors=priors)
+        against = partial(Held.of, runs, codes, tests=in_child.speed_tests(self._item), priors=priors)
         strange = record.strange_device(entry, sample.environment.get("uuid", ""))
         if os.environ.get(confirm.CONFIRMS) or (self._settings.update and len(runs) < FEWEST_RUNS):
             return Settled(against(sample.code), [sample], [*sample.problems, *filter(None, [strange])])
@@ -137,12 +137,12 @@ class CompileBenchmark:
         """A sample of this test from a fresh process."""
         _release_memory()
         run = confirm.compiled_anew if held.other else confirm.fresh_sample
-        return run(self._test(), self._root(), self._arguments())
+        return run(self._child())
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         _release_memory()
         try:
-            return replace(sample, start=confirm.cold_and_warm_start(self._test(), self._root(), self._arguments()))
+            return replace(sample, start=confirm.cold_and_warm_start(self._child()))
         except NoFigures as error:
             warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
             return sample
@@ -167,7 +167,7 @@ class CompileBenchmark:
             sound = [sample for sample in samples if sample is samples[0] or not sample.problems]
             result["entry"] = record.new_entry(test, self._benchmark_entry(), sound)
         self._benchmark.extra_info[record.KEY] = {name: value for name, value in result.items() if name != "entry"}
-        self._item.stash.setdefault(RESULTS, []).append(result)
+        payload.of(self._item).timings.append(result)
 
     def _benchmark_entry(self) -> dict[str, Any]:
         stats = getattr(self._benchmark, "stats", None)
@@ -184,34 +184,11 @@ class CompileBenchmark:
         ]  # fmt: skip
         raise CompileCheckFailed(text, None, findings)
 
-    def _suite_size(self) -> int:
-        return sum(FIXTURE in getattr(item, "fixturenames", ()) for item in self._item.session.items) or 1
-
-    def _test(self) -> str:
-        return str(self._root() / self._item.nodeid)
-
-    def _root(self) -> Path:
-        return Path(self._item.config.rootpath)
-
-    def _arguments(self) -> list[str]:
-        """What a fresh process needs to run this one test as this process does."""
-        config = self._item.config
-        found = ["-m", "", "-k", "", "-p", "no:cacheprovider", "--compile-perf=track"]
-        found += [f"--compile-baselines={self._settings.baselines}"]
-        if config.inipath:
-            found += ["-c", str(config.inipath)]
-        for plugin in config.option.plugins or ():
-            found += ["-p", plugin]
-        for setting in config.option.override_ini or ():
-            found += ["-o", setting]
-        if config.pluginmanager.hasplugin("xdist"):
-            found += ["-n", "0"]
-        for name in ("device", "backend"):
-            if value := config.getoption(f"--compile-{name}", default=None):
-                found += [f"--compile-{name}={value}"]
-        if cache := os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
-            found += [f"--compile-cache={cache}"]
-        return found
+    def _child(self) -> Child:
+        """A process that measures this test again: it gives figures and judges none, with the same compile cache."""
+        child = in_child.child_for(self._item).with_options(compile_perf="track")
+        cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+        return child.with_options(compile_cache=cache) if cache else child
 
 
 def name_of(environment: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..child import Child
 from . import fresh_process as confirm
 from .deciding import wording as message
 from .deciding.comparison import Held
@@ -84,7 +85,8 @@ def judged(base: Samples, here: Samples, remedy: str = REMEDY) -> list[Compared]
 
 def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int, remedy: str) -> Compared:
     if not base:
-        return _no_baseline(test)
+        missing = Verdict("no-baseline", reason="the base revision has no such test")
+        return Compared(test, missing, f"{missing.outcome:12} {test}  {message.summary(missing)}")
     stored = [sample.figures() for sample in base]
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
     held, counted = _held([sample.code for sample in base], stored, here, tests)
@@ -98,11 +100,6 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
         details = "\n".join(filter(None, [message.table(held.runs, new), message.where(verdict, held.runs, new)]))
         lines += [f"    {line}" for line in details.splitlines()]
     return Compared(test, verdict, "\n".join(lines))
-
-
-def _no_baseline(test: str) -> Compared:
-    verdict = Verdict("no-baseline", reason="the base revision has no such test")
-    return Compared(test, verdict, f"{verdict.outcome:12} {test}  {message.summary(verdict)}")
 
 
 def _held(
@@ -128,32 +125,20 @@ def alternate(
     """
     taken: dict[str, dict[str, list[SpeedSample]]] = {side: {} for side in sides}
     for number in range(1 if anew else 0, rounds + 1):
-        order = list(sides) if number % 2 else list(sides)[::-1]
-        for side in order:
-            with tempfile.TemporaryDirectory() as folder:
-                last = confirm.run_tests(
-                    _command(arguments, cache / f"{number}{side}" if anew else cache),
-                    sides[side],
-                    Path(folder),
-                    3600.0,
-                    _environment(sides[side]),
-                )
-                samples = confirm.read_samples(Path(folder))
-            say(f"{'warm-up' if not number else f'round {number}'} {side}: {len(samples)} speed tests; {last}")
+        for side in list(sides) if number % 2 else list(sides)[::-1]:
+            place = cache / f"{number}{side}" if anew else cache
+            # As arguments, not as options of the job: the plugin of an older revision may know none.
+            ours = ["--compile-perf=track", f"--compile-cache={place}", "--benchmark-only", "-q"]
+            # Each side imports its own sources, also where another checkout is installed.
+            sources = [str(path) for path in (sides[side] / "src", sides[side]) if path.is_dir()]
+            path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
+            child = Child([*ours, *arguments], sides[side])
+            samples, ended = confirm.run(child, 3600.0, {"PYTHONPATH": path, confirm.CONFIRMS: None})
+            title = f"round {number}" if number else "warm-up"
+            say(f"{title} {side}: {len(samples)} speed tests; {ended.last_line}")
             for test, sample in samples.items() if number else ():
                 taken[side].setdefault(test, []).append(sample)
     return taken
-
-
-def _command(arguments: Sequence[str], cache: Path) -> list[str]:
-    ours = ["--compile-perf=track", f"--compile-cache={cache}", "--benchmark-only", "-p", "no:cacheprovider", "-q"]
-    return [sys.executable, "-m", "pytest", *ours, *arguments]
-
-
-def _environment(side: Path) -> dict[str, str]:
-    before = os.environ.get("PYTHONPATH", "")
-    places = [str(side / "src"), str(side), before] if (side / "src").is_dir() else [str(side), before]
-    return {"PYTHONPATH": os.pathsep.join(filter(None, places)), confirm.CONFIRMS: ""}
 
 
 @contextmanager
