@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,7 @@ TESTS = """
 @pytest.fixture(scope="module", autouse=True)
 def imported() -> None:
     """Sessions run in this process and forget what they import, which torch does not survive twice."""
+    importlib.import_module("pytest_torch_compile.check.check_compile")
     measure_compile(lambda x: x * 2, torch.ones(3), backend="eager", seconds=0.01)
 
 

@@ -49,6 +49,10 @@ def read(environment: Mapping[str, str]) -> Inputs:
     return Inputs(**{name: _PARSERS[name](name, text) for name, text in given.items() if text})
 
 
+def _wrong(name: str, text: str, allowed: str) -> InputError:
+    return InputError(f"input {name.replace('_', '-')} is {text!r}; it must be {allowed}")
+
+
 def _words(name: str, text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
@@ -57,22 +61,17 @@ def _words(name: str, text: str) -> tuple[str, ...]:
 
 
 def _paths(name: str, text: str) -> tuple[str, ...]:
-    found = _words(name, text)
-    if any(word.startswith("-") for word in found):
+    words = _words(name, text)
+    if any(word.startswith("-") for word in words):
         raise _wrong(name, text, "files, folders or test ids; options belong into extra-args")
-    return found
+    return words
 
 
-def _line(name: str, text: str) -> str:
-    if "\n" in text or "\r" in text or "\0" in text:
-        raise _wrong(name, text, "one line")
+def _shard(name: str, text: str) -> str:
+    parts = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
+    if not parts or not 1 <= int(parts[1]) <= int(parts[2]):
+        raise _wrong(name, text, "a number and a total such as 2/4")
     return text
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise _wrong(name, text, "true or false")
-    return text.lower() == "true"
 
 
 def _matching(pattern: str, allowed: str) -> Callable[[str, str], str]:
@@ -84,21 +83,14 @@ def _matching(pattern: str, allowed: str) -> Callable[[str, str], str]:
     return parse
 
 
-def _shard(name: str, text: str) -> str:
-    found = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise _wrong(name, text, "a number and a total such as 2/4")
-    return text
-
-
-def _wrong(name: str, text: str, allowed: str) -> InputError:
-    return InputError(f"input {name.replace('_', '-')} is {text!r}; it must be {allowed}")
+def _flag(name: str, text: str) -> bool:
+    return _matching("(?i)true|false", "true or false")(name, text).lower() == "true"
 
 
 _path = _matching(r"[^-\r\n\0][^\r\n\0]*", "a path that starts with no hyphen")
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "tests": _paths,
-    "select": _line,
+    "select": _matching(r"[^\r\n\0]*", "one line"),
     "torch": _matching(r"[0-9]+(\.[0-9]+)*[A-Za-z0-9.+]*", "a version such as 2.13.0"),
     "python": _matching(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", "a version such as 3.12"),
     "extras": _matching(r"[A-Za-z0-9._-]+( *, *[A-Za-z0-9._-]+)*", "names of extras such as test,vision"),
