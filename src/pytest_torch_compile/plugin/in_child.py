@@ -66,11 +66,15 @@ class _InChild:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
-        """Deselect no test of the job: for the parent's run it was selected, and shards count differently here."""
-        of_job = list(items)
+        """Deselect no test that was asked for.
+
+        The parent's run selected it, and a shard counts differently here. Where tests are only listed, those that
+        addopts leave out exist too.
+        """
+        collected = list(items)
         result = yield
-        if self._job.tests:
-            items[:] = of_job
+        if self._job.tests or self._config.option.collectonly:
+            items[:] = collected
         return result
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
