@@ -158,3 +158,20 @@ def test_a(request):
     assert not options.read(request.config).update_baselines
 """
     project(source).assert_outcomes(passed=1)
+
+
+def test_gate_of_an_isolated_test_allows_for_all_speed_tests_of_the_run(project):
+    pytest.importorskip("pytest_benchmark")
+    source = """
+from pytest_torch_compile.plugin import in_child
+
+def test_a(compile_benchmark, request):
+    assert in_child.is_child(request.config) and in_child.speed_tests(request.node) == 3
+
+def test_b(compile_benchmark):
+    pass
+
+def test_c(compile_benchmark):
+    pass
+"""
+    project(source, "--compile-isolate").assert_outcomes(passed=3)

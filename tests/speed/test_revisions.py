@@ -105,7 +105,7 @@ def test_one_compilation_in_all_processes_is_one_however_many_are_stored() -> No
     base = [replace(sample(0.001 * n), code=f"source {n}") for n in range(5)]
     (found,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.3), code="new")] * 5})
     assert found.verdict.outcome == "inconclusive"
-    assert "1 compilation cannot tell this from the compiler's tuning; compile anew in every process" in found.text
+    assert "1 compilation cannot tell this from the compiler's tuning; compile again in every process" in found.text
 
 
 def test_what_compiling_anew_cannot_tell_is_not_sent_there_again(

@@ -138,6 +138,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         noted.rows.append(terminal.row(item.nodeid, observed))
         noted.checks.append(check_entry(observed, item.config.rootpath))
 
+    payload.begin(item)
     expected = settings.undiagnosed() if known_failure.read(item) else nullcontext()
     speaker = usage.speaker(item.config)
     alive = sign_of_life(speaker, item.nodeid) if usage.uses_plugin(item) else nullcontext()

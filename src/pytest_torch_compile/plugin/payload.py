@@ -27,6 +27,12 @@ class Payload:
     environment: dict[str, Any] = field(default_factory=dict)  # what the process runs on
 
 
+def begin(item: pytest.Item) -> None:
+    """Forget what an earlier try of the same test noted: other plugins may run it again."""
+    if _KEY in item.stash:
+        del item.stash[_KEY]
+
+
 def of(item: pytest.Item) -> Payload:
     """The record of a test that is running, for whoever has something to note."""
     return item.stash.setdefault(_KEY, Payload())

@@ -20,7 +20,7 @@ from .deciding.verdict import MIN_PROCESSES, Verdict
 from .sample import Figures, SpeedSample
 
 ROUNDS = 5
-REMEDY = "compile anew in every process, with --anew"
+REMEDY = "compile again in every process, with --anew"
 NO_REMEDY = "only over 10 %, in three rounds or more, can be"
 Samples = Mapping[str, Sequence[SpeedSample]]
 Say = Callable[[str], None]
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="the revision to compare with, such as main or HEAD~1")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="fresh processes on each side")
-    parser.add_argument("--anew", action="store_true", help="compile anew in every process: for a change of the graph")
+    parser.add_argument("--anew", action="store_true", help="compile again in every process: for a change of the graph")
     options, rest = parser.parse_known_args(arguments)
     try:
         compared = compare_with(options.base, rest or ["."], rounds=options.rounds, anew=options.anew, say=print)
@@ -63,7 +63,7 @@ def compare_with(
 
     ``arguments`` go to pytest. Each side runs its own tests against its own sources: the checkout, and its ``src``
     folder if it has one, come first on the path. ``anew`` compiles in every process: a change of the graph needs that
-    to be told from the compiler's tuning.
+    to be distinguished from the tuning of the compiler.
 
     Raises:
         CompareError: this is no git checkout, ``base`` is unknown, or no speed test ran.
