@@ -32,7 +32,7 @@ def examine() -> list[Line]:
     python, triton = ".".join(map(str, sys.version_info[:3])), _version("triton")
     benchmark, jinja, xdist = (_version(name) for name in ("pytest-benchmark", "jinja2", "pytest-xdist"))
     no_triton = "is not installed: backend inductor cannot compile for a GPU"
-    no_benchmark = "is not installed, so compile_benchmark does nothing: pip install 'pytest-torch-compile[speed]'"
+    no_benchmark = "is not installed, so compile_benchmark cannot be used: pip install 'pytest-torch-compile[speed]'"
     no_jinja = "is not installed, so --compile-report writes no page: pip install 'pytest-torch-compile[report]'"
     return [
         Line("yes" if sys.version_info >= (3, 10) else "no", "Python", python, needed=True),

@@ -14,7 +14,6 @@ from .. import __version__
 from ..report import document, render
 from ..report import records as entries
 from . import payload
-from .selection import selection, stopped_early
 
 
 class Collector:
@@ -23,7 +22,7 @@ class Collector:
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
         self._root = config.rootpath
-        self._selection = selection(config)
+        self._selection = _selection(config)
         self._tests: dict[str, dict[str, Any]] = {}
         self._environments: dict[str, Any] = {}
         self.written: Path | None = None
@@ -71,7 +70,8 @@ class Collector:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the document and the views made from it."""
-        early = ["stopped early"] if stopped_early(session, int(exitstatus)) else []
+        # By -x, an interrupt, or an error of pytest's own.
+        early = session.shouldfail or session.shouldstop or int(exitstatus) in (2, 3, 4)
         try:
             history = list(document.read(self._folder).get("history", []))
         except document.DocumentError:  # an earlier report that cannot be used is no reason to fail this run
@@ -84,7 +84,7 @@ class Collector:
             exit_status=int(exitstatus),
             commit=_commit(self._root),
             history=history,
-            selection=", ".join([*filter(None, [self._selection]), *early]),
+            selection=", ".join(filter(None, [self._selection, "stopped early" if early else ""])),
         )
         self.written = render.write_all(made, self._folder)
 
@@ -125,3 +125,24 @@ def _commit(root: Path) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _selection(config: pytest.Config) -> str:
+    """What narrows the tests, such as ``-k attention tests/test_a.py``, empty for all: only like runs share a history.
+
+    Paths are relative to the root directory.
+    """
+    option = vars(config.option)
+    parts = [f"{flag} {option[name]}" for flag, name in (("-k", "keyword"), ("-m", "markexpr")) if option.get(name)]
+    parts += [f"--deselect {test}" for test in sorted(option.get("deselect") or ())]
+    parts += [flag for flag, name in (("--lf", "lf"), ("--sw", "stepwise")) if option.get(name)]
+    if config.args_source is not config.ArgsSource.TESTPATHS:
+        named = sorted({_relative(path, config.invocation_params.dir, config.rootpath) for path in config.args} - {"."})
+        usual = sorted({_relative(path, config.rootpath, config.rootpath) for path in config.getini("testpaths")})
+        parts += [] if named == usual else named  # to name what pytest runs by itself narrows nothing
+    return " ".join(parts)
+
+
+def _relative(argument: str, start: Path, root: Path) -> str:
+    path, separator, inner = argument.partition("::")
+    return os.path.relpath(start / path, root).replace(os.sep, "/") + separator + inner

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from .. import child
+from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
 
@@ -33,7 +34,7 @@ def speed_tests(item: pytest.Item) -> int:
     """How many speed tests the run has, or the one that this process is a child of."""
     if is_child(item.config) and item.config.stash[_JOB].speed_tests:
         return item.config.stash[_JOB].speed_tests
-    return sum("compile_benchmark" in getattr(other, "fixturenames", ()) for other in item.session.items) or 1
+    return sum(map(is_speed_test, item.session.items)) or 1
 
 
 def begin(config: pytest.Config) -> None:
