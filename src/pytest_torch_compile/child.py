@@ -80,7 +80,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class Child:
-    """A pytest to be started: the arguments and the folder that its parent was started with, and its job."""
+    """A pytest to be started: the arguments and the folder that its parent was started with, and its job.
+
+    Plugins that the parent got as objects (``pytest.main(plugins=[...])``) cannot be repeated.
+    """
 
     arguments: Sequence[str]
     folder: Path

@@ -18,7 +18,7 @@ _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
 def child_for(item: pytest.Item) -> child.Child:
     """A child that runs one test as this run does."""
     config = item.config
-    # Parameters in an id may hold slashes, so the id as a whole is no path.
+    # Not root / nodeid: the parameters in an id may hold slashes, and are no path.
     _, separator, name = item.nodeid.partition("::")
     job = child.Job([f"{item.path}{separator}{name}"], speed_tests=speed_tests(item))
     arguments = [str(argument) for argument in config.invocation_params.args]
