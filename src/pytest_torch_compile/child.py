@@ -44,6 +44,8 @@ OPTIONS: dict[str, Any] = {
     "benchmark_histogram": None,
     "benchmark_json": None,
     "benchmark_save": None,
+    # What it prints is quoted in messages.
+    "color": "no",
     # Tests are given as paths.
     "pyargs": False,
 }
