@@ -134,6 +134,21 @@ def test_prune_removes_nothing_when_the_tests_cannot_be_collected(tmp_path, monk
     assert "could not collect" in capsys.readouterr().err
 
 
+def test_prune_keeps_what_addopts_leave_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -v -k other --import-mode=importlib\n")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test_same.py").write_text("def test_kept(): pass\ndef test_other(): pass\n")
+    ours = {"torch_compile": {"runs": [{"wall": [2e-3, 1e-3, -0.7]}]}}
+    names = ["a/test_same.py::test_kept", "b/test_same.py::test_other", "b/test_same.py::test_gone"]
+    baselines.update(
+        tmp_path / "baselines", "cpu_torch-2.13", lambda stored: {n: {"fullname": n, "extra_info": ours} for n in names}
+    )
+    assert cli.main(["baselines", "prune"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "cpu_torch-2.13  speed: b/test_same.py::test_gone"
+
+
 def test_doctor_says_what_is_there(capsys):
     status = cli.main(["doctor"])
     lines = capsys.readouterr().out.splitlines()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from _pytest.pytester import SysModulesSnapshot
 
-from pytest_torch_compile import settings
 from tests.plugin.projects import HEAD, OPTIONS
 
 
@@ -19,7 +18,6 @@ def no_worker(monkeypatch):
 @pytest.fixture
 def project(pytester, monkeypatch):
     """Run tests of a new project in this process, where torch is loaded already."""
-    monkeypatch.setattr(settings, "current", settings.current)
     snapshot = SysModulesSnapshot(preserve=lambda name: not name.startswith(("test_", "conftest")))
     monkeypatch.setattr(pytester, "_Pytester__take_sys_modules_snapshot", lambda: snapshot)
     monkeypatch.setattr(pytester, "_sys_modules_snapshot", snapshot)

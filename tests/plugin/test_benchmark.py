@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,7 @@ TESTS = """
 @pytest.fixture(scope="module", autouse=True)
 def imported() -> None:
     """Sessions run in this process and forget what they import, which torch does not survive twice."""
+    importlib.import_module("pytest_torch_compile.check.check_compile")
     measure_compile(lambda x: x * 2, torch.ones(3), backend="eager", seconds=0.01)
 
 
@@ -125,6 +127,16 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
         ]
     )
     assert 'failures="1"' in (project.path / "junit.xml").read_text()
+
+
+def test_isolated_test_is_gated_and_stored_too(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = record(project)
+    assert run(project, "--compile-isolate", "--compile-update-baselines").parseoutcomes()["passed"] == 1
+    assert len(stored_in(path)["runs"]) == 9
+    monkeypatch.setenv("SLOWER", "0.05,0.045")
+    result = run(project, "--compile-isolate")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*device time against eager is 5.1 % slower than its baseline*"])
 
 
 def test_slower_host_is_called_host(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pytest_torch_compile import settings  # noqa: E402
+
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_backend_option_reaches_the_check(project, backend):
@@ -100,3 +102,12 @@ def test_b(compile_options):
     result.assert_outcomes(passed=2)
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "/of/the/user"
     assert (project.tester.path / "kept").is_dir() is (choice == "kept")
+
+
+def test_settings_of_the_session_around_come_back(pytester, monkeypatch):
+    outer = settings.current
+    pytester.makepyfile("def test_a():\n    pass\n")
+    pytester.runpytest_inprocess("--compile-backend=eager", "--compile-diagnose=full").assert_outcomes(passed=1)
+    assert settings.current is outer
+    pytester.runpytest_inprocess("--compile-backend=eager", "--compile-perf=never")
+    assert settings.current is outer

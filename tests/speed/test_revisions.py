@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_torch_compile.child import Child, Ended
 from pytest_torch_compile.speed import fresh_process as confirm
 from pytest_torch_compile.speed import revisions as compare
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
@@ -45,18 +46,18 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stands in for pytest: leaves the sample that the checkout's sources ask for."""
     seen: list[str] = []
 
-    def run(command: Sequence[str], cwd: Path, folder: Path, seconds: float, environment: Mapping[str, str]) -> str:
+    def run(child: Child, environment: Mapping[str, str], seconds: float) -> Ended:
         sources = Path(environment["PYTHONPATH"].split(":")[0])
         slowness = float((sources / "slowness").read_text())
         seen.append("base" if slowness == 0 else "here")
         noise = 0.001 * (len(seen) % 5 - 2)
-        monkeypatch.setenv(confirm.SAMPLES, str(folder))
+        monkeypatch.setenv(confirm.SAMPLES, environment[confirm.SAMPLES])
         confirm.leave_sample("test_a.py::test_a", sample(slowness + noise))
         if slowness:
             confirm.leave_sample("test_a.py::test_new", sample(noise))
-        return "1 passed"
+        return Ended(0, "1 passed")
 
-    monkeypatch.setattr(confirm, "run_tests", run)
+    monkeypatch.setattr(Child, "run", run)
     return seen
 
 
@@ -104,7 +105,7 @@ def test_one_compilation_in_all_processes_is_one_however_many_are_stored() -> No
     base = [replace(sample(0.001 * n), code=f"source {n}") for n in range(5)]
     (found,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.3), code="new")] * 5})
     assert found.verdict.outcome == "inconclusive"
-    assert "1 compilation cannot tell this from the compiler's tuning; compile anew in every process" in found.text
+    assert "1 compilation cannot tell this from the compiler's tuning; compile again in every process" in found.text
 
 
 def test_what_compiling_anew_cannot_tell_is_not_sent_there_again(
@@ -149,8 +150,8 @@ def test_both_sides_share_a_compile_cache_unless_each_process_compiles_anew(
     repository: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch, anew: bool, processes: int, caches: int
 ) -> None:
     commands: list[Sequence[str]] = []
-    run = confirm.run_tests
-    monkeypatch.setattr(confirm, "run_tests", lambda command, *rest: (commands.append(command), run(command, *rest))[1])
+    run = Child.run
+    monkeypatch.setattr(Child, "run", lambda child, *rest: (commands.append(child.arguments), run(child, *rest))[1])
     compare.compare_with("HEAD~1", ["."], rounds=2, anew=anew, say=lambda line: None)
     used = [argument for command in commands for argument in command if argument.startswith("--compile-cache=")]
     assert (len(used), len(set(used))) == (processes, caches)
@@ -186,7 +187,7 @@ def test_unknown_revision_is_one_line(repository: Path, capsys: pytest.CaptureFi
 def test_no_speed_test_is_an_error(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(confirm, "run_tests", lambda *arguments: "no tests ran")
+    monkeypatch.setattr(Child, "run", lambda *arguments: Ended(5, "no tests ran"))
     assert compare.main(["HEAD~1", "--rounds", "1"]) == 2
     assert "no test that uses compile_benchmark left any figures" in capsys.readouterr().err
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,50 +33,64 @@ class Environment:
     plugin: str
 
 
-def look(python: str, variables: Mapping[str, str], folder: Path) -> Environment | None:
-    """What an interpreter has, or None if it does not run."""
-    command = [python, "-c", _LOOK]
-    try:
-        done = subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, check=False)
-        return Environment(*json.loads(done.stdout)) if done.returncode == 0 else None
-    except (OSError, ValueError):
-        return None
+@dataclass(frozen=True)
+class Setup:
+    """Looks for an environment and makes one: for these inputs, in the folder of the tests."""
 
+    inputs: Inputs
+    action: Path
+    folder: Path
+    variables: Mapping[str, str]
 
-def existing(inputs: Inputs, variables: Mapping[str, str], folder: Path) -> Environment | None:
-    """The environment that is active and has torch, unless the inputs ask for a certain torch or Python."""
-    if inputs.torch or inputs.python:
-        return None
-    found = look("python", variables, folder) or look("python3", variables, folder)
-    return found if found is not None and found.torch else None
+    def existing(self) -> Environment | None:
+        """The environment that is active and has torch, unless the inputs ask for a certain torch or Python."""
+        if self.inputs.torch or self.inputs.python:
+            return None
+        active = self._look("python") or self._look("python3")
+        return active if active is not None and active.torch else None
 
+    def complete(self, active: Environment) -> Environment:
+        """The same environment with the plugin in it; its torch stays."""
+        if active.plugin:
+            return active
+        has_uv = shutil.which("uv", path=self.variables.get("PATH"))
+        pip = ["uv", "pip", "install", "--python", active.python] if has_uv else [active.python, "-m", "pip", "install"]
+        self._run(*pip, plugin(self.inputs, self.action), f"torch=={active.torch}")
+        return self._installed(active.python)
 
-def complete(
-    found: Environment, inputs: Inputs, action: Path, variables: Mapping[str, str], folder: Path
-) -> Environment:
-    """The same environment with the plugin in it; its torch stays."""
-    if found.plugin:
-        return found
-    wanted = [plugin(inputs, action), f"torch=={found.torch}"]
-    if shutil.which("uv", path=variables.get("PATH")):
-        _run(["uv", "pip", "install", "--python", found.python, *wanted], variables, folder)
-    else:
-        _run([found.python, "-m", "pip", "install", *wanted], variables, folder)
-    return _made(found.python, variables, folder)
+    def make(self, target: Path) -> Environment:
+        """A new environment: torch for this machine's device, the plugin, and the project with its extras."""
+        inputs, python = self.inputs, str(target / "bin" / "python")
+        install = ["uv", "pip", "install", "--python", python]
+        self._run("uv", "venv", *(["--python", inputs.python] if inputs.python else []), str(target))
+        self._run(*install, "--torch-backend=auto", f"torch=={inputs.torch}" if inputs.torch else "torch")
+        wanted = [f"torch=={self._installed(python).torch}", plugin(inputs, self.action), "pytest-xdist"]
+        if any((self.folder / name).exists() for name in ("pyproject.toml", "setup.py")):
+            wanted += ["-e", f".[{inputs.extras.replace(' ', '')}]" if inputs.extras else "."]
+        self._run(*install, *wanted)
+        return self._installed(python)
 
+    def _look(self, python: str) -> Environment | None:
+        """What an interpreter has, or None if it does not run."""
+        command = [python, "-c", _LOOK]
+        try:
+            done = subprocess.run(
+                command, env=self.variables, cwd=self.folder, capture_output=True, text=True, check=False
+            )
+            return Environment(*json.loads(done.stdout)) if done.returncode == 0 else None
+        except (OSError, ValueError):
+            return None
 
-def make(inputs: Inputs, action: Path, target: Path, variables: Mapping[str, str], folder: Path) -> Environment:
-    """A new environment: torch for this machine's device, the plugin, and the project with its extras."""
-    version = ["--python", inputs.python] if inputs.python else []
-    _run(["uv", "venv", *version, str(target)], variables, folder)
-    python = str(target / "bin" / "python")
-    install = ["uv", "pip", "install", "--python", python]
-    torch = f"torch=={inputs.torch}" if inputs.torch else "torch"
-    _run([*install, "--torch-backend=auto", torch], variables, folder)
-    made = _made(python, variables, folder)
-    wanted = [f"torch=={made.torch}", plugin(inputs, action), "pytest-xdist", *project(inputs, folder)]
-    _run([*install, *wanted], variables, folder)
-    return _made(python, variables, folder)
+    def _installed(self, python: str) -> Environment:
+        environment = self._look(python)
+        if environment is None or not environment.torch:
+            raise SetupFailed(f"{python} has no torch after the installation")
+        return environment
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(command, env=self.variables, cwd=self.folder, check=False)
+        if done.returncode:
+            raise SetupFailed(f"{' '.join(command[:3])} ended with status {done.returncode}")
 
 
 def plugin(inputs: Inputs, action: Path) -> str:
@@ -85,23 +99,3 @@ def plugin(inputs: Inputs, action: Path) -> str:
     extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
     extras += ["cache"] if "://" in inputs.cache else []
     return f"{action}[{','.join(extras)}]"
-
-
-def project(inputs: Inputs, folder: Path) -> list[str]:
-    """The project under test, if the folder is one that can be installed."""
-    if not any((folder / name).exists() for name in ("pyproject.toml", "setup.py")):
-        return []
-    return ["-e", f".[{inputs.extras.replace(' ', '')}]" if inputs.extras else "."]
-
-
-def _made(python: str, variables: Mapping[str, str], folder: Path) -> Environment:
-    found = look(python, variables, folder)
-    if found is None or not found.torch:
-        raise SetupFailed(f"{python} has no torch after the installation")
-    return found
-
-
-def _run(command: Sequence[str], variables: Mapping[str, str], folder: Path) -> None:
-    done = subprocess.run(command, env=variables, cwd=folder, check=False)
-    if done.returncode:
-        raise SetupFailed(f"{' '.join(command[:3])} ended with status {done.returncode}")

@@ -6,8 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
 
 VARIABLE = "TORCH_COMPILE_INPUTS"
 
@@ -16,37 +15,8 @@ class InputError(ValueError):
     """An input that cannot be used; the message is one line that says what is allowed."""
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Every input, parsed. An empty text means that it was not given."""
-
-    tests: tuple[str, ...] = ()
-    select: str = ""
-    torch: str = ""
-    python: str = ""
-    extras: str = ""
-    perf: str = "off"
-    baselines: str = ""
-    update_baselines: bool = False
-    compare_with: str = ""
-    cache: str = "true"
-    shard: str = ""
-    report_name: str = "torch-compile-report"
-    annotations: bool = True
-    allow_forks: bool = False
-    extra_args: tuple[str, ...] = ()
-    working_directory: str = "."
-
-
-def read(environment: Mapping[str, str]) -> Inputs:
-    """The inputs from the variable that holds all of them; one that is missing or empty has its default.
-
-    Raises:
-        InputError: the first input that is wrong.
-    """
-    sent: dict[str, str] = json.loads(environment.get(VARIABLE, "{}"))
-    given = {field.name: str(sent.get(field.name.replace("_", "-"), "")).strip() for field in fields(Inputs)}
-    return Inputs(**{name: _PARSERS[name](name, text) for name, text in given.items() if text})
+def _wrong(name: str, text: str, allowed: str) -> InputError:
+    return InputError(f"input {name.replace('_', '-')} is {text!r}; it must be {allowed}")
 
 
 def _words(name: str, text: str) -> tuple[str, ...]:
@@ -57,22 +27,17 @@ def _words(name: str, text: str) -> tuple[str, ...]:
 
 
 def _paths(name: str, text: str) -> tuple[str, ...]:
-    found = _words(name, text)
-    if any(word.startswith("-") for word in found):
+    words = _words(name, text)
+    if any(word.startswith("-") for word in words):
         raise _wrong(name, text, "files, folders or test ids; options belong into extra-args")
-    return found
+    return words
 
 
-def _line(name: str, text: str) -> str:
-    if "\n" in text or "\r" in text or "\0" in text:
-        raise _wrong(name, text, "one line")
+def _shard(name: str, text: str) -> str:
+    parts = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
+    if not parts or not 1 <= int(parts[1]) <= int(parts[2]):
+        raise _wrong(name, text, "a number and a total such as 2/4")
     return text
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise _wrong(name, text, "true or false")
-    return text.lower() == "true"
 
 
 def _matching(pattern: str, allowed: str) -> Callable[[str, str], str]:
@@ -84,33 +49,49 @@ def _matching(pattern: str, allowed: str) -> Callable[[str, str], str]:
     return parse
 
 
-def _shard(name: str, text: str) -> str:
-    found = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise _wrong(name, text, "a number and a total such as 2/4")
-    return text
+def _flag(name: str, text: str) -> bool:
+    return _matching("(?i)true|false", "true or false")(name, text).lower() == "true"
 
 
-def _wrong(name: str, text: str, allowed: str) -> InputError:
-    return InputError(f"input {name.replace('_', '-')} is {text!r}; it must be {allowed}")
+_PATH = {"parse": _matching(r"[^-\r\n\0][^\r\n\0]*", "a path that starts with no hyphen")}
+_REVISION = _matching(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/-]*", "a branch, a tag or a commit")
+_TORCH = _matching(r"[0-9]+(\.[0-9]+)*[A-Za-z0-9.+]*", "a version such as 2.13.0")
+_PYTHON = _matching(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", "a version such as 3.12")
+_EXTRAS = _matching(r"[A-Za-z0-9._-]+( *, *[A-Za-z0-9._-]+)*", "names of extras such as test,vision")
+_NAME = _matching(r"[A-Za-z0-9][A-Za-z0-9._ -]*", "a name of letters, digits, points, hyphens")
 
 
-_path = _matching(r"[^-\r\n\0][^\r\n\0]*", "a path that starts with no hyphen")
-_PARSERS: dict[str, Callable[[str, str], Any]] = {
-    "tests": _paths,
-    "select": _line,
-    "torch": _matching(r"[0-9]+(\.[0-9]+)*[A-Za-z0-9.+]*", "a version such as 2.13.0"),
-    "python": _matching(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", "a version such as 3.12"),
-    "extras": _matching(r"[A-Za-z0-9._-]+( *, *[A-Za-z0-9._-]+)*", "names of extras such as test,vision"),
-    "perf": _matching("off|track|gate", "off, track or gate"),
-    "baselines": _path,
-    "update_baselines": _flag,
-    "compare_with": _matching(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/-]*", "a branch, a tag or a commit"),
-    "cache": _path,
-    "shard": _shard,
-    "report_name": _matching(r"[A-Za-z0-9][A-Za-z0-9._ -]*", "a name of letters, digits, points, hyphens"),
-    "annotations": _flag,
-    "allow_forks": _flag,
-    "extra_args": _words,
-    "working_directory": _path,
-}
+@dataclass(frozen=True)
+class Inputs:
+    """Every input, parsed. An empty text means that it was not given."""
+
+    tests: tuple[str, ...] = field(default=(), metadata={"parse": _paths})
+    select: str = field(default="", metadata={"parse": _matching(r"[^\r\n\0]*", "one line")})
+    torch: str = field(default="", metadata={"parse": _TORCH})
+    python: str = field(default="", metadata={"parse": _PYTHON})
+    extras: str = field(default="", metadata={"parse": _EXTRAS})
+    perf: str = field(default="off", metadata={"parse": _matching("off|track|gate", "off, track or gate")})
+    baselines: str = field(default="", metadata=_PATH)
+    update_baselines: bool = field(default=False, metadata={"parse": _flag})
+    compare_with: str = field(default="", metadata={"parse": _REVISION})
+    cache: str = field(default="true", metadata=_PATH)
+    shard: str = field(default="", metadata={"parse": _shard})
+    report_name: str = field(default="torch-compile-report", metadata={"parse": _NAME})
+    annotations: bool = field(default=True, metadata={"parse": _flag})
+    allow_forks: bool = field(default=False, metadata={"parse": _flag})
+    extra_args: tuple[str, ...] = field(default=(), metadata={"parse": _words})
+    working_directory: str = field(default=".", metadata=_PATH)
+
+
+def read(environment: Mapping[str, str]) -> Inputs:
+    """The inputs from the variable that holds all of them; one that is missing or empty has its default.
+
+    Raises:
+        InputError: the first input that is wrong.
+    """
+    sent: dict[str, str] = json.loads(environment.get(VARIABLE, "{}"))
+    parsed = {}
+    for one in fields(Inputs):
+        if text := str(sent.get(one.name.replace("_", "-"), "")).strip():
+            parsed[one.name] = one.metadata["parse"](one.name, text)
+    return Inputs(**parsed)

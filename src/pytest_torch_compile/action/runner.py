@@ -46,7 +46,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def commands_off() -> Iterator[None]:
-    """Nothing printed in the body is a workflow command; the word that turns them on again is not foreseeable."""
+    """Nothing printed in the body is a workflow command; the word that turns them on again cannot be guessed."""
     token = secrets.token_hex(16)
     say(f"::stop-commands::{token}")
     try:

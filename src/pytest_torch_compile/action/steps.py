@@ -12,7 +12,8 @@ from pathlib import Path
 
 from ..disk import write_atomically
 from ..report import document, github, markdown
-from . import environment, forks, runner
+from . import forks, runner
+from .environment import Setup, SetupFailed
 from .inputs import VARIABLE as INPUTS
 from .inputs import InputError, Inputs, read
 from .shard import VARIABLE as SHARD
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     try:
         return STEPS[arguments[0]](read(os.environ))
-    except (InputError, environment.SetupFailed, document.DocumentError, OSError) as error:
+    except (InputError, SetupFailed, document.DocumentError, OSError) as error:
         runner.annotate("error", str(error))
         return 2
 
@@ -37,59 +38,56 @@ def guard(inputs: Inputs) -> int:
         return 1
     if not _folder(inputs).is_dir():
         raise InputError(f"input working-directory is {inputs.working_directory!r}, which is no folder")
-    needs_environment = environment.existing(inputs, _variables(), _folder(inputs)) is None
-    needs_uv = needs_environment and shutil.which("uv") is None
-    runner.set_outputs({"setup-uv": str(needs_uv).lower(), "artifact": _artifact(inputs), "report": str(_report())})
+    needs_uv = _setup(inputs).existing() is None and shutil.which("uv") is None
+    shard = f"-{inputs.shard.replace('/', '-of-')}" if inputs.shard else ""
+    outputs = {"artifact": f"{inputs.report_name}{shard}", "report": str(_work("report"))}
+    runner.set_outputs({"setup-uv": str(needs_uv).lower(), **outputs})
     return 0
 
 
 def install(inputs: Inputs) -> int:
     """Find or make the environment, and say under which key its compiled code is kept."""
-    folder, action = _folder(inputs), Path(__file__).resolve().parents[3]
-    found = environment.existing(inputs, _variables(), folder)
-    if found is None:
-        found = environment.make(inputs, action, _work() / "environment", _variables(), folder)
-    else:
-        found = environment.complete(found, inputs, action, _variables(), folder)
-    runner.say(f"torch {found.torch} in {found.python}, pytest-torch-compile {found.plugin}")
-    parts = ["torch-compile", platform.system(), platform.machine(), found.torch, os.environ.get("RUNNER_NAME", "")]
+    setup = _setup(inputs)
+    active = setup.existing()
+    chosen = setup.make(_work("environment")) if active is None else setup.complete(active)
+    runner.say(f"torch {chosen.torch} in {chosen.python}, pytest-torch-compile {chosen.plugin}")
+    parts = ["torch-compile", platform.system(), platform.machine(), chosen.torch, os.environ.get("RUNNER_NAME", "")]
     prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
-    kept = str(_work() / "cache") if inputs.cache == "true" else ""
-    outputs = {"python": found.python, "cache-path": kept, "cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
-    runner.set_outputs(outputs)
+    keys = {"cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
+    kept = str(_work("cache")) if inputs.cache == "true" else ""
+    runner.set_outputs({"python": chosen.python, "cache-path": kept, **keys})
     return 0
 
 
 def test(inputs: Inputs) -> int:
     """Run pytest. Its status is an output: the job's colour is decided by the last step."""
-    _recall(inputs)
+    report, last = _work("report"), _work("cache") / document.FILE_NAME
+    shutil.rmtree(report, ignore_errors=True)
+    report.mkdir(parents=True)
+    if inputs.cache == "true" and last.exists():
+        shutil.copy(last, report)  # its history goes on in the new one
+    path = report / document.FILE_NAME
+    before = path.stat().st_mtime_ns if path.exists() else 0
     command = [os.environ["TORCH_COMPILE_PYTHON"], "-m", "pytest", *pytest_arguments(inputs)]
     variables = _variables() | ({SHARD: inputs.shard} if inputs.shard else {})
-    before = _stamp()
     with runner.commands_off():
         done = subprocess.run(command, cwd=_folder(inputs), env=variables, check=False)
-    if _stamp() == before:  # what lies there is the last run's
-        (_report() / document.FILE_NAME).unlink(missing_ok=True)
+    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote none: this is the last run's
+        path.unlink()
     runner.set_outputs({"status": str(done.returncode)})
     return 0
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """What pytest is told. Each input is one word, so that none can become an option of its own."""
-    arguments = [f"--compile-report={_report()}"]
-    if cache := _cache(inputs):
-        arguments.append(f"--compile-cache={cache}")
-    if inputs.perf != "off":
-        arguments.append(f"--compile-perf={inputs.perf}")
-    if inputs.baselines:
-        arguments.append(f"--compile-baselines={inputs.baselines}")
-    if inputs.update_baselines:
-        arguments.append("--compile-update-baselines")
-    if inputs.shard:
-        arguments += ["-p", f"{__package__}.shard"]
-    if inputs.select:
-        arguments += ["-k", inputs.select]
+    """What pytest is started with. Each input is one word, so that none can become an option of its own."""
+    cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(inputs.cache, inputs.cache)
+    perf = "" if inputs.perf == "off" else inputs.perf
+    values = {"report": str(_work("report")), "cache": cache, "perf": perf, "baselines": inputs.baselines}
+    arguments = [f"--compile-{name}={value}" for name, value in values.items() if value]
+    arguments += ["--compile-update-baselines"] if inputs.update_baselines else []
+    arguments += ["-p", f"{__package__}.shard"] if inputs.shard else []
+    arguments += ["-k", inputs.select] if inputs.select else []
     return [*arguments, *inputs.extra_args, *inputs.tests]
 
 
@@ -99,20 +97,13 @@ def compare(inputs: Inputs) -> int:
         return 0
     folder = _folder(inputs)
     revision = _fetched(inputs.compare_with, folder)
-    tests = inputs.tests or (".",)
-    command = [
-        os.environ["TORCH_COMPILE_PYTHON"],
-        "-m",
-        "pytest_torch_compile.cli",
-        "compare",
-        "--against",
-        revision,
-    ]
+    python = os.environ["TORCH_COMPILE_PYTHON"]
+    command = [python, "-m", "pytest_torch_compile.cli", "compare", "--against", revision, *(inputs.tests or (".",))]
     with runner.commands_off():
-        done = subprocess.run([*command, *tests], cwd=folder, env=_variables(), check=False, stdout=subprocess.PIPE)
+        done = subprocess.run(command, cwd=folder, env=_variables(), check=False, stdout=subprocess.PIPE)
         text = done.stdout.decode("utf-8", "replace")
         runner.say(text)
-    write_atomically(_report() / "compare.txt", text)
+    write_atomically(_work("report") / "compare.txt", text)
     shown = "\n".join(markdown.fenced(text.splitlines()[-200:]))
     runner.add_summary(f"## Speed against {markdown.code(inputs.compare_with)}\n\n{shown}\n\n")
     runner.set_outputs({"status": str(done.returncode)})
@@ -132,29 +123,32 @@ def _fetched(revision: str, folder: Path) -> str:
 
 def publish(inputs: Inputs) -> int:
     """Write the summary, the annotations and the outputs of the action; keep the report for the next run's history."""
-    path = _report() / document.FILE_NAME
+    report = _work("report")
+    path, page = report / document.FILE_NAME, report / "report.html"
     if not path.exists():
         runner.add_summary("## torch.compile: no report\n\nThe run ended before a report was written; see the log.\n")
         runner.annotate("error", "The run ended before a report was written")
         runner.set_outputs({"result": "error", "regressions": "0", "report-path": "", "json-path": "", "speedup": ""})
         return 0
-    made = document.read(path)
-    runner.add_summary(markdown.summary(made, runner.summary_room()))
+    written = document.read(path)
+    runner.add_summary(markdown.summary(written, runner.summary_room()))
     if inputs.annotations:
-        for annotation in github.ranked(made, _prefix(inputs)):
+        folder = Path(inputs.working_directory).as_posix()
+        for annotation in github.ranked(written, "" if folder == "." else folder):
             runner.say(annotation.command())
-    page, speedup = _report() / "report.html", made["summary"]["speedup"]
+    summary = written["summary"]
     runner.set_outputs(
         {
-            "result": made["summary"]["result"],
-            "regressions": str(made["summary"]["regressions"]),
-            "report-path": str(page if page.exists() else _report() / "summary.md"),
+            "result": summary["result"],
+            "regressions": str(summary["regressions"]),
+            "report-path": str(page if page.exists() else report / "summary.md"),
             "json-path": str(path),
-            "speedup": f"{speedup:.4f}" if speedup else "",
+            "speedup": f"{summary['speedup']:.4f}" if summary["speedup"] else "",
         }
     )
     if inputs.cache == "true":
-        shutil.copy(path, _remembered())
+        _work("cache").mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, _work("cache"))
     return 0
 
 
@@ -169,6 +163,10 @@ def gate(inputs: Inputs) -> int:
     return int(status) or int(compared or 0)
 
 
+def _setup(inputs: Inputs) -> Setup:
+    return Setup(inputs, Path(__file__).resolve().parents[3], _folder(inputs), _variables())
+
+
 def _variables() -> dict[str, str]:
     """The environment for other programs, without the inputs."""
     return {name: value for name, value in os.environ.items() if name != INPUTS}
@@ -178,46 +176,8 @@ def _folder(inputs: Inputs) -> Path:
     return Path(os.environ.get("GITHUB_WORKSPACE", ".")) / inputs.working_directory
 
 
-def _prefix(inputs: Inputs) -> str:
-    folder = Path(inputs.working_directory).as_posix()
-    return "" if folder == "." else folder
-
-
-def _work() -> Path:
-    return Path(os.environ["RUNNER_TEMP"]) / "torch-compile"
-
-
-def _report() -> Path:
-    return _work() / "report"
-
-
-def _remembered() -> Path:
-    kept = _work() / "cache"
-    kept.mkdir(parents=True, exist_ok=True)
-    return kept / document.FILE_NAME
-
-
-def _recall(inputs: Inputs) -> None:
-    """Start from an empty folder, with the last run's report where its history is looked for."""
-    shutil.rmtree(_report(), ignore_errors=True)
-    _report().mkdir(parents=True)
-    if inputs.cache == "true" and _remembered().exists():
-        shutil.copy(_remembered(), _report())
-
-
-def _stamp() -> int:
-    path = _report() / document.FILE_NAME
-    return path.stat().st_mtime_ns if path.exists() else 0
-
-
-def _cache(inputs: Inputs) -> str:
-    if inputs.cache == "false":
-        return ""
-    return str(_work() / "cache" / "inductor") if inputs.cache == "true" else inputs.cache
-
-
-def _artifact(inputs: Inputs) -> str:
-    return f"{inputs.report_name}-{inputs.shard.replace('/', '-of-')}" if inputs.shard else inputs.report_name
+def _work(name: str) -> Path:
+    return Path(os.environ["RUNNER_TEMP"]) / "torch-compile" / name
 
 
 STEPS: dict[str, Callable[[Inputs], int]] = {

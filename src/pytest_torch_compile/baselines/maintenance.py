@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 
+from ..child import Child
 from . import files as baselines
 from .files import BaselineError, Entry, Kind
 
@@ -38,12 +37,10 @@ def collected(arguments: Sequence[str]) -> list[str]:
     Raises:
         BaselineError: pytest cannot collect them, so that nothing can be said about unused entries.
     """
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
-    done = subprocess.run([*command, "--", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 5):
-        last = (done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise BaselineError(f"pytest could not collect the tests: {last}")
-    return [line for line in done.stdout.splitlines() if "::" in line]
+    ended = Child(["--collect-only", "-q", "--", *arguments], Path.cwd()).run()
+    if ended.status not in (0, 1, 5):
+        raise BaselineError(f"pytest could not collect the tests: {ended.last_line}")
+    return list(ended.results)
 
 
 def prune(directory: Path, tests: Sequence[str], *, write: bool) -> list[str]:

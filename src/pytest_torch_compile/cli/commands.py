@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import __version__
-from ..baselines import files as baselines
+from ..baselines import maintenance
+from ..baselines.files import BaselineError
 from ..disk import write_atomically
-from ..report import changes as compare
-from ..report import document, github, html, markdown, render
+from ..report import changes, document, github, html, markdown, render
+from . import doctor
 
 _WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
 FORMATS = ("terminal", "markdown", "html", "github", "json")
@@ -21,11 +22,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; exit status 0 for fine, 1 for something worse or missing, 2 for wrong usage."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["compare"] and any(word.split("=")[0] == "--against" for word in given):
-        return _compare_speed([word.removeprefix("--against=") for word in given[1:] if word != "--against"])
+        # What argparse does not know goes to pytest, so the line is not for this parser.
+        from ..speed.revisions import main as compare_speed
+
+        return compare_speed([word.removeprefix("--against=") for word in given[1:] if word != "--against"])
     options = _parser().parse_args(given)
     try:
         return int(options.run(options))
-    except (document.DocumentError, baselines.BaselineError, OSError) as error:
+    except (document.DocumentError, BaselineError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
@@ -34,56 +38,54 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pytest-torch-compile", description=_WHAT)
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_reports(commands)
-    _add_baselines(commands)
-    doctor = commands.add_parser("doctor", help="what this machine can check, and what it cannot and why")
-    doctor.set_defaults(run=_doctor)
-    return parser
 
-
-def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser("report", help="render a report again")
     report.add_argument("path", type=Path, help="report.json, or the folder it is in")
     report.add_argument("--format", choices=FORMATS, default="terminal", help="what to make (default: terminal)")
     report.add_argument("--output", type=Path, help="file to write to (default: the terminal)")
     report.set_defaults(run=_report)
+
     merge = commands.add_parser("merge", help="one report of several shards, torch versions or machines")
     merge.add_argument("paths", type=Path, nargs="+", help="reports, or folders they are in")
     merge.add_argument("--output", type=Path, required=True, help="folder to write the merged report to")
     merge.set_defaults(run=_merge)
-    two = commands.add_parser(
+
+    compare = commands.add_parser(
         "compare",
         help="what changed between two reports; with --against REF, the speed of this checkout against a revision",
         usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n"
         "       %(prog)s --against REF [--rounds N] [--anew] [what pytest should run]",
         description="What changed between two reports; exit status 1 if anything is worse.",
     )
-    two.add_argument("old", type=Path, help="the earlier report.json, or the folder it is in")
-    two.add_argument("new", type=Path, help="the later one")
+    compare.add_argument("old", type=Path, help="the earlier report.json, or the folder it is in")
+    compare.add_argument("new", type=Path, help="the later one")
     form = "how to print it (default: terminal)"
-    two.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
-    speed = two.add_argument_group(
+    compare.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
+    speed = compare.add_argument_group(
         "speed of this checkout against a revision",
         "Both sides run the speed tests in turn, in fresh processes; exit status 1 for a regression. Needs no "
-        "baseline. What is left of the line goes to pytest: tests, and its own options.",
+        "baseline. The rest of the line goes to pytest: tests, and its own options.",
     )
     speed.add_argument("--against", metavar="REF", help="the revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="fresh processes on each side (default: 5)")
-    anew = "compile again in every process, in place of one cache: for a change of the graph"
-    speed.add_argument("--anew", action="store_true", help=anew)
-    two.set_defaults(run=_compare)
+    again = "compile again in every process, in place of one cache: for a change of the graph"
+    speed.add_argument("--anew", action="store_true", help=again)
+    compare.set_defaults(run=_compare)
 
-
-def _add_baselines(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     stored = commands.add_parser("baselines", help="list the stored baselines, or remove what no test uses")
     actions = stored.add_subparsers(required=True, metavar="ACTION")
-    for name, text in (("list", "each environment with its entries"), ("prune", "remove entries that no test uses")):
-        action = actions.add_parser(name, help=text)
+    shown = actions.add_parser("list", help="each environment with its entries")
+    shown.set_defaults(run=_list)
+    prune = actions.add_parser("prune", help="remove entries that no test uses")
+    prune.set_defaults(run=_prune)
+    for action in (shown, prune):
         action.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
-        if name == "prune":
-            action.add_argument("--write", action="store_true", help="remove them; without it they are only shown")
-            action.add_argument("tests", nargs="*", help="what pytest should collect (default: what it does by itself)")
-        action.set_defaults(run=_list if name == "list" else _prune)
+    prune.add_argument("--write", action="store_true", help="remove them; without it they are only shown")
+    prune.add_argument("tests", nargs="*", help="what pytest should collect (default: what it does by itself)")
+
+    examined = commands.add_parser("doctor", help="what this machine can check, and what it cannot and why")
+    examined.set_defaults(run=_doctor)
+    return parser
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -95,8 +97,8 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
-def rendered(made: document.Document, form: str) -> str:
-    """A document in one of the forms.
+def rendered(report: document.Document, form: str) -> str:
+    """A report in one of the forms.
 
     Raises:
         DocumentError: the page was asked for and Jinja2 is not installed.
@@ -104,52 +106,44 @@ def rendered(made: document.Document, form: str) -> str:
     if form == "html" and not html.available():
         raise document.DocumentError("the page needs Jinja2: pip install 'pytest-torch-compile[report]'")
     if form == "github":
-        return "".join(annotation.command() + "\n" for annotation in github.ranked(made))
-    makers = {"terminal": compare.overview, "markdown": markdown.summary, "html": html.page, "json": document.dumps}
-    return makers[form](made)
+        return "".join(annotation.command() + "\n" for annotation in github.ranked(report))
+    makers = {"terminal": changes.overview, "markdown": markdown.summary, "html": html.page, "json": document.dumps}
+    return makers[form](report)
 
 
 def _merge(options: argparse.Namespace) -> int:
-    found = [path for given in options.paths for path in _reports_in(given)]
-    if not found:
+    # Downloaded artifacts lie in folders of their own.
+    paths = [
+        path
+        for given in options.paths
+        for path in (sorted(given.rglob(document.FILE_NAME)) if given.is_dir() else [given])
+    ]
+    if not paths:
         raise document.DocumentError(f"no {document.FILE_NAME} in {', '.join(map(str, options.paths))}")
-    merged = document.merge([document.read(path) for path in found])
+    merged = document.merge([document.read(path) for path in paths])
     written = render.write_all(merged, options.output)
-    print(f"{len(found)} reports merged into {written}: {merged['summary']['result']}")
+    print(f"{len(paths)} reports merged into {written}: {merged['summary']['result']}")
     return int(merged["summary"]["result"] in ("failed", "error"))
-
-
-def _reports_in(given: Path) -> list[Path]:
-    """The file itself, or every report below a folder, as downloaded artifacts lie."""
-    return sorted(given.rglob(document.FILE_NAME)) if given.is_dir() else [given]
 
 
 def _compare(options: argparse.Namespace) -> int:
     if options.rounds or options.anew:
-        raise document.DocumentError("--rounds and --anew are of a comparison with a revision: give --against REF too")
-    changes = compare.changes(document.read(options.old), document.read(options.new))
-    print((compare.as_markdown if options.format == "markdown" else compare.as_text)(changes))
-    return int(any(change.worse for change in changes))
-
-
-def _compare_speed(arguments: Sequence[str]) -> int:
-    from ..speed.revisions import main as compare_speed
-
-    return compare_speed(arguments)
+        raise document.DocumentError(
+            "--rounds and --anew are options of a comparison with a revision: give --against REF too"
+        )
+    differences = changes.changes(document.read(options.old), document.read(options.new))
+    print((changes.as_markdown if options.format == "markdown" else changes.as_text)(differences))
+    return int(any(difference.worse for difference in differences))
 
 
 def _list(options: argparse.Namespace) -> int:
-    from ..baselines import maintenance as stored
-
-    lines = stored.listing(options.baselines)
+    lines = maintenance.listing(options.baselines)
     print("\n".join(lines) if lines else f"no baselines in {options.baselines}")
     return 0
 
 
 def _prune(options: argparse.Namespace) -> int:
-    from ..baselines import maintenance as stored
-
-    lines = stored.prune(options.baselines, stored.collected(options.tests), write=options.write)
+    lines = maintenance.prune(options.baselines, maintenance.collected(options.tests), write=options.write)
     print("\n".join(lines) if lines else f"every entry in {options.baselines} is used")
     if lines and not options.write:
         print("nothing was removed; run it again with --write")
@@ -157,9 +151,6 @@ def _prune(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from .doctor import examine
-
-    found = examine()
-    for line in found:
-        print(line)
-    return int(any(line.status == "no" and line.needed for line in found))
+    lines = doctor.examine()
+    print(*lines, sep="\n")
+    return int(any(line.status == "no" and line.needed for line in lines))

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -30,8 +29,22 @@ class Line:
 
 def examine() -> list[Line]:
     """Look at everything, in the order in which one thing needs the other."""
-    looks: list[Callable[[], Line]] = [_python, _torch, _compiler, _cuda, _triton, _benchmark, _jinja, _xdist, _cache]
-    return [look() for look in looks]
+    python, triton = ".".join(map(str, sys.version_info[:3])), _version("triton")
+    benchmark, jinja, xdist = (_version(name) for name in ("pytest-benchmark", "jinja2", "pytest-xdist"))
+    no_triton = "is not installed: backend inductor cannot compile for a GPU"
+    no_benchmark = "is not installed, so compile_benchmark cannot be used: pip install 'pytest-torch-compile[speed]'"
+    no_jinja = "is not installed, so --compile-report writes no page: pip install 'pytest-torch-compile[report]'"
+    return [
+        Line("yes" if sys.version_info >= (3, 10) else "no", "Python", python, needed=True),
+        _torch(),
+        _compiler(),
+        _cuda(),
+        Line("yes" if triton else "no", "Triton", triton or no_triton),
+        Line("yes" if benchmark else "no", "pytest-benchmark", benchmark or no_benchmark),
+        Line("yes" if jinja else "no", "Jinja2", jinja or no_jinja),
+        Line("yes" if xdist else "note", "pytest-xdist", xdist or "is not installed; tests run one after the other"),
+        _cache(),
+    ]
 
 
 def _version(distribution: str) -> str:
@@ -41,32 +54,24 @@ def _version(distribution: str) -> str:
         return ""
 
 
-def _python() -> Line:
-    found = ".".join(map(str, sys.version_info[:3]))
-    return Line("yes" if sys.version_info >= (3, 10) else "no", "Python", found, needed=True)
-
-
 def _torch() -> Line:
-    found = _version("torch")
-    if not found:
+    version = _version("torch")
+    if not version:
         return Line("no", "torch", "is not installed: pip install torch", needed=True)
-    minor = tuple(int(part) for part in found.split("+")[0].split(".")[:2])
+    minor = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
     if minor < OLDEST:
-        return Line("no", "torch", f"{found} is older than 2.6, the first one supported", needed=True)
+        return Line("no", "torch", f"{version} is older than 2.6, the first one supported", needed=True)
     if minor > NEWEST:
-        return Line(
-            "note", "torch", f"{found} is newer than 2.15, the last one tested; checks say what they cannot see"
-        )
-    return Line("yes", "torch", found)
+        newer = f"{version} is newer than 2.15, the last one tested; checks say what they cannot see"
+        return Line("note", "torch", newer)
+    return Line("yes", "torch", version)
 
 
 def _compiler() -> Line:
     chosen = os.environ.get("CXX")
-    found = (
-        shutil.which(chosen) if chosen else next(filter(None, map(shutil.which, ("g++", "clang++", "c++", "cl"))), None)
-    )
-    if found:
-        return Line("yes", "C++ compiler", found)
+    paths = map(shutil.which, [chosen] if chosen else ["g++", "clang++", "c++", "cl"])
+    if path := next(filter(None, paths), None):
+        return Line("yes", "C++ compiler", path)
     why = f"CXX={chosen} is not there" if chosen else "no g++ or clang++"
     return Line("no", "C++ compiler", f"{why}: backend inductor cannot compile for the CPU; eager and aot_eager can")
 
@@ -83,33 +88,8 @@ def _cuda() -> Line:
     return Line("no", "CUDA", f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
 
 
-def _triton() -> Line:
-    found = _version("triton")
-    if found:
-        return Line("yes", "Triton", found)
-    return Line("no", "Triton", "is not installed: backend inductor cannot compile for a GPU")
-
-
-def _benchmark() -> Line:
-    found = _version("pytest-benchmark")
-    missing = "is not installed, so compile_benchmark is not there: pip install 'pytest-torch-compile[speed]'"
-    return Line("yes" if found else "no", "pytest-benchmark", found or missing)
-
-
-def _jinja() -> Line:
-    found = _version("jinja2")
-    missing = "is not installed, so --compile-report writes no page: pip install 'pytest-torch-compile[report]'"
-    return Line("yes" if found else "no", "Jinja2", found or missing)
-
-
-def _xdist() -> Line:
-    found = _version("pytest-xdist")
-    return Line("yes" if found else "note", "pytest-xdist", found or "is not installed; tests run one after the other")
-
-
 def _cache() -> Line:
-    chosen = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    folder = Path(chosen) if chosen else Path(tempfile.gettempdir())
+    folder = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or tempfile.gettempdir())
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(place).free / 2**30
     if not os.access(place, os.W_OK):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ from .. import settings
 from ..baselines import files as baselines
 from ..check import acceptance
 from ..report.records import relative
-from . import isolate, known_failure
+from . import known_failure, payload
+from .in_child import is_child
 
-_RUNNING: pytest.StashKey[acceptance.Acceptance] = pytest.StashKey()
-_REPORTED = "torch_compile_accepted"
+_NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 
 
 class AcceptanceSession:
-    """Registered where the file is there or asked for.
+    """Registered where the file exists or is asked for.
 
     Only tests that ran and passed change the file: what others would need is not known.
     """
@@ -33,54 +33,48 @@ class AcceptanceSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Hold the test's checks to what is accepted for it."""
-        entry = self._entries.get(item.nodeid, {"breaks": {}, "recompiles": {}})
+        """Allow the test's checks what is accepted for it, and note what a test that passes has over its budget."""
+        entry = self._entries.get(item.nodeid, _NOTHING)
         # What a marker says must fail is not to be accepted away.
         accepting = settings.current.accept and not known_failure.read(item)
         allowed = acceptance.allowed_recompiles(entry, self._torch)
-        item.stash[_RUNNING] = acceptance.Acceptance(frozenset(entry["breaks"]), allowed, accepting)
-        with acceptance.in_force(item.stash[_RUNNING]):
-            return (yield)
-
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Send with the report what the test has over its own budget."""
-        report = yield
-        running = item.stash.get(_RUNNING, None)
-        if call.when == "call" and report.passed and running is not None:
-            breaks = {name: self._shown(found) for name, found in running.found_breaks.items()}
-            if breaks or running.found_recompiles or item.nodeid in self._entries:
-                vars(report)[_REPORTED] = {"breaks": breaks, "recompiles": running.found_recompiles}
-        return report
-
-    def _shown(self, found: dict[str, str]) -> dict[str, str]:
-        return {"location": f"{relative(found['file'], self._root)}:{found['line']}", "reason": found["reason"]}
+        running = acceptance.Acceptance(frozenset(entry["breaks"]), allowed, accepting)
+        with acceptance.in_force(running):
+            result = yield
+        if running.found_breaks or running.found_recompiles or item.nodeid in self._entries:
+            breaks = {
+                name: {"location": f"{relative(seen['file'], self._root)}:{seen['line']}", "reason": seen["reason"]}
+                for name, seen in running.found_breaks.items()
+            }
+            payload.of(item).accepted = {"breaks": breaks, "recompiles": running.found_recompiles}
+        return result
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what is not needed any more, or write what changed."""
-        if isolate.is_child():
+        """Say what is no longer needed, or write what changed."""
+        if is_child(terminalreporter.config):
             return
-        reports = [r for found in terminalreporter.stats.values() for r in found if hasattr(r, _REPORTED)]
-        found = {report.nodeid: getattr(report, _REPORTED) for report in reports}
-        lines = self._write(found) if settings.current.accept else self._stale(found)
+        noted: dict[str, acceptance.Entry] = {
+            report.nodeid: sent.accepted
+            for report, sent in payload.received(terminalreporter)
+            if sent.accepted is not None
+        }
+        lines = self._write(noted) if settings.current.accept else self._stale(noted)
         if self._problem and not settings.current.accept:
             lines.insert(0, f"{self._problem}; nothing of it was accepted")
         for line in lines:
             terminalreporter.write_line(f"torch.compile accepted: {line}")
 
-    def _stale(self, found: dict[str, acceptance.Entry]) -> list[str]:
+    def _stale(self, noted: Mapping[str, acceptance.Entry]) -> list[str]:
         lines = [
             f"{test}: no longer needed: {line}"
-            for test, now in sorted(found.items())
+            for test, now in sorted(noted.items())
             if test in self._entries
             for line in acceptance.stale(self._entries[test], now, self._torch)
         ]
-        return [*lines, "--compile-accept takes away what is no longer needed"] if lines else []
+        return [*lines, "--compile-accept removes what is no longer needed"] if lines else []
 
-    def _write(self, found: dict[str, acceptance.Entry]) -> list[str]:
-        after = {test: acceptance.merged(self._entries.get(test), now, self._torch) for test, now in found.items()}
+    def _write(self, noted: Mapping[str, acceptance.Entry]) -> list[str]:
+        after = {test: acceptance.merged(self._entries.get(test), now, self._torch) for test, now in noted.items()}
         changed = {test: entry for test, entry in after.items() if entry != self._entries.get(test)}
         if not changed:
             return [f"nothing changed in {self._path.name}"]
@@ -90,23 +84,21 @@ class AcceptanceSession:
             return [f"not written: {error}"]
         lines = [f"the old file could not be read; it was kept as {kept}"] if kept else []
         for test, entry in sorted(changed.items()):
-            lines += [f"{test}: {line}" for line in _changes(self._entries.get(test), entry)]
+            lines += [f"{test}: {line}" for line in _changes(self._entries.get(test) or _NOTHING, entry or _NOTHING)]
         return [*lines, f"written to {self._path}"]
 
 
-def _changes(before: acceptance.Entry | None, after: acceptance.Entry | None) -> list[str]:
+def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
     """What an update did to the entry of one test."""
-    nothing: acceptance.Entry = {"breaks": {}, "recompiles": {}}
-    old, new = before or nothing, after or nothing
     lines = [
-        f"+ {name} at {b['location']} ({b['reason']})" for name, b in new["breaks"].items() if name not in old["breaks"]
-    ]
-    lines += [
-        f"- {name} at {b['location']} ({b['reason']})" for name, b in old["breaks"].items() if name not in new["breaks"]
+        f"{sign} {name} at {place['location']} ({place['reason']})"
+        for sign, breaks, others in (("+", new["breaks"], old["breaks"]), ("-", old["breaks"], new["breaks"]))
+        for name, place in breaks.items()
+        if name not in others
     ]
     for torch in sorted({*old["recompiles"], *new["recompiles"]}):
-        counts = old["recompiles"].get(torch, 0), new["recompiles"].get(torch, 0)
-        lines += [f"recompiles {counts[0]} -> {counts[1]} on torch {torch}"] if counts[0] != counts[1] else []
+        before, now = old["recompiles"].get(torch, 0), new["recompiles"].get(torch, 0)
+        lines += [f"recompiles {before} -> {now} on torch {torch}"] if before != now else []
     return lines or ["places or torch versions of its breaks"]
 
 

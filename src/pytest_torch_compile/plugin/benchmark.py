@@ -14,6 +14,7 @@ import pytest
 
 from .. import settings
 from ..baselines import files as baselines
+from ..child import Child
 from ..findings import CompileCheckFailed, Finding
 from ..speed import fresh_process
 from ..speed.deciding import stored_runs as record
@@ -25,8 +26,8 @@ from ..speed.deciding.verdict import Verdict
 from ..speed.measuring.device import DeviceBusy, device_lock
 from ..speed.measuring.stack_depth import with_spare_stack
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
+from . import in_child, payload
 
-RESULTS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 FIXTURE = "compile_benchmark"
 BENCHMARK_ROUNDS = 50
 
@@ -108,8 +109,7 @@ class CompileBenchmark:
         entry = stored.entries.get(test)
         runs, codes = record.runs_of(entry), record.codes_of(entry)
         priors = priors_of([alike for e in stored.entries.values() for alike in record.runs_by_source(e)])
-        tests = sum(FIXTURE in getattr(item, "fixturenames", ()) for item in self._item.session.items) or 1
-        compare = partial(SpeedComparison.of, runs, codes, tests=tests, priors=priors)
+        compare = partial(SpeedComparison.of, runs, codes, tests=in_child.speed_tests(self._item), priors=priors)
         problem = record.unknown_device(entry, sample.environment.get("uuid", ""))
         problems = [problem] if problem else []
         if os.environ.get(fresh_process.CONFIRMS) or (
@@ -140,17 +140,12 @@ class CompileBenchmark:
         """A sample of this test from a fresh process."""
         _release_memory()
         run = fresh_process.compiled_anew if comparison.other else fresh_process.fresh_sample
-        return run(str(self._root / self._item.nodeid), self._root, self._arguments())
+        return run(self._child())
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         _release_memory()
         try:
-            return replace(
-                sample,
-                start=fresh_process.cold_and_warm_start(
-                    str(self._root / self._item.nodeid), self._root, self._arguments()
-                ),
-            )
+            return replace(sample, start=fresh_process.cold_and_warm_start(self._child()))
         except NoFigures as error:
             warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
             return sample
@@ -178,27 +173,13 @@ class CompileBenchmark:
             timed = stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
             sound = [sample for sample in samples if sample is samples[0] or not sample.problems]
             result["entry"] = record.new_entry(test, timed, sound)
-        self._item.stash.setdefault(RESULTS, []).append(result)
+        payload.of(self._item).timings.append(result)
 
-    def _arguments(self) -> list[str]:
-        """What a fresh process needs to run this one test as this process does."""
-        config = self._item.config
-        found = ["-m", "", "-k", "", "-p", "no:cacheprovider", "--compile-perf=track"]
-        found += [f"--compile-baselines={self._baselines}"]
-        if config.inipath:
-            found += ["-c", str(config.inipath)]
-        for plugin in config.option.plugins or ():
-            found += ["-p", plugin]
-        for setting in config.option.override_ini or ():
-            found += ["-o", setting]
-        if config.pluginmanager.hasplugin("xdist"):
-            found += ["-n", "0"]
-        for name in ("device", "backend"):
-            if value := config.getoption(f"--compile-{name}", default=None):
-                found += [f"--compile-{name}={value}"]
-        if cache := os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
-            found += [f"--compile-cache={cache}"]
-        return found
+    def _child(self) -> Child:
+        """A process that measures this test again: it gives figures and judges none, with the same compile cache."""
+        child = in_child.child_for(self._item).with_options(compile_perf="track")
+        cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+        return child.with_options(compile_cache=cache) if cache else child
 
 
 def name_of(environment: Mapping[str, Any]) -> str:

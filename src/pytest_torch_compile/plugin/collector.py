@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,7 @@ import pytest
 from .. import __version__
 from ..report import document, render
 from ..report import records as entries
-from .selection import selection, stopped_early
-
-ATTRIBUTE = "torch_compile_entry"
-
-
-def attach(report: pytest.TestReport, checks: list[dict[str, Any]]) -> None:
-    """In the process that ran the test: send what the document needs with the report."""
-    vars(report)[ATTRIBUTE] = document.clean({"checks": checks, "environment": entries.environment()})
+from . import payload
 
 
 class Collector:
@@ -30,49 +22,69 @@ class Collector:
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
         self._root = config.rootpath
-        self._selection = selection(config)
+        self._selection = _selection(config)
         self._tests: dict[str, dict[str, Any]] = {}
         self._environments: dict[str, Any] = {}
         self.written: Path | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the entry of a test that used the plugin, and any test that took its worker down."""
-        sent = getattr(report, ATTRIBUTE, None)
+        sent = payload.read(report)
         if sent is None and report.when in ("setup", "call", "teardown"):
             return
-        where = (sent or {}).get("environment") or entries.environment()
-        key = entries.environment_key(where)
-        self._environments[key] = where
-        entry = self._tests.setdefault(report.nodeid, _blank(report))
+        file, line, _ = report.location
+        entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
         entry["duration"] += report.duration
         if report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
-        if report.when != "teardown":
-            speed = [entries.speed_entry(result) for result in getattr(report, "torch_compile_speed", ())]
-            entry |= {"environment": key, "checks": (sent or {}).get("checks", []), "speed": speed}
+        if sent and report.when != "teardown":
+            entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is an error of the run."""
         if report.failed:
-            where = entries.environment()
-            key = entries.environment_key(where)
-            self._environments.setdefault(key, where)
-            failed = {"outcome": "error", "message": str(report.longrepr), "environment": key}
-            self._tests[report.nodeid] = {**_empty(report.nodeid, report.nodeid.split("::")[0], 0), **failed}
+            entry = self._entry(report.nodeid, report.nodeid.split("::")[0], 0, entries.environment())
+            entry |= {"outcome": "error", "message": str(report.longrepr)}
+
+    def _entry(self, test: str, file: str, line: int, environment: dict[str, Any]) -> dict[str, Any]:
+        """The entry of a test, a new one where it has none, in the environment that it ran in last."""
+        key = entries.environment_key(environment)
+        self._environments[key] = environment
+        entry = self._tests.setdefault(
+            test,
+            {
+                "id": test,
+                "file": file.replace("\\", "/"),
+                "line": line,
+                "environment": key,
+                "outcome": "skipped",
+                "duration": 0.0,
+                "message": "",
+                "checks": [],
+                "speed": [],
+            },
+        )
+        entry["environment"] = key
+        return entry
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the document and the views made from it."""
-        early = ["stopped early"] if stopped_early(session, int(exitstatus)) else []
+        # By -x, an interrupt, or an error of pytest's own.
+        early = session.shouldfail or session.shouldstop or int(exitstatus) in (2, 3, 4)
+        try:
+            history = list(document.read(self._folder).get("history", []))
+        except document.DocumentError:  # an earlier report that cannot be used is no reason to fail this run
+            history = []
         made = document.new(
             self._tests.values(),
             self._environments,
             created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             version=__version__,
             exit_status=int(exitstatus),
-            commit=commit(self._root),
-            history=earlier(self._folder),
-            selection=", ".join([*filter(None, [self._selection]), *early]),
+            commit=_commit(self._root),
+            history=history,
+            selection=", ".join(filter(None, [self._selection, "stopped early" if early else ""])),
         )
         self.written = render.write_all(made, self._folder)
 
@@ -81,25 +93,6 @@ class Collector:
         """Say where the report is."""
         if self.written is not None and self._tests:
             terminalreporter.write_line(f"torch.compile report: {self.written}")
-
-
-def _blank(report: pytest.TestReport) -> dict[str, Any]:
-    file, line, _ = report.location
-    return _empty(report.nodeid, file, (line or 0) + 1)
-
-
-def _empty(test: str, file: str, line: int) -> dict[str, Any]:
-    return {
-        "id": test,
-        "file": file.replace("\\", "/"),
-        "line": line,
-        "environment": "",
-        "outcome": "skipped",
-        "duration": 0.0,
-        "message": "",
-        "checks": [],
-        "speed": [],
-    }
 
 
 def _outcome(report: pytest.TestReport) -> str:
@@ -122,7 +115,7 @@ def _message(report: pytest.TestReport) -> str:
     return str(crash.message if crash else report.longrepr or "")
 
 
-def commit(root: Path) -> str:
+def _commit(root: Path) -> str:
     """The commit of the checkout, or nothing."""
     if sha := os.environ.get("GITHUB_SHA"):
         return sha
@@ -134,9 +127,22 @@ def commit(root: Path) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def earlier(folder: Path) -> list[Mapping[str, Any]]:
-    """The history in the report that this one replaces. An unusable one is no reason to fail a run."""
-    try:
-        return list(document.read(folder).get("history", []))
-    except document.DocumentError:
-        return []
+def _selection(config: pytest.Config) -> str:
+    """What narrows the tests, such as ``-k attention tests/test_a.py``, empty for all: only like runs share a history.
+
+    Paths are relative to the root directory.
+    """
+    option = vars(config.option)
+    parts = [f"{flag} {option[name]}" for flag, name in (("-k", "keyword"), ("-m", "markexpr")) if option.get(name)]
+    parts += [f"--deselect {test}" for test in sorted(option.get("deselect") or ())]
+    parts += [flag for flag, name in (("--lf", "lf"), ("--sw", "stepwise")) if option.get(name)]
+    if config.args_source is not config.ArgsSource.TESTPATHS:
+        named = sorted({_relative(path, config.invocation_params.dir, config.rootpath) for path in config.args} - {"."})
+        usual = sorted({_relative(path, config.rootpath, config.rootpath) for path in config.getini("testpaths")})
+        parts += [] if named == usual else named  # to name what pytest runs by itself narrows nothing
+    return " ".join(parts)
+
+
+def _relative(argument: str, start: Path, root: Path) -> str:
+    path, separator, inner = argument.partition("::")
+    return os.path.relpath(start / path, root).replace(os.sep, "/") + separator + inner

@@ -11,14 +11,13 @@ import pytest
 
 from .. import settings
 from .._torch.warning_filters import calm
+from .usage import MARKER
 
 if TYPE_CHECKING:
     import torch
 
     from ..findings import CompileReport
     from ..numerics import Tolerances
-
-MARKER = "torch_compile"
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ class KnownFailure:
     torch: SpecifierSet | None = None
 
     def applies(self) -> bool:
-        """Whether it speaks of the installed torch."""
+        """Whether it is about the installed torch."""
         if self.torch is None:
             return True
         try:
@@ -45,24 +45,23 @@ def read(item: pytest.Item) -> list[KnownFailure]:
     Raises:
         pytest.UsageError: a marker without a reason, with an unknown kind, or with a specifier that does not parse.
     """
-    found = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
-    return [failure for failure in found if failure.applies()]
+    failures = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
+    return [failure for failure in failures if failure.applies()]
 
 
 def _parse(
     test: str, reason: str = "", kind: str | Sequence[str] | None = None, torch: str | None = None, **unknown: Any
 ) -> KnownFailure:
-    kinds = (kind,) if isinstance(kind, str) else tuple(kind or ())
-    wrong = [name for name in kinds if name not in FINDING_KINDS]
     if not reason or unknown:
         raise pytest.UsageError(f"{test}: write @pytest.mark.{MARKER}(reason, kind=None, torch=None)")
-    if wrong:
-        raise pytest.UsageError(f"{test}: {MARKER}(kind={wrong[0]!r}) is none of: {', '.join(FINDING_KINDS)}")
+    kinds = (kind,) if isinstance(kind, str) else tuple(kind or ())
+    for name in kinds:
+        if name not in FINDING_KINDS:
+            raise pytest.UsageError(f"{test}: {MARKER}(kind={name!r}): it is one of {', '.join(FINDING_KINDS)}")
     try:
-        specifier = SpecifierSet(torch) if torch is not None else None
+        return KnownFailure(reason, kinds, SpecifierSet(torch) if torch is not None else None)
     except InvalidSpecifier:
         raise pytest.UsageError(f"{test}: {MARKER}(torch={torch!r}): write a version specifier like '>=2.8'") from None
-    return KnownFailure(reason, kinds, specifier)
 
 
 def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:

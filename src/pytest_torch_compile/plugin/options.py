@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -25,11 +25,11 @@ OPTIONS: dict[str, str] = {
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a process of its own",
-    "update-baselines": "write what changed to the baselines, and show it",
-    "fast": "for the loop of development: backend aot_eager for every check that names none, so that all is "
-    "checked but the code that Inductor generates; not together with speed baselines",
-    "accept": "write the graph breaks and recompiles that this run finds to compile-accepted.json, so that only new "
-    "ones fail from then on, and take those away that are gone",
+    "update-baselines": "write what changed into the baselines, and show it",
+    "fast": "for quick runs while you develop: backend aot_eager for every check that names none, so that "
+    "everything is checked except the code that Inductor generates; not together with speed baselines",
+    "accept": "write the graph breaks and recompiles that this run finds to compile-accepted.json, so that from then "
+    "on only new ones fail, and remove those that are gone",
 }
 CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
 
@@ -49,45 +49,39 @@ def read(config: pytest.Config) -> Settings:
     """The settings from the command line, then the ini file, then the defaults.
 
     Raises:
-        pytest.UsageError: an ini key that is almost one of ours.
+        pytest.UsageError: an ini key that is almost one of ours, a value that is none of its choices, or two options
+            that exclude each other.
     """
-    _refuse_typos(_ini_keys(config), {_key(name) for name in (*OPTIONS, *FLAGS)})
-    chosen = {name: config.getoption(f"--compile-{name}") or config.getini(PREFIX + name) for name in OPTIONS}
-    flags = {name: bool(config.getoption(f"--compile-{name}") or config.getini(_key(name))) for name in FLAGS}
+    _refuse_typos(config)
+    chosen: dict[str, Any] = {}
+    for name in (*OPTIONS, *FLAGS):
+        given = config.getoption(f"--compile-{name}")
+        # A process that we start may switch a flag off that the ini file sets.
+        value = config.getini(_key(name)) if given in (None, "") else given
+        if value not in (None, ""):
+            chosen[name.replace("-", "_")] = value
     for name, known in CHOICES.items():
-        if chosen[name] and chosen[name] not in known:
+        if name in chosen and chosen[name] not in known:
             raise pytest.UsageError(f"--compile-{name}={chosen[name]}: it is one of {', '.join(known)}")
-    if flags["fast"]:
-        _refuse_beside_fast(config, chosen, flags)
-    return Settings(
-        isolate=flags["isolate"],
-        update_baselines=flags["update-baselines"],
-        fast=flags["fast"],
-        accept=flags["accept"],
-        **{name: value for name, value in chosen.items() if value},
-    )
-
-
-def _refuse_beside_fast(config: pytest.Config, chosen: dict[str, str | None], flags: dict[str, bool]) -> None:
-    """Figures of aot_eager must never be taken for those of compiled code."""
-    if chosen["perf"] not in (None, "off") or flags["update-baselines"]:
+    settings = Settings(**chosen)
+    # Figures of aot_eager must never be taken for those of compiled code.
+    if settings.fast and (settings.perf != "off" or settings.update_baselines):
         raise pytest.UsageError("--compile-fast generates no code, so that it cannot time any: leave out one of them")
-    if config.getoption("--compile-backend") == "inductor":
+    if settings.fast and config.getoption("--compile-backend") == "inductor":
         raise pytest.UsageError("--compile-fast and --compile-backend=inductor exclude each other: give one of them")
+    return settings
 
 
 def _key(name: str) -> str:
     return PREFIX + name.replace("-", "_")
 
 
-def _ini_keys(config: pytest.Config) -> list[str]:
-    """The keys of the ini file; pytest's own view of them is deprecated from 9.1 on, and only it knows the dialects."""
+def _refuse_typos(config: pytest.Config) -> None:
+    known = {_key(name) for name in (*OPTIONS, *FLAGS)}
     with warnings.catch_warnings():
+        # pytest's own view of the ini file is deprecated from 9.1 on, and only it knows all forms of that file.
         warnings.simplefilter("ignore")
-        return list(getattr(config, "inicfg", ()))
-
-
-def _refuse_typos(keys: Iterable[str], known: set[str]) -> None:
+        keys = list(getattr(config, "inicfg", ()))
     for key in keys:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.8) if key not in known else []
         if key.startswith("compile") and near:

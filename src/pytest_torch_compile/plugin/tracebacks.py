@@ -33,16 +33,11 @@ def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None:
         entries.append(trace)
         trace = trace.tb_next
-    own = [_module(entry) == PACKAGE for entry in entries]
-    for number, entry in enumerate(entries[:-1]):
-        own[number] |= own[number + 1] and _module(entry) == "contextlib"
-    kept = [entry for entry, ours in zip(entries, own, strict=True) if not ours]
-    made: TracebackType | None = None
-    for entry in reversed(kept):
-        made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return made
-
-
-def _module(entry: TracebackType) -> str:
-    """The top package of the code that a frame runs."""
-    return str(entry.tb_frame.f_globals.get("__name__", "")).split(".")[0]
+    shortened: TracebackType | None = None
+    within = False  # whether the frame below is left out
+    for entry in reversed(entries):
+        package = str(entry.tb_frame.f_globals.get("__name__", "")).split(".")[0]
+        within = package == PACKAGE or (within and package == "contextlib")
+        if not within:
+            shortened = TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return shortened

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..child import Child
 from . import fresh_process as confirm
 from .deciding import wording as message
 from .deciding.comparison import SpeedComparison as Held
@@ -20,7 +21,7 @@ from .deciding.verdict import Verdict
 from .sample import Figures, SpeedSample
 
 ROUNDS = 5
-REMEDY = "compile anew in every process, with --anew"
+REMEDY = "compile again in every process, with --anew"
 NO_REMEDY = "only over 10 %, in three rounds or more, can be"
 Samples = Mapping[str, Sequence[SpeedSample]]
 Say = Callable[[str], None]
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="the revision to compare with, such as main or HEAD~1")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="fresh processes on each side")
-    parser.add_argument("--anew", action="store_true", help="compile anew in every process: for a change of the graph")
+    parser.add_argument("--anew", action="store_true", help="compile again in every process: for a change of the graph")
     options, rest = parser.parse_known_args(arguments)
     try:
         compared = compare_with(options.base, rest or ["."], rounds=options.rounds, anew=options.anew, say=print)
@@ -63,7 +64,7 @@ def compare_with(
 
     ``arguments`` go to pytest. Each side runs its own tests against its own sources: the checkout, and its ``src``
     folder if it has one, come first on the path. ``anew`` compiles in every process: a change of the graph needs that
-    to be told from the compiler's tuning.
+    to be distinguished from the tuning of the compiler.
 
     Raises:
         CompareError: this is no git checkout, ``base`` is unknown, or no speed test ran.
@@ -85,7 +86,8 @@ def judged(base: Samples, here: Samples, remedy: str = REMEDY) -> list[Compared]
 
 def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int, remedy: str) -> Compared:
     if not base:
-        return _no_baseline(test)
+        missing = Verdict("no-baseline", reason="the base revision has no such test")
+        return Compared(test, missing, f"{missing.outcome:12} {test}  {message.summary(missing)}")
     stored = [sample.figures() for sample in base]
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
     held, counted = _held([sample.code for sample in base], stored, here, tests)
@@ -99,11 +101,6 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
         details = "\n".join(filter(None, [message.table(held.runs, new), message.where(verdict, held.runs, new)]))
         lines += [f"    {line}" for line in details.splitlines()]
     return Compared(test, verdict, "\n".join(lines))
-
-
-def _no_baseline(test: str) -> Compared:
-    verdict = Verdict("no-baseline", reason="the base revision has no such test")
-    return Compared(test, verdict, f"{verdict.outcome:12} {test}  {message.summary(verdict)}")
 
 
 def _held(
@@ -129,32 +126,20 @@ def alternate(
     """
     taken: dict[str, dict[str, list[SpeedSample]]] = {side: {} for side in sides}
     for number in range(1 if anew else 0, rounds + 1):
-        order = list(sides) if number % 2 else list(sides)[::-1]
-        for side in order:
-            with tempfile.TemporaryDirectory() as folder:
-                last = confirm.run_tests(
-                    _command(arguments, cache / f"{number}{side}" if anew else cache),
-                    sides[side],
-                    Path(folder),
-                    3600.0,
-                    _environment(sides[side]),
-                )
-                samples = confirm.read_samples(Path(folder))
-            say(f"{'warm-up' if not number else f'round {number}'} {side}: {len(samples)} speed tests; {last}")
+        for side in list(sides) if number % 2 else list(sides)[::-1]:
+            place = cache / f"{number}{side}" if anew else cache
+            # As arguments, not as options of the job: the plugin of an older revision may know none.
+            ours = ["--compile-perf=track", f"--compile-cache={place}", "--benchmark-only", "-q"]
+            # Each side imports its own sources, also where another checkout is installed.
+            sources = [str(path) for path in (sides[side] / "src", sides[side]) if path.is_dir()]
+            path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
+            child = Child([*ours, *arguments], sides[side])
+            samples, ended = confirm.run(child, 3600.0, {"PYTHONPATH": path, confirm.CONFIRMS: None})
+            title = f"round {number}" if number else "warm-up"
+            say(f"{title} {side}: {len(samples)} speed tests; {ended.last_line}")
             for test, sample in samples.items() if number else ():
                 taken[side].setdefault(test, []).append(sample)
     return taken
-
-
-def _command(arguments: Sequence[str], cache: Path) -> list[str]:
-    ours = ["--compile-perf=track", f"--compile-cache={cache}", "--benchmark-only", "-p", "no:cacheprovider", "-q"]
-    return [sys.executable, "-m", "pytest", *ours, *arguments]
-
-
-def _environment(side: Path) -> dict[str, str]:
-    before = os.environ.get("PYTHONPATH", "")
-    places = [str(side / "src"), str(side), before] if (side / "src").is_dir() else [str(side), before]
-    return {"PYTHONPATH": os.pathsep.join(filter(None, places)), confirm.CONFIRMS: ""}
 
 
 @contextmanager

@@ -1,0 +1,93 @@
+"""Both ends of a child: how it is made from the run that it repeats, and what is different in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .. import child
+from .usage import is_speed_test
+
+_JOB: pytest.StashKey[child.Job] = pytest.StashKey()
+
+
+def child_for(item: pytest.Item) -> child.Child:
+    """A child that runs one test as this run does."""
+    config = item.config
+    # Not root / nodeid: the parameters in an id may hold slashes, and are no path.
+    _, separator, name = item.nodeid.partition("::")
+    job = child.Job([f"{item.path}{separator}{name}"], speed_tests=speed_tests(item))
+    arguments = [str(argument) for argument in config.invocation_params.args]
+    return child.Child(arguments, Path(config.invocation_params.dir), job)
+
+
+def is_child(config: pytest.Config) -> bool:
+    """Whether this run is one of ours, for another pytest: that one shows and stores what is observed."""
+    return _JOB in config.stash
+
+
+def speed_tests(item: pytest.Item) -> int:
+    """How many speed tests the run has, or the one that this process is a child of."""
+    if is_child(item.config) and item.config.stash[_JOB].speed_tests:
+        return item.config.stash[_JOB].speed_tests
+    return sum(map(is_speed_test, item.session.items)) or 1
+
+
+def begin(config: pytest.Config) -> None:
+    """Where this process is a child, make it so: before plugins act on their options."""
+    job = child.take_job()
+    if job is None:
+        return
+    config.stash[_JOB] = job
+    for name, value in {**child.OPTIONS, **job.options}.items():
+        if hasattr(config.option, name):
+            setattr(config.option, name, value)
+    if job.tests is not None:
+        config.args = list(job.tests)
+    config.pluginmanager.register(_InChild(config, job), "torch-compile-child")
+
+
+class _InChild:
+    """The hooks that only a child has."""
+
+    def __init__(self, config: pytest.Config, job: child.Job) -> None:
+        self._config = config
+        self._job = job
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Forget what earlier runs remember."""
+        for name in child.UNREGISTERED:
+            if config.pluginmanager.has_plugin(name):
+                config.pluginmanager.unregister(name=name)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
+        """Deselect no test that was asked for.
+
+        The parent's run selected it, and a shard counts differently here. Where tests are only listed, those that
+        addopts leave out exist too.
+        """
+        collected = list(items)
+        result = yield
+        if self._job.tests or self._config.option.collectonly:
+            items[:] = collected
+        return result
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Where only this was asked for, say which tests there are."""
+        if session.config.option.collectonly:
+            for item in session.items:
+                self._say(item.nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Hand every report to the parent."""
+        self._say(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+
+    def _say(self, result: Any) -> None:
+        with Path(self._job.results).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(result, default=str) + "\n")

@@ -1,0 +1,66 @@
+"""What one test observed: one record, filled while the test runs and sent with its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pytest
+
+from ..report import document, records
+from .in_child import is_child
+
+_ATTRIBUTE = "torch_compile"
+_KEY: pytest.StashKey[Payload] = pytest.StashKey()
+
+
+@dataclass
+class Payload:
+    """Holds what JSON can hold, so that it travels from workers of pytest-xdist and from isolated processes."""
+
+    checks: list[dict[str, Any]] = field(default_factory=list)  # an entry of the report for each check
+    rows: list[dict[str, str]] = field(default_factory=list)  # a row of the terminal's table for each check
+    timings: list[dict[str, Any]] = field(default_factory=list)  # the result of each call of compile_benchmark
+    structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
+    accepted: dict[str, Any] | None = None  # what the test has over its own budget
+    environment: dict[str, Any] = field(default_factory=dict)  # what the process runs on
+
+
+def begin(item: pytest.Item) -> None:
+    """Forget what an earlier try of the same test noted: other plugins may run it again."""
+    if _KEY in item.stash:
+        del item.stash[_KEY]
+
+
+def of(item: pytest.Item) -> Payload:
+    """The record of a test that is running, for whoever has something to note."""
+    return item.stash.setdefault(_KEY, Payload())
+
+
+def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool) -> None:
+    """Send the record with the report of a phase, where there is anything in it; ``always`` sends an empty one too.
+
+    What the test observed goes with its call only: it would be counted once more with its teardown.
+    """
+    noted = item.stash.get(_KEY, None)  # none where the test asks for nothing of ours
+    if always or noted:
+        payload = asdict(noted if noted and report.when == "call" else Payload())
+        vars(report)[_ATTRIBUTE] = payload | document.clean(
+            {"checks": payload["checks"], "environment": records.environment()}
+        )
+
+
+def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
+    """The record that came with a report."""
+    sent = getattr(report, _ATTRIBUTE, None)
+    return Payload(**sent) if sent is not None else None
+
+
+def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
+    """All reports of the run with a record; none in a child, whose parent shows and stores them."""
+    if not is_child(terminalreporter.config):
+        for reports in terminalreporter.stats.values():
+            for report in reports:
+                if isinstance(report, pytest.TestReport) and (payload := read(report)):
+                    yield report, payload

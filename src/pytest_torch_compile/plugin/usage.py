@@ -1,0 +1,92 @@
+"""Which tests use the plugin, and what such a test starts from and leaves behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import CodeType
+
+import pytest
+
+from .. import __name__ as PACKAGE
+from .._torch.compiled_before import compiled_codes, drop
+from .._torch.warning_filters import calm
+
+MARKER = "torch_compile"
+SPEED_FIXTURE = "compile_benchmark"
+FIXTURES = {SPEED_FIXTURE, "compile_check", "compile_options", "compile_tolerances", "compile_device"}
+COMPILED_BEFORE: pytest.StashKey[list[CodeType]] = pytest.StashKey()
+_GUARDED: pytest.StashKey[bool] = pytest.StashKey()
+
+
+def uses_plugin(item: pytest.Item) -> bool:
+    """Whether a test asks for a fixture or marker of the plugin, or is part of a CompileSuite."""
+    bases = getattr(getattr(item, "cls", None), "__mro__", ())
+    return (
+        not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+        # By name: the class itself could only be had by importing torch.
+        or any(base.__module__ == f"{PACKAGE}.check.suite" for base in bases)
+        or item.get_closest_marker(MARKER) is not None
+    )
+
+
+def is_speed_test(item: pytest.Item) -> bool:
+    """Whether a test measures speed."""
+    return SPEED_FIXTURE in getattr(item, "fixturenames", ())
+
+
+def starts_fresh(item: pytest.Item) -> bool:
+    """Whether a test uses the plugin, or its module imported ``compile_guard`` or the package that it is in."""
+    guard = sys.modules.get(f"{PACKAGE}.check.compile_guard")
+    known = [one for one in (sys.modules[PACKAGE], guard, getattr(guard, "compile_guard", None)) if one is not None]
+    values = vars(getattr(item, "module", None) or object).values()
+    return uses_plugin(item) or any(value is one for value in values for one in known)
+
+
+def first_guard(item: pytest.Item) -> None:
+    """What earlier tests compiled would be reused unseen in the first guard of a test: drop it, and only that."""
+    if _GUARDED in item.stash:
+        return
+    item.stash[_GUARDED] = True
+    if starts_fresh(item):
+        return
+    before = item.stash[COMPILED_BEFORE]
+    if len(compiled_codes()) == len(before):
+        reset()
+    else:
+        drop(before)
+
+
+def leave(item: pytest.Item) -> None:
+    """After a test that compiled: leave nothing of it, and note which settings of torch it left changed."""
+    if starts_fresh(item) or _GUARDED in item.stash:
+        reset()
+    if "torch._dynamo" in sys.modules:
+        from .._torch.deviations import note_left_by
+
+        note_left_by(item.nodeid)
+
+
+def reset() -> None:
+    """Forget everything that was compiled."""
+    from .._torch.reset import reset_dynamo
+
+    with calm():
+        reset_dynamo()
+
+
+def speaker(config: pytest.Config) -> Callable[[str], None]:
+    """Writes a line to the terminal while a test runs."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not hasattr(reporter, "ensure_newline"):  # a worker of pytest-xdist has no terminal
+        return lambda text: None
+
+    capture = config.pluginmanager.get_plugin("capturemanager")
+
+    def say(text: str) -> None:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(text)
+
+    return say
