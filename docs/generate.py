@@ -35,16 +35,18 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def options() -> str:
-    rows = [("option", "ini", "meaning")]
+    """Each option with its twin in the ini file below it."""
     named = {**declared.OPTIONS, **declared.FLAGS}
-    rows += [(f"`--compile-{n}`", f"`compile_{n.replace('-', '_')}`", text) for n, text in named.items()]
-    return table(rows)
+    rows = [(f"`--compile-{n}`<br>`compile_{n.replace('-', '_')}`", text) for n, text in named.items()]
+    return table([("option, and in the ini file", "meaning"), *rows])
 
 
 def inputs() -> str:
     rows = [("input", "default", "meaning")]
     declarations = _action()["inputs"].items()
-    return table(rows + [(f"`{n}`", f"`{s['default']}`" if s["default"] else "", s["description"]) for n, s in declarations])
+    return table(
+        rows + [(f"`{n}`", f"`{s['default']}`" if s["default"] else "", s["description"]) for n, s in declarations]
+    )
 
 
 def outputs() -> str:

@@ -8,7 +8,7 @@ import pytest
 
 yaml = pytest.importorskip("yaml", reason="the data about coverage is YAML")
 
-from tests.docs.generated import generate
+from tests.docs.generated import generate  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 PRACTICES = yaml.safe_load(generate.PRACTICES.read_text(encoding="utf-8"))
