@@ -42,6 +42,13 @@ def test_links_work_on_the_page_of_a_package_index_too() -> None:
     assert [link for link in links if not any(file.exists() for file in files_of(link))] == []
 
 
+def test_every_extra_for_users_is_in_the_table() -> None:
+    metadata = (README.parent / "pyproject.toml").read_text(encoding="utf-8")
+    extras = metadata.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    names = set(re.findall(r"^(\w+) = ", extras, re.M)) - {"dev", "docs", "suites"}
+    assert [name for name in sorted(names) if f"`pytest-torch-compile[{name}]`" not in README.read_text("utf-8")] == []
+
+
 def files_of(link: str) -> list[Path]:
     if link.startswith(FILES):
         return [README.parent / link.removeprefix(FILES)]
