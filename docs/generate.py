@@ -7,6 +7,7 @@ kept in the repository so that they can be read without a build.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def kinds() -> str:
 
 def command() -> str:
     """The help of every command, as it is printed."""
+    os.environ["COLUMNS"] = "78"  # argparse wraps to the terminal that it runs in
     parser = cli._parser()
     (commands,) = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     return "\n\n".join(f"## {name}\n\n```text\n{one.format_help()}```" for name, one in commands.choices.items())
