@@ -40,6 +40,13 @@ def test_wheel_is_typed_licensed_and_holds_the_package_only(wheel: Path) -> None
     assert {name.split("/")[0].split("-")[0] for name in names} == {"pytest_torch_compile"}
 
 
+def test_wheel_names_where_its_documentation_source_changelog_and_issues_are(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        urls = re.findall(r"^Project-URL: (\w+), https://\S+$", archive.read(metadata).decode(), re.M)
+    assert sorted(urls) == ["Changelog", "Documentation", "Issues", "Source"]
+
+
 def test_outside_repository_gets_the_fixtures(environment: Path, tmp_path: Path) -> None:
     repository = outside_repository(tmp_path)
     result = run_pytest(environment, repository, "--compile-backend=aot_eager", check=True)

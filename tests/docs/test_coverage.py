@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
+yaml = pytest.importorskip("yaml", reason="the data about coverage is YAML")
+
+from tests.docs.generated import generate  # noqa: E402
+
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "coverage.md"
-ROWS = [
-    [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
-    if re.match(r"\| \d+ \|", line)
-]
-TESTS = sorted({path for row in ROWS for path in re.findall(r"`((?:suites|tests)/[^`]+)`", " ".join(row))})
+PRACTICES = yaml.safe_load(generate.PRACTICES.read_text(encoding="utf-8"))
+TESTS = sorted({path for entry in PRACTICES for path in entry["tests"]})
 
 
 def test_every_practice_has_a_row():
-    assert [int(row[0]) for row in ROWS] == list(range(1, 24))
+    assert [entry["number"] for entry in PRACTICES] == list(range(1, 24))
 
 
 def test_every_row_names_a_test():
-    assert [row[0] for row in ROWS if not re.search(r"`(?:suites|tests)/", row[2])] == []
+    assert [entry["number"] for entry in PRACTICES if not entry["tests"]] == []
 
 
 def test_every_row_has_all_its_cells():
-    assert {len(row) for row in ROWS} == {7}
-    assert [(row[0], i) for row in ROWS for i, cell in enumerate(row) if not cell] == []
+    columns = ("practice", "name", "cpu", "h200", "figure", "on_cpu", "on_h200", "versions")
+    assert [(entry["number"], column) for entry in PRACTICES for column in columns if not entry.get(column)] == []
+
+
+def test_the_pages_are_those_that_the_data_makes():
+    for path, text in generate.coverage().items():
+        assert path.read_text(encoding="utf-8") == text, "run python docs/generate.py"
+    pages = {path.name for path in generate.PRACTICES.parent.glob("*.md")}
+    assert pages == {generate.page_name(entry) for entry in PRACTICES}
+
+
+def test_cells_of_the_table_are_short():
+    assert [(e["number"], c) for e in PRACTICES for c in ("practice", "cpu", "h200", "figure") if len(e[c]) > 80] == []
 
 
 @pytest.mark.parametrize("test", TESTS)

@@ -75,38 +75,43 @@ def check_compile(
 ) -> CompileReport:
     """Compile ``target``, run it beside eager, and raise if anything is wrong.
 
-    Two legs, eager and compiled, get a deep copy of the target and clones of the inputs each, and run the calls in
-    lockstep under the same random state. Outputs, in-place changes, aliasing, gradients, exceptions, graph breaks,
-    recompiles, eager fallback and "was anything compiled at all" are judged together. The caller's model, inputs,
-    random state, grad mode and configuration are as before; so are dynamo's cache entries of all other code.
+    Eager and compiled each get a deep copy of the target and clones of the inputs, and run the calls under the same
+    random state. Outputs, in-place changes, aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback
+    and whether anything was compiled at all are checked together. Afterwards the caller's model, inputs, random state,
+    grad mode and configuration are as they were before, and so are dynamo's cache entries of all other code.
 
     Args:
-        target: a module, function, bound method or other callable. What ``torch.compile`` returned is taken apart: the
-            options of this check hold, not those it was compiled with.
-        *args: the arguments of the one call, when ``calls`` is not given; keyword arguments that are no option too.
-            One that the target knows as well as this function is refused: ``calls=[call(x, mode="bicubic")]``.
-        calls: the call sequence; an item is ``call(...)``, a tuple of positional arguments, or the one argument.
-        fullgraph: handed to ``torch.compile``; True while ``max_graph_breaks`` is 0 and nothing is accepted.
-        dynamic, backend, mode, options: handed to ``torch.compile``. The backend is the one of ``--compile-backend``
-            where none is given, and Inductor where that is not given either.
-        compile: ``callable(target) -> compiled`` in place of ``torch.compile`` with the options above.
-        dynamic_dims: dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
-        train: True runs backward with random cotangents through every floating output; a callable is the loss.
-        optimizer: ``params -> Optimizer``; parameters and buffers are compared after ``steps`` steps for each call.
-        max_graph_breaks, max_recompiles: the budget, a number or ``{"<2.8": 2, ">=2.8": 0}`` by torch version.
-        accepted_breaks: fingerprints of graph breaks that do not count.
-        tolerances: how close is close enough; by default the rule in ``docs/numerics.md``.
-        seed: of the random state that each leg starts from.
-        warm: every graph must come from the compile cache; one that is compiled is a ``cache-miss``.
-        diagnose: what a failure is looked into for, ``off``, ``auto`` or ``full``; by default what
-            ``--compile-diagnose`` says.
+        target: A module, function, bound method or other callable. Of what ``torch.compile`` returned, the original is
+            checked, with the options given here.
+        *args: The arguments of the one call, where ``calls`` is not given.
+        calls: The call sequence. An item is ``call(...)``, a tuple of positional arguments, or the one argument.
+        fullgraph: Handed to ``torch.compile``. By default True while no graph break is allowed.
+        dynamic: Handed to ``torch.compile``.
+        backend: Handed to ``torch.compile``. By default the one of ``--compile-backend``, else Inductor.
+        mode: Handed to ``torch.compile``.
+        options: Handed to ``torch.compile``.
+        compile: ``callable(target) -> compiled``, in place of ``torch.compile`` with the options above.
+        dynamic_dims: Dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
+        train: True runs backward with random cotangents through every floating output. A callable is the loss.
+        optimizer: ``params -> Optimizer``. Parameters and buffers are compared after the steps.
+        steps: How many optimizer steps each call takes.
+        max_graph_breaks: How many graph breaks are allowed: a number, or by torch version ``{"<2.8": 2, ">=2.8": 0}``.
+        max_recompiles: How many recompiles are allowed, in the same form.
+        accepted_breaks: Fingerprints of graph breaks that do not count.
+        tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides.
+        seed: The seed of the random state that each leg starts from.
+        warm: Every graph must come from the compile cache. One that is compiled is a ``cache-miss``.
+        diagnose: How far a failure is looked into: ``off``, ``auto`` or ``full``. By default as ``--compile-diagnose``
+            says.
+        **kwargs: Keyword arguments of the one call. One that both this function and the target know is refused; write
+            ``calls=[call(x, mode="bicubic")]``.
 
     Returns:
         The report of everything observed.
 
     Raises:
-        CompileCheckFailed: something was found that is not allowed; it carries ``.report`` and ``.findings``.
-        CompileUsageError: the check was asked for something that cannot be done, or eager itself raises.
+        CompileCheckFailed: Something was found that is not allowed. It carries ``.report`` and ``.findings``.
+        CompileUsageError: The check was asked for something that cannot be done, or eager itself raises.
     """
     __tracebackhide__ = True
     support.require_supported_torch()

@@ -1,0 +1,35 @@
+"""CONTRIBUTING and the page about numbers name files and constants that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "pytest_torch_compile"
+MAP = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+NUMBERS = (ROOT / "docs" / "numerics.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([\w./-]+(?:/|\.py|\.json|\.yaml|\.yml))`", MAP))))
+def test_file_of_contributing_exists(path):
+    rows = [line for line in MAP.splitlines() if f"`{path}`" in line]
+    folders = re.findall(r"`([\w/]+/)`", " ".join(rows))  # a bare name is in the folder that its row begins with
+    assert any((base / path).exists() for base in (PACKAGE, ROOT, *(PACKAGE / folder for folder in folders)))
+
+
+def test_every_folder_of_the_package_is_in_the_map():
+    folders = {file.parent.name for file in PACKAGE.glob("*/__init__.py")}
+    assert [name for name in sorted(folders) if f"`{name}/" not in MAP] == []
+
+
+def test_every_constant_of_the_page_about_numbers_exists():
+    files = ["numerics/rule.py", "legs/perturbed.py", "_torch/perturbed_rounding.py"]
+    nodes = [node for file in files for node in ast.walk(ast.parse((PACKAGE / file).read_text(encoding="utf-8")))]
+    defined = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    rows = re.findall(r"^\| (`[A-Z].*?) \|", NUMBERS, re.M)
+    named = {name for row in rows for name in re.findall(r"`([A-Z_0-9]+)`", row)}
+    assert named - defined == set()
