@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from pytest_torch_compile.report.document import write_text
+from pytest_torch_compile.disk import write_atomically
 
 from .store import Document
 
@@ -30,7 +30,7 @@ Figures = Mapping[str, Any]
 
 def write(documents: Sequence[Document], path: Path) -> None:
     """Render the documents, one for each version, into the page."""
-    write_text(render(documents), path)
+    write_atomically(path, render(documents))
 
 
 def render(documents: Sequence[Document]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_torch_compile.report.document import write_text
+from pytest_torch_compile.disk import write_atomically
 
 SCHEMA_VERSION = 1
 # Findings that have figures of their own; every other kind says that the numbers, or what came with them, are wrong.
@@ -52,4 +52,4 @@ def done(path: Path, environment: Mapping[str, str]) -> set[str]:
 
 def write(document: Document, path: Path) -> None:
     """Write a document so that a reader sees the old one or the new one."""
-    write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", path)
+    write_atomically(path, json.dumps(document, indent=1, sort_keys=True) + "\n")
