@@ -68,9 +68,9 @@ def compare_calls(
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs: dict[SectionName, Legs] = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
     legs["kept"], unstable = _kept(eager, compiled, repeat)
+    ignored = tuple(path for one, _ in legs.values() for path in one.nodes if tolerances.ignores(path))
     if not tolerances.state:
         legs["kept"] = Flat(), Flat()
-    ignored = tuple(path for one, _ in legs.values() for path in one.nodes if tolerances.ignores(path))
     if tolerances.ignored:
         legs = {name: (_chosen(one, tolerances), _chosen(other, tolerances)) for name, (one, other) in legs.items()}
 
