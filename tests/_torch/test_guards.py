@@ -219,7 +219,7 @@ def test_flag_is_blamed_although_the_newest_graph_was_made_for_another_size():
 
 def test_recompile_limit_is_named():
     calls = [call(X, f"name{i}" * (i + 1)) for i in range(10)]
-    with pytest.raises(CompileCheckFailed, match="recompile limit of 8 at call 9") as failure:
+    with pytest.raises(CompileCheckFailed, match="call 9: repeated hit the recompile limit of 8") as failure:
         check_compile(repeated, calls=calls, backend="eager", fullgraph=False, max_recompiles=20)
     assert [finding.kind for finding in failure.value.findings] == ["eager-fallback"]
     assert "name ==" in failure.value.findings[0].evidence

@@ -69,7 +69,7 @@ def graph_break_finding(found: GraphBreak, total: str) -> Finding:
     lines += [f"torch says: {found.explanation or found.reason}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found)
     message = f"{total}: {found.category}"
-    return Finding("graph-break", message, place, "\n".join(lines), hint, subject=place.function)
+    return Finding("graph-break", message, place, "\n".join(lines), hint)
 
 
 def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding]:

@@ -14,7 +14,7 @@ from .aliasing import aliasing_differences, sharing
 from .containers import as_tensor, is_below, plain_leaf_difference, structure_differences
 from .leaves import Judgement, LeafVerdict, Pair, judge
 from .measure import bitwise_equal
-from .metadata import Difference, metadata_differences, plain_tensors
+from .metadata import MetadataDifference, metadata_differences, plain_tensors
 from .record import CallRecord
 from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, plain_values, section
 from .tolerances import Tolerances
@@ -68,9 +68,9 @@ def compare_calls(
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs: dict[SectionName, Legs] = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
     legs["kept"], unstable = _kept(eager, compiled, repeat)
+    ignored = tuple(path for one, _ in legs.values() for path in one.nodes if tolerances.ignores(path))
     if not tolerances.state:
         legs["kept"] = Flat(), Flat()
-    ignored = tuple(path for one, _ in legs.values() for path in one.nodes if tolerances.ignores(path))
     if tolerances.ignored:
         legs = {name: (_chosen(one, tolerances), _chosen(other, tolerances)) for name, (one, other) in legs.items()}
 
@@ -150,7 +150,7 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
                 yield messages.plain_finding(record, name, path, line)
 
 
-def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[Difference]]:
+def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
     """What differs in the tensors of both legs apart from their values, by path."""
     # torch gives a gradient the strides that suit it, eager or compiled.
     is_value = name not in GRADIENTS
@@ -195,7 +195,7 @@ def _value_findings(
     name: SectionName,
     failing: Sequence[Pair],
     judged: Judgement,
-    metadata: dict[str, list[Difference]],
+    metadata: dict[str, list[MetadataDifference]],
 ) -> list[Finding]:
     """A finding for each kind of wrong value. What else differs in these leaves goes into it, out of ``metadata``."""
     before = before_the_call(record, name)

@@ -197,8 +197,9 @@ def _dirty_free_memory(pairs: Sequence[Pair]) -> None:
 
 def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
     nothing_to_compare = LeafVerdict(pair.path, "spread", elements=pair.eager.numel(), compared=False)
-    became_nonfinite = bool(pair.eager.isfinite().all()) and not bool(second.isfinite().all())
-    if not is_floating(pair.eager) or became_nonfinite:
+    if not is_floating(pair.eager):
+        return nothing_to_compare
+    if bool(pair.eager.isfinite().all()) and not bool(second.isfinite().all()):
         return nothing_to_compare
     # Measured from the first eager run, the second one's distance is what is allowed.
     found = errors(eager=second, compiled=pair.compiled, truth=pair.eager)

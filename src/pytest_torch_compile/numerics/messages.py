@@ -10,7 +10,7 @@ from .._torch.error_text import error_summary
 from ..findings import Finding, FindingKind, Reference
 from ..report.text import number
 from .leaves import LeafVerdict
-from .metadata import Difference
+from .metadata import MetadataDifference
 from .record import CallRecord
 from .sections import SectionName
 
@@ -36,7 +36,7 @@ def value_finding(
     kind: FindingKind,
     write: Write,
     leaves: Sequence[LeafVerdict],
-    metadata: Mapping[str, Sequence[Difference]],
+    metadata: Mapping[str, Sequence[MetadataDifference]],
     reference: Reference,
 ) -> Finding:
     """One finding for all leaves of one kind that are wrong: the worst with its figures, the others by name.
@@ -100,7 +100,7 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
     return lines
 
 
-def _metadata_lines(worst: str, metadata: Mapping[str, Sequence[Difference]]) -> list[str]:
+def _metadata_lines(worst: str, metadata: Mapping[str, Sequence[MetadataDifference]]) -> list[str]:
     lines = [
         f"{'also' if path == worst else path + ' also'} differs in {difference}"
         for path, differences in metadata.items()
@@ -117,7 +117,9 @@ def structure_finding(record: CallRecord, section: SectionName, path: str, line:
     return Finding(kind, line, hint=hint, calls=(record.number,), subject=path)
 
 
-def metadata_finding(record: CallRecord, section: SectionName, path: str, differences: Sequence[Difference]) -> Finding:
+def metadata_finding(
+    record: CallRecord, section: SectionName, path: str, differences: Sequence[MetadataDifference]
+) -> Finding:
     """Shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
     only_strides = all(difference.what == "strides" for difference in differences)
     return Finding(

@@ -15,7 +15,7 @@ _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.qui
 
 
 @dataclass(frozen=True)
-class Difference:
+class MetadataDifference:
     """One thing about a tensor that is not the same in both legs."""
 
     what: str
@@ -28,23 +28,23 @@ class Difference:
 
 def metadata_differences(
     eager: torch.Tensor, compiled: torch.Tensor, *, strides: bool = True, requires_grad: bool = True
-) -> list[Difference]:
+) -> list[MetadataDifference]:
     """What differs, such as ``dtype: eager torch.float32, compiled torch.float16``."""
     checked = [
-        Difference("type", type(eager).__name__, type(compiled).__name__),
-        Difference("shape", _shape(eager), _shape(compiled)),
-        Difference("dtype", eager.dtype, compiled.dtype),
-        Difference("device", eager.device, compiled.device),
-        Difference("layout", eager.layout, compiled.layout),
+        MetadataDifference("type", type(eager).__name__, type(compiled).__name__),
+        MetadataDifference("shape", _shape(eager), _shape(compiled)),
+        MetadataDifference("dtype", eager.dtype, compiled.dtype),
+        MetadataDifference("device", eager.device, compiled.device),
+        MetadataDifference("layout", eager.layout, compiled.layout),
     ]
     if requires_grad:
-        checked.append(Difference("requires_grad", eager.requires_grad, compiled.requires_grad))
+        checked.append(MetadataDifference("requires_grad", eager.requires_grad, compiled.requires_grad))
     if strides and is_dense(eager) and _shape(eager) == _shape(compiled) and compiled.layout is torch.strided:
         # A dimension of one element is never stepped over: its stride is arbitrary.
         sized = [dim for dim, size in enumerate(eager.shape) if size > 1] if eager.numel() else []
         same = all(eager.stride(dim) == compiled.stride(dim) for dim in sized)
         if not same and not (compiled.device.type == "cuda" and rows_are_padded(eager, compiled)):
-            checked.append(Difference("strides", tuple(eager.stride()), tuple(compiled.stride())))
+            checked.append(MetadataDifference("strides", tuple(eager.stride()), tuple(compiled.stride())))
     return [difference for difference in checked if difference.eager != difference.compiled]
 
 

@@ -196,17 +196,16 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
         environments,
         created=newest["created"],
         version=newest["tool"]["version"],
-        exit_status=_worst_status([document["exit_status"] for document in documents]),
+        exit_status=max((d["exit_status"] for d in documents), key=_badness_of_status),
         commit=newest["commit"],
         history=_merged_history(documents),
         selection=" + ".join(sorted({document.get("selection", "") for document in documents})),
     )
 
 
-def _worst_status(statuses: Iterable[int]) -> int:
-    found = set(statuses)
-    serious = found - {0, 1, 5}
-    return max(serious) if serious else 1 if 1 in found else 0 if 0 in found else 5
+def _badness_of_status(status: int) -> tuple[int, int]:
+    """pytest's: 5 (no test ran), 0 (passed), 1 (failed), then what kept the run from its end."""
+    return [5, 0, 1].index(status) if status in (5, 0, 1) else 3, status
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -10,30 +10,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-EXCERPT = 2
+EXCERPT = 2  # lines of source shown before and after a place
+_OF_REPORT = (
+    *("target", "checked_mode", "backend", "torch", "device", "budget", "numerics", "rerun", "ok"),
+    *("calls", "deviations", "diagnosis", "remarks"),
+)
+_OF_OBSERVATION = ("errors", "cudagraph_skips", "cudagraph_runs", "cache", "compile_seconds", "not_observable")
 
 
 def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """A check from its report's ``to_dict()``: ops as numbers, places relative to ``root`` with the lines around."""
     seen = report["observation"]
-    kept = ("target", "checked_mode", "backend", "torch", "device", "budget", "numerics", "rerun", "ok")
     return {
-        **{name: report[name] for name in kept},
-        "calls": [dict(call) for call in report["calls"]],
+        **{name: report[name] for name in _OF_REPORT},
+        **{name: seen[name] for name in _OF_OBSERVATION},
         "graphs": [{**graph, "ops": len(graph["ops"])} for graph in seen["graphs"]],
         "graph_breaks": [_break(found, root) for found in seen["graph_breaks"]],
         "recompiles": [_placed(found, root) for found in seen["recompiles"]],
         "fallbacks": [_placed(found, root) for found in seen["fallbacks"]],
-        "errors": [dict(error) for error in seen["errors"]],
-        "cudagraph_skips": list(seen["cudagraph_skips"]),
-        "cudagraph_runs": [{**runs, "without": list(runs["without"])} for runs in seen["cudagraph_runs"]],
-        "cache": dict(seen["cache"]),
-        "compile_seconds": dict(seen["compile_seconds"]),
-        "not_observable": list(seen["not_observable"]),
         "findings": [_placed(found, root) for found in report["findings"]],
-        "deviations": [dict(deviation) for deviation in report.get("deviations", [])],
-        "diagnosis": list(report.get("diagnosis", [])),
-        "remarks": list(report.get("remarks", [])),
     }
 
 
@@ -63,7 +58,10 @@ def _place(location: Mapping[str, Any] | None, root: Path) -> dict[str, Any] | N
     if location is None:
         return None
     file, line = str(location["file"]), int(location["line"])
-    lines = _lines(file)
+    try:
+        lines = linecache.getlines(file)
+    except ValueError:  # no name that a file could have
+        lines = []
     numbers = range(max(1, line - EXCERPT), min(len(lines), line + EXCERPT) + 1)
     return {
         **location,
@@ -71,13 +69,6 @@ def _place(location: Mapping[str, Any] | None, root: Path) -> dict[str, Any] | N
         "excerpt": [[number, lines[number - 1].rstrip("\n")[:500]] for number in numbers],
         "library": _place(location.get("library"), root),
     }
-
-
-def _lines(file: str) -> list[str]:
-    try:
-        return linecache.getlines(file)
-    except ValueError:  # no name that a file could have
-        return []
 
 
 def relative(file: str, root: Path) -> str:
@@ -90,28 +81,20 @@ def relative(file: str, root: Path) -> str:
 
 def environment() -> dict[str, Any]:
     """What this process runs on. torch is described if it was imported, and never imported for it."""
-    found: dict[str, Any] = {
+    torch = sys.modules.get("torch")
+    return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "torch": None,
-        "cuda": None,
-        "device": "cpu",
+        "torch": str(torch.__version__) if torch else None,
+        "cuda": torch.version.cuda if torch else None,
+        "device": torch.cuda.get_device_name() if torch and torch.cuda.is_initialized() else "cpu",
     }
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return found
-    found["torch"], found["cuda"] = str(torch.__version__), torch.version.cuda
-    if torch.cuda.is_initialized():
-        found["device"] = torch.cuda.get_device_name()
-    return found
 
 
-def environment_key(found: Mapping[str, Any]) -> str:
+def environment_key(where: Mapping[str, Any]) -> str:
     """A short name such as ``cpu_torch-2.13_python-3.11`` or ``NVIDIA-H200_torch-2.11_python-3.12``."""
-    device = "-".join(str(found["device"]).split())
-    parts = [device, *(f"{name}-{_minor(found[name])}" for name in ("torch", "python") if found[name])]
+    parts = ["-".join(str(where["device"]).split())]
+    for name in ("torch", "python"):
+        if version := where[name]:
+            parts.append(f"{name}-{'.'.join(str(version).split('+')[0].split('.')[:2])}")
     return "_".join(parts)
-
-
-def _minor(version: str) -> str:
-    return ".".join(str(version).split("+")[0].split(".")[:2])
