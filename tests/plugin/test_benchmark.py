@@ -345,6 +345,31 @@ def test_off_leaves_it_to_pytest_benchmark(project: pytest.Pytester) -> None:
     assert len(json.loads((project.path / "out.json").read_text())["benchmarks"]) == 1
 
 
+def test_own_compile_function_takes_the_place_of_how_the_suite_compiles(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_speed="""
+        import pytest
+        import torch
+
+
+        @pytest.fixture
+        def compile_options():
+            return {"fullgraph": True, "dynamic": True}
+
+
+        def test_own(compile_benchmark):
+            compile_benchmark(lambda x: x * 2, torch.ones(3), compile=lambda target: target)
+
+
+        def test_own_with_a_mode(compile_benchmark):
+            compile_benchmark(lambda x: x * 2, torch.ones(3), compile=lambda target: target, mode="default")
+        """
+    )
+    result = run(project, perf="off")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*CompileUsageError: mode is for torch.compile, and compile= takes its place*"])
+
+
 def test_figures_are_in_the_json_of_pytest_benchmark(project: pytest.Pytester) -> None:
     run(project, "--benchmark-json=out.json", perf="track").assert_outcomes(passed=1)
     benchmark = json.loads((project.path / "out.json").read_text())["benchmarks"][0]

@@ -18,9 +18,9 @@ def listing(directory: Path) -> list[str]:
     """One line for each file, with its entries or with what is wrong with it."""
     lines = []
     for environment, kind in _files(directory):
-        found = baselines.load(directory, environment, kind)
-        count = f"{len(found.entries)} {'entry' if len(found.entries) == 1 else 'entries'}"
-        lines.append(f"{environment}  {kind}: {found.problem or count}")
+        stored = baselines.load(directory, environment, kind)
+        count = f"{len(stored.entries)} {'entry' if len(stored.entries) == 1 else 'entries'}"
+        lines.append(f"{environment}  {kind}: {stored.problem or count}")
     return lines
 
 

@@ -14,15 +14,15 @@ Checked = dict[str, Any]
 
 def checked(report: Mapping[str, Any]) -> Checked:
     """What is exact about one check, from its report's ``to_dict()``. ``graphs`` holds the ops of each graph."""
-    seen = report["observation"]
+    observed = report["observation"]
     return {
         "target": report["target"],
         "backend": report["backend"],
         "checked_mode": report["checked_mode"],
-        "graphs": [len(graph["ops"]) for graph in seen["graphs"]],
-        "graph_breaks": sorted(found["fingerprint"] for found in seen["graph_breaks"]),
-        "recompiles": len(seen["recompiles"]),
-        "cudagraph_skips": len(seen["cudagraph_skips"]),
+        "graphs": [len(graph["ops"]) for graph in observed["graphs"]],
+        "graph_breaks": sorted(one["fingerprint"] for one in observed["graph_breaks"]),
+        "recompiles": len(observed["recompiles"]),
+        "cudagraph_skips": len(observed["cudagraph_skips"]),
     }
 
 
@@ -62,9 +62,9 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
     return findings
 
 
-def table(stored: Mapping[str, Entry], seen: Mapping[str, Entry]) -> list[str]:
+def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
     """One line for each test whose structure is not the stored one."""
-    changed = {test: "; ".join(differences(stored[test], seen[test])) for test in sorted(stored.keys() & seen.keys())}
+    changed = {test: "; ".join(differences(stored[test], now[test])) for test in sorted(stored.keys() & now.keys())}
     return [f"{test}: {text}" for test, text in changed.items() if text]
 
 

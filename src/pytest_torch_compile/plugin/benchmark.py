@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,9 +25,10 @@ from ..speed.deciding.scatter import METRICS, priors_of
 from ..speed.deciding.verdict import Verdict
 from ..speed.measuring.device import DeviceBusy, device_lock
 from ..speed.measuring.stack_depth import with_spare_stack
-from ..speed.sample import PRECISION, SECONDS, SpeedSample
+from ..speed.sample import PRECISION, SECONDS, Figures, SpeedSample
 from . import in_child, payload
 
+Result = TypeVar("Result")
 FIXTURE = "compile_benchmark"
 BENCHMARK_ROUNDS = 50
 
@@ -112,9 +113,8 @@ class CompileBenchmark:
         compare = partial(SpeedComparison.of, runs, codes, tests=in_child.speed_tests(self._item), priors=priors)
         problem = record.unknown_device(entry, sample.environment.get("uuid", ""))
         problems = [problem] if problem else []
-        if os.environ.get(fresh_process.CONFIRMS) or (
-            settings.current.update_baselines and len(runs) < MIN_RUNS_OF_A_CODE
-        ):
+        few = settings.current.update_baselines and len(runs) < MIN_RUNS_OF_A_CODE
+        if few or os.environ.get(fresh_process.CONFIRMS):  # still being recorded, or it confirms
             confirmation = Confirmation(compare(sample.code), [sample], [*sample.problems, *problems])
         else:
             confirmation = confirm(compare, sample, self._another, problems)
@@ -127,31 +127,44 @@ class CompileBenchmark:
         taken = confirmation.counted if sample in confirmation.counted else [sample, *confirmation.counted]
         self._report(verdict, taken, sample.environment, compared)
         if verdict.outcome == "regressed" and settings.current.perf == "gate" and not settings.current.update_baselines:
-            new = confirmation.figures
-            evidence, hint = message.table(compared, new), message.where(verdict, compared, new)
-            findings = [
-                Finding(METRICS[change.metric].kind, message.headline(change), evidence=evidence, hint=hint)
-                for change in verdict.changed("regressed")
-            ]
-            raise CompileCheckFailed(message.explain(test, verdict, compared, new), None, findings)
+            self._fail(verdict, compared, confirmation.figures)
         return sample
+
+    def _fail(self, verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> None:
+        evidence, hint = message.table(stored, new), message.where(verdict, stored, new)
+        findings = [
+            Finding(METRICS[change.metric].kind, message.headline(change), evidence=evidence, hint=hint)
+            for change in verdict.changed("regressed")
+        ]
+        raise CompileCheckFailed(message.explain(self._item.nodeid, verdict, stored, new), None, findings)
 
     def _another(self, comparison: SpeedComparison) -> SpeedSample:
         """A sample of this test from a fresh process."""
-        _release_memory()
-        run = fresh_process.compiled_anew if comparison.other else fresh_process.fresh_sample
-        return run(self._child())
+        return self._in_fresh_process(fresh_process.compiled_anew if comparison.other else fresh_process.fresh_sample)
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
-        _release_memory()
         try:
-            return replace(sample, start=fresh_process.cold_and_warm_start(self._child()))
+            return replace(sample, start=self._in_fresh_process(fresh_process.cold_and_warm_start))
         except NoFigures as error:
             warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
             return sample
 
+    def _in_fresh_process(self, run: Callable[[Child], Result]) -> Result:
+        """Measure this test again in a process that gives figures and judges none, with the same compile cache."""
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # the other process needs the memory
+        child = in_child.child_for(self._item).with_options(compile_perf="track")
+        cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+        return run(child.with_options(compile_cache=cache) if cache else child)
+
     def _report(
-        self, verdict: Verdict, samples: Sequence[SpeedSample], environment: Mapping[str, Any], compared: Sequence[Any]
+        self,
+        verdict: Verdict,
+        samples: Sequence[SpeedSample],
+        environment: Mapping[str, Any],
+        compared: Sequence[Figures],
     ) -> None:
         test = self._item.nodeid
         if verdict.outcome in ("no-baseline", "inconclusive") and settings.current.perf == "gate":
@@ -167,7 +180,7 @@ class CompileBenchmark:
         }
         if samples:
             result["sample"] = samples[0].to_dict()
-        self._benchmark.extra_info[record.KEY] = dict(result)
+        self._benchmark.extra_info[record.KEY] = dict(result)  # not the entry: it is in the baselines
         if samples:
             stats = getattr(self._benchmark, "stats", None)
             timed = stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
@@ -175,20 +188,7 @@ class CompileBenchmark:
             result["entry"] = record.new_entry(test, timed, sound)
         payload.of(self._item).timings.append(result)
 
-    def _child(self) -> Child:
-        """A process that measures this test again: it gives figures and judges none, with the same compile cache."""
-        child = in_child.child_for(self._item).with_options(compile_perf="track")
-        cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-        return child.with_options(compile_cache=cache) if cache else child
-
 
 def name_of(environment: Mapping[str, Any]) -> str:
     """The folder of an environment's baselines."""
     return baselines.environment_name(environment["device"], environment["torch"], environment["cuda"])
-
-
-def _release_memory() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

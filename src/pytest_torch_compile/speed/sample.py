@@ -76,15 +76,15 @@ class SpeedSample:
     def figures(self) -> Figures:
         """What a baseline stores of one process: eager, compiled and their log ratio, for each quantity."""
         pairs = {name: getattr(self, name) for name in ("wall", "host", "device", "memory")}
-        found = {n: (p.eager, p.compiled, p.log_ratio) for n, p in pairs.items() if p is not None}
+        figures = {n: (p.eager, p.compiled, p.log_ratio) for n, p in pairs.items() if p is not None}
         python_calls = "-".join(filter(None, ["python-calls", self.environment.get("python", "")]))
         for name, counts in (("kernels", self.kernels), (python_calls, self.python_calls)):
             if counts and all(counts):
-                found[name] = (*counts, math.log(counts[1] / counts[0]))
+                figures[name] = (*counts, math.log(counts[1] / counts[0]))
         if self.start is not None:
-            found["start"] = (1.0, self.start[0], math.log(self.start[0]))
-            found["warm-start"] = (1.0, self.start[1], math.log(self.start[1]))
-        return found
+            figures["start"] = (1.0, self.start[0], math.log(self.start[0]))
+            figures["warm-start"] = (1.0, self.start[1], math.log(self.start[1]))
+        return figures
 
     def to_dict(self) -> dict[str, Any]:
         """The sample as JSON-ready data."""

@@ -104,8 +104,8 @@ class SpeedComparison:
         """The verdict; the new runs are one compilation each, unless ``compilations`` says that they are fewer."""
         if not self.other or problems:
             return verdict.judge(self.runs, new, tests=self.tests, problems=problems, priors=self.priors)
-        found = self._changes(new, len(new) if compilations is None else compilations)
-        changes = tuple(verdict.excused(change, self.runs, new, same_code=False) for change in found)
+        measured = self._changes(new, len(new) if compilations is None else compilations)
+        changes = tuple(verdict.excused(change, self.runs, new, same_code=False) for change in measured)
         return Verdict(verdict.worst(changes), changes, "; ".join(c.note for c in changes if c.note))
 
     def _changes(self, new: Sequence[Figures], compilations: int) -> list[MetricChange]:

@@ -127,12 +127,12 @@ def prior_spread(metric: str, histories: Iterable[Sequence[Figures]]) -> float:
 
 def priors_of(histories: Sequence[Sequence[Figures]]) -> dict[str, float]:
     """The typical spread of every metric over a suite's tests; of wall time, by what it is compared with."""
-    found = {metric: prior_spread(metric, histories) for metric in METRICS}
+    priors = {metric: prior_spread(metric, histories) for metric in METRICS}
     for control in METRICS["wall"].controls:
         alike = [runs for runs in histories if control_of("wall", runs) == control]
         known = [runs for runs in alike if len(runs) >= 4]
-        found[f"wall/{control}"] = prior_spread("wall", alike) if len(known) >= 4 else found["wall"]
-    return found
+        priors[f"wall/{control}"] = prior_spread("wall", alike) if len(known) >= 4 else priors["wall"]
+    return priors
 
 
 def prior_for(metric: str, stored: Sequence[Figures], priors: Mapping[str, float]) -> float | None:

@@ -100,9 +100,9 @@ def judge(
         return Verdict("inconclusive", reason=reasons)
     if not stored:
         return Verdict("no-baseline", reason="no stored runs of this test in this environment")
-    found = changes_of(stored, new, priors)
-    level = FAMILY_LEVEL / max(1, tests * len(found) * (1 + MAX_PROCESSES - MIN_PROCESSES))
-    decided = (_with_counted_work(_decided(change, level), stored, new) for change in found)
+    measured = changes_of(stored, new, priors)
+    level = FAMILY_LEVEL / max(1, tests * len(measured) * (1 + MAX_PROCESSES - MIN_PROCESSES))
+    decided = (_with_counted_work(_decided(change, level), stored, new) for change in measured)
     changes = tuple(excused(change, stored, new) for change in decided)
     notes = [change.note for change in changes if change.note]
     if unclear := [METRICS[change.metric].title for change in changes if change.outcome == "inconclusive"]:
@@ -118,9 +118,9 @@ def needs_another_process(
     """Whether the runs so far look changed, but are too few to say regressed or improved."""
     if not stored or len(new) >= MAX_PROCESSES:
         return False
-    found = changes_of(stored, new, priors)
-    may_cost = any(_may_cost(change, stored, new) for change in found)
-    if not may_cost and not any(change.is_suspicious for change in found):
+    measured = changes_of(stored, new, priors)
+    may_cost = any(_may_cost(change, stored, new) for change in measured)
+    if not may_cost and not any(change.is_suspicious for change in measured):
         return False
     outcome = judge(stored, new, tests=tests, priors=priors).outcome
     return outcome != "regressed" and (may_cost or outcome != "improved")

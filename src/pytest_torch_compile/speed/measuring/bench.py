@@ -246,8 +246,8 @@ def environment_of(device: torch.device) -> dict[str, Any]:
     """Device name and id, versions of torch, CUDA and Python."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     versions = {"torch": torch.__version__.split("+")[0], "cuda": None, "python": python}
-    found: dict[str, Any] = {"device": device.type, **versions}
+    environment: dict[str, Any] = {"device": device.type, **versions}
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
-        found.update(device=properties.name, cuda=torch.version.cuda, uuid=f"GPU-{properties.uuid}")
-    return found
+        environment.update(device=properties.name, cuda=torch.version.cuda, uuid=f"GPU-{properties.uuid}")
+    return environment

@@ -27,11 +27,11 @@ def device_times(run: Run, calls: int) -> tuple[list[float], int]:
 def durations(run: Run, calls: int) -> list[float]:
     """Microseconds of each kernel of ``calls`` calls, in the order in which they began."""
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         for _ in range(calls):
             run()
         torch.cuda.synchronize()
-    events = [e for e in seen.events() if e.device_type == DeviceType.CUDA]
+    events = [e for e in recorded.events() if e.device_type == DeviceType.CUDA]
     return [took for _, took in sorted((e.time_range.start, e.time_range.elapsed_us()) for e in events)]
 
 

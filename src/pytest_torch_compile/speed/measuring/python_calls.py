@@ -23,11 +23,11 @@ def python_calls(run: Callable[[], object]) -> int | None:
 
 
 def _counted(run: Callable[[], object]) -> int:
-    seen = itertools.count()
+    counter = itertools.count()
 
     def note(frame: Any, event: str, argument: Any) -> None:
         if event in ("call", "c_call"):
-            next(seen)
+            next(counter)
 
     install: Callable[[Any], None] = getattr(threading, "setprofile_all_threads", sys.setprofile)
     install(note)
@@ -35,7 +35,7 @@ def _counted(run: Callable[[], object]) -> int:
         run()
     finally:
         install(None)
-    return next(seen)
+    return next(counter)
 
 
 def _nothing() -> None:

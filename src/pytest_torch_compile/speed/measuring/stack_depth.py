@@ -1,4 +1,4 @@
-"""Spare room on the interpreter's stack, so that how deep the caller stands does not decide how fast Python is."""
+"""Spare room on the interpreter's stack, so that how deep the caller is does not decide how fast Python is."""
 
 from __future__ import annotations
 
