@@ -137,30 +137,31 @@ def allowed_recompiles(entry: Entry, torch: str) -> int:
     return counts.get(torch, max(counts.values(), default=0))
 
 
-def merged(entry: Entry | None, found: Entry, torch: str) -> Entry | None:
+def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
     """The entry of a test after a run on one torch version; None if there is nothing left to accept.
 
-    ``found`` is what was over the test's own budget: ``breaks`` with ``location`` and ``reason``, ``recompiles``.
+    ``needed`` is what was over the test's own budget: ``breaks`` with ``location`` and ``reason``, ``recompiles``.
     """
     before = entry or {"breaks": {}, "recompiles": {}}
     breaks: dict[str, Any] = {}
-    for name in sorted({*before["breaks"], *found["breaks"]}):
+    for name in sorted({*before["breaks"], *needed["breaks"]}):
         versions = {*before["breaks"].get(name, {}).get("torch", ())} - {torch}
-        versions |= {torch} if name in found["breaks"] else set()
+        versions |= {torch} if name in needed["breaks"] else set()
         if versions:
             in_order = sorted(versions, key=lambda version: [int(part) for part in version.split(".")])
-            breaks[name] = {**(found["breaks"].get(name) or before["breaks"][name]), "torch": in_order}
-    counts = {**before["recompiles"], torch: found["recompiles"]}
+            breaks[name] = {**(needed["breaks"].get(name) or before["breaks"][name]), "torch": in_order}
+    counts = {**before["recompiles"], torch: needed["recompiles"]}
     recompiles = {version: number for version, number in counts.items() if number}
     return {"breaks": breaks, "recompiles": recompiles} if breaks or recompiles else None
 
 
-def stale(entry: Entry, found: Entry, torch: str) -> list[str]:
+def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
     """One line for each thing that an entry accepts on this torch version and that the test does not need."""
     lines = [
         f"{name} at {accepted['location']} ({accepted['reason']})"
         for name, accepted in sorted(entry["breaks"].items())
-        if torch in accepted["torch"] and name not in found["breaks"]
+        if torch in accepted["torch"] and name not in needed["breaks"]
     ]
-    accepted, needed = entry["recompiles"].get(torch, 0), found["recompiles"]
-    return [*lines, f"{accepted} recompiles accepted, {needed} needed"] if accepted > needed else lines
+    accepted = entry["recompiles"].get(torch, 0)
+    unused = accepted > needed["recompiles"]
+    return [*lines, f"{accepted} recompiles accepted, {needed['recompiles']} needed"] if unused else lines
