@@ -15,7 +15,7 @@ from pathlib import Path
 from ..child import Child
 from . import fresh_process as confirm
 from .deciding import wording as message
-from .deciding.comparison import SpeedComparison as Held
+from .deciding.comparison import SpeedComparison
 from .deciding.confirmation import MIN_PROCESSES
 from .deciding.verdict import Verdict
 from .sample import Figures, SpeedSample
@@ -80,7 +80,7 @@ def compare_with(
 
 
 def judged(base: Samples, here: Samples, remedy: str = REMEDY) -> list[Compared]:
-    """The verdict of each test, the runs of ``base`` being its baseline; ``remedy`` as in ``Held``."""
+    """The verdict of each test, the runs of ``base`` being its baseline; ``remedy`` as in ``SpeedComparison``."""
     return [_one(test, base.get(test, ()), here[test], len(here), remedy) for test in sorted(here)]
 
 
@@ -90,30 +90,32 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
         return Compared(test, missing, f"{missing.outcome:12} {test}  {message.summary(missing)}")
     stored = [sample.figures() for sample in base]
     problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
-    held, counted = _held([sample.code for sample in base], stored, here, tests)
-    held = replace(held, remedy=remedy)
+    comparison, counted = _compared_with([sample.code for sample in base], stored, here, tests)
+    comparison = replace(comparison, remedy=remedy)
     new = [sample.figures() for sample in counted]
-    verdict = held.judge(new, problems, compilations=len({sample.code for sample in here}))
+    verdict = comparison.judge(new, problems, compilations=len({sample.code for sample in here}))
     lines = [f"{verdict.outcome:12} {test}  {message.summary(verdict)}".rstrip()]
     if left := len(here) - len(counted):
         lines.append(f"    {left} of {len(here)} processes ran other compiled code and do not count")
     if verdict.outcome in ("regressed", "improved"):
-        details = "\n".join(filter(None, [message.table(held.runs, new), message.where(verdict, held.runs, new)]))
+        details = "\n".join(
+            filter(None, [message.table(comparison.runs, new), message.where(verdict, comparison.runs, new)])
+        )
         lines += [f"    {line}" for line in details.splitlines()]
     return Compared(test, verdict, "\n".join(lines))
 
 
-def _held(
+def _compared_with(
     codes: Sequence[str], stored: Sequence[Figures], here: Sequence[SpeedSample], tests: int
-) -> tuple[Held, list[SpeedSample]]:
-    """What this side is held against, and the samples of it that count: those of one code, if enough are, or all."""
+) -> tuple[SpeedComparison, list[SpeedSample]]:
+    """What this side is compared with, and the samples of it that count: those of one code, if enough are, or all."""
     ran = [sample.code for sample in here]
     most = max(ran, key=lambda code: (code in codes, ran.count(code)))
-    held = Held.of(stored, codes, most, tests=tests, priors={})
-    counted = [sample for index, sample in enumerate(here) if held.admits(sample.code, ran[:index])]
+    comparison = SpeedComparison.of(stored, codes, most, tests=tests, priors={})
+    counted = [sample for index, sample in enumerate(here) if comparison.admits(sample.code, ran[:index])]
     if len(counted) >= min(MIN_PROCESSES, len(here)):
-        return held, counted
-    return Held(stored, codes, tests, other=True), list(here)
+        return comparison, counted
+    return SpeedComparison(stored, codes, tests, other=True), list(here)
 
 
 def alternate(
