@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Settings:
-    """The options in force."""
+    """The options of this session."""
 
     backend: str = "inductor"
     device: str | None = None

@@ -105,7 +105,9 @@ def test_one_compilation_in_all_processes_is_one_however_many_are_stored() -> No
     base = [replace(sample(0.001 * n), code=f"source {n}") for n in range(5)]
     (found,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.3), code="new")] * 5})
     assert found.verdict.outcome == "inconclusive"
-    assert "1 compilation cannot tell this from the compiler's tuning; compile again in every process" in found.text
+    assert (
+        "1 compilation cannot distinguish this from the compiler's tuning; compile again in every process" in found.text
+    )
 
 
 def test_what_compiling_anew_cannot_tell_is_not_sent_there_again(
@@ -118,7 +120,7 @@ def test_what_compiling_anew_cannot_tell_is_not_sent_there_again(
     monkeypatch.setattr(confirm, "leave_sample", compiled_anew)
     found = compare.compare_with("HEAD~1", ["."], anew=True, say=lambda line: None)
     (text,) = [each.text for each in found if each.test == "test_a.py::test_a"]
-    assert "5 compilations cannot tell this from the compiler's tuning; only over 10 %" in text
+    assert "5 compilations cannot distinguish this from the compiler's tuning; only over 10 %" in text
     assert "--anew" not in text
 
 

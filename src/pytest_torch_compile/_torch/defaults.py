@@ -22,13 +22,13 @@ class Defaults:
 
 
 def defaults() -> Defaults:
-    """Those in force."""
+    """The current ones."""
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return Defaults(torch.get_default_dtype(), None if context is None else context.device)
 
 
 def set_defaults(wanted: Defaults) -> None:
-    """Put them in force; what is so already is not touched, as each change costs dynamo a guard."""
+    """Set them; one that has its value already is left alone, as each change costs dynamo a guard."""
     current = defaults()
     if current.dtype != wanted.dtype:
         torch.set_default_dtype(wanted.dtype)
@@ -40,7 +40,7 @@ def set_defaults(wanted: Defaults) -> None:
 
 @contextmanager
 def kept_defaults() -> Iterator[None]:
-    """Put back after the body what was in force before it."""
+    """Put back after the body the defaults from before it."""
     before = defaults()
     try:
         yield

@@ -26,7 +26,7 @@ class SetupFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Environment:
-    """A Python with the versions of torch and of the plugin in it; empty where there is none."""
+    """A Python with the versions of torch and of the plugin in it; empty where there is no Python yet."""
 
     python: str
     torch: str

@@ -183,7 +183,7 @@ def parse(path: Path) -> dict[str, Any]:
     """The JSON object in a file.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no such file.
         Corrupt: it cannot be read, holds a NaN, or something else than an object.
     """
 

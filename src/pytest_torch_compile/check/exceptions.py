@@ -51,7 +51,7 @@ def error_findings(
     """
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
-        message = "torch raised instead of compiling once more, as its settings tell it to"
+        message = "torch raised instead of compiling once more, as its settings ask for"
         refused = Finding("compile-error", message, location, readable(str(error)))
         return caused([refused], deviations, REFUSES_RECOMPILES)
     if support.is_recompile_limit(error):

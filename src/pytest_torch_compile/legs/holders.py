@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import torch
 
-from .reach import attributes, container_kind, is_open, is_open_kind, items
+from ..numerics.tree import attributes
+from .reach import container_kind, is_open, is_open_kind, items
 
 _CONTAINERS = (list, deque, set, dict)
 _MUTABLE_KINDS = (torch.Tensor, torch.nn.Module, torch.Generator, types.FunctionType, *_CONTAINERS)

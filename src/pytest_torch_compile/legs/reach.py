@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 
 from .._torch.source import is_torch
+from ..numerics.tree import attributes
 
 EMPTY: Any = object()
 """The content of a variable that has no value yet."""
@@ -57,7 +58,10 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (set, frozenset)):
         yield from (("{}", item) for item in items(value))
     if is_open(value):
-        yield from ((f".{name}", attribute) for name, attribute in attributes(value).items())
+        yield from (
+            (f".{name}", attribute)
+            for name, attribute in sorted(attributes(value).items(), key=lambda attribute: str(attribute[0]))
+        )
 
 
 def _key(position: int, key: Any) -> str:
@@ -102,17 +106,6 @@ def items(container: Any) -> list[Any]:
     """The items of a container, pairs for a mapping, past what a subclass makes of reading them."""
     kind = container_kind(container)
     return list(kind.items(container) if isinstance(container, dict) else kind.__iter__(container))
-
-
-def attributes(value: Any) -> dict[str, Any]:
-    """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of their names."""
-    own = dict(getattr(value, "__dict__", None) or {})
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                own[name] = getattr(value, name)
-    return {name: own[name] for name in sorted(own, key=str)}
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:

@@ -8,7 +8,7 @@ import torch
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
-    """What two tensors of one memory block have in common; None where there is no block to speak of."""
+    """What two tensors of one memory block have in common; None where they share no block."""
     if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta":
         return None
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..findings import CompileUsageError
-from .tree import FUNCTIONS, Flat, Node, defines_equality, object_attributes
+from .tree import FUNCTIONS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
@@ -95,7 +95,7 @@ def _equal(eager: Any, compiled: Any) -> bool | None:
     if isinstance(eager, (torch.dtype, torch.layout, torch.memory_format)):
         return False
     if not defines_equality(eager):
-        has_state = hasattr(eager, "__dict__") and not object_attributes(eager)
+        has_state = hasattr(eager, "__dict__") and not data_attributes(eager)
         return True if has_state and type(eager) is type(compiled) else None
     try:
         return bool(eager == compiled) or (eager != eager and compiled != compiled)

@@ -89,10 +89,10 @@ def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | 
         fields = [f.name for f in dataclasses.fields(value) if hasattr(value, f.name)]
         return f"fields {_names(fields)}", ((f"{path}.{k}", getattr(value, k)) for k in fields)
     # An object of any other class: its attributes, unless the class says itself when two are equal.
-    attributes = object_attributes(value) if type(value).__module__ != "numpy" else {}
-    if not attributes or (defines_equality(value) and not _holds_tensors(value, 6)):
+    data = data_attributes(value) if type(value).__module__ != "numpy" else {}
+    if not data or (defines_equality(value) and not _holds_tensors(value, 6)):
         return None
-    return f"attributes {_names(attributes)}", ((f"{path}.{k}", v) for k, v in attributes.items())
+    return f"attributes {_names(data)}", ((f"{path}.{k}", v) for k, v in data.items())
 
 
 def is_mapping(value: Any) -> bool:
@@ -106,15 +106,20 @@ def defines_equality(value: Any) -> bool:
     return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
 
 
-def object_attributes(value: Any) -> dict[str, Any]:
-    """The instance attributes, from ``__dict__`` and ``__slots__``, without the callables."""
-    found = dict(getattr(value, "__dict__", None) or {})
+def attributes(value: Any) -> dict[str, Any]:
+    """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in the order they were assigned."""
+    by_name = dict(getattr(value, "__dict__", None) or {})
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
-    return {k: v for k, v in found.items() if isinstance(k, str) and not isinstance(v, FUNCTIONS)}
+                by_name[name] = getattr(value, name)
+    return by_name
+
+
+def data_attributes(value: Any) -> dict[str, Any]:
+    """The attributes that are not callables."""
+    return {k: v for k, v in attributes(value).items() if isinstance(k, str) and not isinstance(v, FUNCTIONS)}
 
 
 def _holds_tensors(value: Any, depth: int) -> bool:
@@ -127,7 +132,7 @@ def _holds_tensors(value: Any, depth: int) -> bool:
     elif isinstance(value, (list, tuple, deque)):
         children = list(value)
     else:
-        children = list(object_attributes(value).values())
+        children = list(data_attributes(value).values())
     return any(_holds_tensors(child, depth - 1) for child in children)
 
 

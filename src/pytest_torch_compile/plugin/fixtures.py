@@ -87,7 +87,7 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
         from ..findings import CompileUsageError
         from ..speed.measuring.bench import BENCH_OPTIONS
 
-    # Both fixtures take what is theirs: an option of compile_benchmark is none that compile_check would misread.
+    # Both fixtures take what is theirs: compile_check leaves the options of compile_benchmark alone.
     known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
     test = request.node.nodeid
     known.require_known(compile_options, f"compile_options of {test}")

@@ -49,7 +49,7 @@ def read(config: pytest.Config) -> Settings:
     """The settings from the command line, then the ini file, then the defaults.
 
     Raises:
-        pytest.UsageError: an ini key that is almost one of ours, a value that is none of its choices, or two options
+        pytest.UsageError: an ini key that is almost one of ours, a value that is not among its choices, or two options
             that exclude each other.
     """
     _refuse_typos(config)

@@ -74,7 +74,7 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank: its log is read as far as it was shown; ``outcome`` is that of its last job, None while there is none."""
+    """A rank: its log is read as far as it was shown; ``outcome`` is that of its last job, None before it has ended."""
 
     number: int
     process: SpawnProcess
@@ -174,7 +174,7 @@ class RankGroup:
             )
         atexit.register(self._kill)  # at exit, multiprocessing would wait for ranks that nobody has ended
         folder = self._folder = Path(tempfile.mkdtemp(prefix="torch-compile-ranks-"))
-        # Spawning starts this process if there is none. It outlives the ranks, so it must not have their variables.
+        # Spawning starts this process where it is not running yet. It outlives the ranks, so it must not have their variables.
         resource_tracker.ensure_running()
         context = multiprocessing.get_context("spawn")
         before, variables = os.environ.copy(), self._variables(folder)

@@ -145,7 +145,7 @@ def read(path: Path) -> Document:
     """The document in a file, or in ``report.json`` of a folder.
 
     Raises:
-        DocumentError: there is none, it cannot be parsed, or it is of another schema.
+        DocumentError: there is no such file, it cannot be parsed, or it is of another schema.
     """
     path = path / FILE_NAME if path.is_dir() else path
     try:
@@ -175,7 +175,7 @@ def dumps(document: Mapping[str, Any]) -> str:
 def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
     """One document of several shards, torch versions or machines.
 
-    A test is told apart by its id and its environment; the worst outcome of one that is in several documents stays.
+    A test is known by its id and its environment; of one that is in several documents, the worst outcome is kept.
 
     Raises:
         DocumentError: there is nothing to merge.

@@ -31,7 +31,7 @@ def run(
 ) -> tuple[dict[str, SpeedSample], Ended]:
     """Run a child; the samples that it left, by test id, and how it ended."""
     with tempfile.TemporaryDirectory() as folder:
-        # pytest-benchmark times nothing in a worker of pytest-xdist, and the child of one is none.
+        # pytest-benchmark times nothing in a worker of pytest-xdist, and the child of one is not a worker.
         ended = child.run({**(environment or {}), SAMPLES: folder, "PYTEST_XDIST_WORKER": None}, seconds)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("*.json"))]
     return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left}, ended

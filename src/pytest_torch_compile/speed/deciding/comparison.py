@@ -137,7 +137,7 @@ class SpeedComparison:
         count = f"{compilations} compilation{'s' if compilations > 1 else ''}"
         note = (
             f"{title} is {100 * math.expm1(excess):.1f} % over the highest stored run, but of other compiled code: "
-            f"{count} cannot tell this from the compiler's tuning; {self.remedy}"
+            f"{count} cannot distinguish this from the compiler's tuning; {self.remedy}"
         )
         return replace(change, outcome="inconclusive", note=note)
 

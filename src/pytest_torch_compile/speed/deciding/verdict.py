@@ -106,7 +106,7 @@ def judge(
     changes = tuple(excused(change, stored, new) for change in decided)
     notes = [change.note for change in changes if change.note]
     if unclear := [METRICS[change.metric].title for change in changes if change.outcome == "inconclusive"]:
-        confirmed = f"cannot be told from noise with {len(new)} processes"
+        confirmed = f"cannot be distinguished from noise with {len(new)} processes"
         why = "was not confirmed in fresh processes" if len(new) < MIN_PROCESSES else confirmed
         notes.append(f"a change of {' and '.join(unclear)} {why}")
     return Verdict(worst(changes), changes, "; ".join(notes))
