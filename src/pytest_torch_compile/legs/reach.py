@@ -58,10 +58,8 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (set, frozenset)):
         yield from (("{}", item) for item in items(value))
     if is_open(value):
-        yield from (
-            (f".{name}", attribute)
-            for name, attribute in sorted(attributes(value).items(), key=lambda attribute: str(attribute[0]))
-        )
+        by_name = attributes(value)
+        yield from ((f".{name}", by_name[name]) for name in sorted(by_name, key=str))
 
 
 def _key(position: int, key: Any) -> str:

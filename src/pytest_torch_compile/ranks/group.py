@@ -174,7 +174,7 @@ class RankGroup:
             )
         atexit.register(self._kill)  # at exit, multiprocessing would wait for ranks that nobody has ended
         folder = self._folder = Path(tempfile.mkdtemp(prefix="torch-compile-ranks-"))
-        # Spawning starts this process where it is not running yet. It outlives the ranks, so it must not have their variables.
+        # Spawning would start this process. It outlives the ranks, so it must not have their variables.
         resource_tracker.ensure_running()
         context = multiprocessing.get_context("spawn")
         before, variables = os.environ.copy(), self._variables(folder)
