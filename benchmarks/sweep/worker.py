@@ -14,7 +14,7 @@ import torch
 
 from pytest_torch_compile import CompileCheckFailed, CompileReport, check_compile
 from pytest_torch_compile.cache.folder import CacheFolder
-from pytest_torch_compile.report.text import headline
+from pytest_torch_compile.report.failure_text import headline
 from suites._models import Case
 
 from .cases import cases

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .check.check_compile import check_compile
     from .check.compile_guard import compile_guard
-    from .check.suite import CompileSuite
+    from .check.compile_suite import CompileSuite
     from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
     from .legs.calls import Call, call, padded, random_lengths, sizes
     from .numerics import Tolerance, Tolerances
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "check.check_compile": ("check_compile",),
     "check.compile_guard": ("compile_guard",),
-    "check.suite": ("CompileSuite",),
+    "check.compile_suite": ("CompileSuite",),
     "findings": (
         "Budget",
         "CompileCheckFailed",

@@ -21,7 +21,7 @@ from typing import Any
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
 
 # Options that no child takes over, by the name under which pytest keeps them. All others are the parent's.
-OPTIONS: dict[str, Any] = {
+NOT_INHERITED: dict[str, Any] = {
     # One test needs one process, and pytest-benchmark times nothing beside pytest-xdist.
     "numprocesses": 0,
     "distload": False,
@@ -60,7 +60,9 @@ class Job:
     """What a child is for. It travels as JSON in an environment variable, which the child removes when it starts."""
 
     tests: Sequence[str] | None = None  # in place of those of the command line
-    options: Mapping[str, Any] = field(default_factory=dict)  # by name, over those of the command line and ``OPTIONS``
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # by name, over the command line and ``NOT_INHERITED``
     speed_tests: int = 0  # of the parent's run: how many comparisons its gate allows for
     results: str = ""  # the file for what the child has to say, a line of JSON each
 

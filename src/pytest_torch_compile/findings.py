@@ -31,7 +31,7 @@ class Reference(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, as data; ``report.text.headline`` makes the sentence that people read.
+    """One thing that is wrong, as data; ``report.failure_text.headline`` makes the sentence that people read.
 
     ``message`` says what is wrong, without the calls (counted from 1) and the ranks that have it. ``subject`` is the
     leaf or the frame it is about. ``measured`` and ``limit`` are what was seen of it and what is allowed;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_torch_compile._torch.breaks import categorise, fingerprint, parse_break, parse_error
-from pytest_torch_compile._torch.source import function_name, is_library, is_torch, stable_path, user_location
+from pytest_torch_compile._torch.user_lines import function_name, is_library, is_torch, stable_path, user_location
 from pytest_torch_compile.findings import Location
 
 OLD = """Graph break in user code at /repo/src/model.py:26

@@ -20,7 +20,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, Finding  # noqa: E402
-from pytest_torch_compile.report.text import headline  # noqa: E402
+from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 
 HERE = Path(__file__).parent
 PLANTED = sorted((HERE / "planted").glob("*.py"))

@@ -12,7 +12,7 @@ from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa
 from pytest_torch_compile._torch.error_text import error_summary  # noqa: E402
 from pytest_torch_compile.advice import EXPLANATIONS  # noqa: E402
 from pytest_torch_compile.check.describe import target_name  # noqa: E402
-from pytest_torch_compile.check.exceptions import error_findings  # noqa: E402
+from pytest_torch_compile.check.leg_errors import error_findings  # noqa: E402
 
 
 def found_in(target, *args, **options):

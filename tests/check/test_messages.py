@@ -19,7 +19,7 @@ from pytest_torch_compile.findings import (  # noqa: E402
     CompileReport,
 )
 from pytest_torch_compile.observation import Graph, Observation  # noqa: E402
-from pytest_torch_compile.report.text import failure_text  # noqa: E402
+from pytest_torch_compile.report.failure_text import failure_text  # noqa: E402
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 _spec = importlib.util.spec_from_file_location("golden_targets", GOLDEN / "targets.py")

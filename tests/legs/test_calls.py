@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import Call, CompileSuite, call, check_compile, padded, random_lengths, sizes  # noqa: E402
 from pytest_torch_compile.legs.calls import as_call, as_calls  # noqa: E402
-from pytest_torch_compile.report.text import sequence_table  # noqa: E402
+from pytest_torch_compile.report.failure_text import sequence_table  # noqa: E402
 
 
 def sine(x):

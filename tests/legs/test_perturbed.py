@@ -12,7 +12,7 @@ from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
 from pytest_torch_compile.legs.calls import call
 from pytest_torch_compile.legs.leg import Leg, Work
 from pytest_torch_compile.legs.perturbed import LEAST_RUNS, RUNS, PerturbedLeg, perturbed_records
-from pytest_torch_compile.report.text import failure_text
+from pytest_torch_compile.report.failure_text import failure_text
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

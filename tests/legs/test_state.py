@@ -24,7 +24,7 @@ from pytest_torch_compile import (  # noqa: E402
     call,
     check_compile,
 )
-from pytest_torch_compile.report.text import headline  # noqa: E402
+from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 
 OF_TORCH = {"2.6.": ["compile-error"], "2.7.": ["nothing-compiled"], "2.8.": ["nothing-compiled"]}
 STEPS = 0

@@ -15,7 +15,7 @@ from pytest_torch_compile import CompileCheckFailed, call, check_compile
 from pytest_torch_compile.numerics import CallRecord, compare_calls, rule
 from pytest_torch_compile.numerics.measure import Errors, bitwise_equal, errors, is_floating
 from pytest_torch_compile.numerics.sections import plain_values
-from pytest_torch_compile.report.text import headline
+from pytest_torch_compile.report.failure_text import headline
 from tests.mutants.rivals import assert_close_passes, same_passes
 
 JUDGED = ("numerics", "gradient", "mutation", "aliasing", "metadata", "exception")

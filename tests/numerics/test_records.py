@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
 from pytest_torch_compile.numerics.metadata import metadata_differences, rows_are_padded
-from pytest_torch_compile.report.text import headline
+from pytest_torch_compile.report.failure_text import headline
 
 Point = namedtuple("Point", "x y")
 

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from pytest_torch_compile import CompileUsageError
 from pytest_torch_compile.findings import Reference
 from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerance, Tolerances, compare_calls, measure, rule
-from pytest_torch_compile.report.text import headline
+from pytest_torch_compile.report.failure_text import headline
 
 
 class Asked:

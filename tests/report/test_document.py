@@ -11,7 +11,7 @@ import pytest
 from pytest_torch_compile.findings import FINDING_KINDS, SEVERITIES, Finding
 from pytest_torch_compile.report import changes, document, markdown, view
 from pytest_torch_compile.report import records as entries
-from pytest_torch_compile.report.text import headline
+from pytest_torch_compile.report.failure_text import headline
 from tests.report import documents
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..observation import GraphBreak, Location
-from .source import below_own, is_library, is_torch, raw_frames, readable, stable_path, user_location
+from .user_lines import below_own, is_library, is_torch, raw_frames, readable, stable_path, user_location
 
 _HEAD = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)
 _REASON = re.compile(

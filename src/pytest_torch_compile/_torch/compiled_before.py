@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from ..observation import Location
-from .source import function_name
+from .user_lines import function_name
 
 
 def compiled_codes() -> list[CodeType]:

@@ -25,7 +25,7 @@ from torch._dynamo.utils import counters
 
 from .compiled_before import compiled_codes
 from .defaults import kept_defaults
-from .source import function_name, is_torch
+from .user_lines import function_name, is_torch
 
 # Modules that torch defines are compiled through a function inside this one, which eager does not run.
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]

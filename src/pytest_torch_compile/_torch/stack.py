@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from ..observation import Location
-from .source import below_own, function_name, is_torch, readable
+from .user_lines import below_own, function_name, is_torch, readable
 
 _COMPILES = "torch/_dynamo/convert_frame.py"
 _ENTERS = "torch/_dynamo/eval_frame.py"

@@ -28,8 +28,8 @@ from ..observation import (
 )
 from . import breaks, guards
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
-from .source import function_name, is_library, is_torch, parse_stack, user_location
 from .stack import CodeKey, Running, inlined_now, whole_stack
+from .user_lines import function_name, is_library, is_torch, parse_stack, user_location
 
 _OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
 _PLAIN_NAME = re.compile(r"^[\w.]+$")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .._torch.reset import forget_cache_folder
 from ..settings import below_root
-from .session import ArtifactSession, is_url
+from .artifacts import ArtifactSession, is_url
 
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 

@@ -39,11 +39,11 @@ from ..legs.leg import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, 
 from ..legs.perturbed import perturbed_records
 from ..numerics import Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, Observation
-from ..report.text import failure_text, not_compared_text
+from ..report.failure_text import failure_text, not_compared_text
 from . import acceptance
 from .describe import call_row, located, rerun_command, target_name
-from .exceptions import error_findings, raise_if_usage_error
 from .judge import judge, merged_over_calls
+from .leg_errors import error_findings, raise_if_usage_error
 from .remarks import unused_breaks, unused_tolerances
 from .warm_start import cache_misses
 

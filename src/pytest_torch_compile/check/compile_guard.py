@@ -15,7 +15,7 @@ from .._torch.trace import TraceObserver
 from ..events import announce, guard_opens
 from ..findings import Budget, CompileCheckFailed, CompileReport
 from ..observation import Observation
-from ..report.text import failure_text
+from ..report.failure_text import failure_text
 from . import acceptance
 from .describe import rerun_command
 from .judge import judge

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .._torch.breaks import fingerprint
-from .._torch.source import is_torch
+from .._torch.user_lines import is_torch
 from ..findings import CallReport
 from ..legs.calls import Call
 from ..numerics import flatten

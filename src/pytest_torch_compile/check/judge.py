@@ -10,7 +10,7 @@ from .. import advice
 from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from ..findings import Budget, Finding
 from ..observation import CompileError, CudagraphRuns, Deviation, EagerFallback, GraphBreak, Observation, Recompile
-from ..report.text import count, cudagraphs, numbered
+from ..report.failure_text import count, cudagraphs, numbered
 
 
 def judge(

@@ -12,7 +12,7 @@ import torch
 from ..findings import CompileReport
 from ..legs.calls import Call
 from ..legs.leg import argument_names
-from ..report.text import count
+from ..report.failure_text import count
 from .subject import Subject
 
 KINDS = {"recompile", "eager-fallback"}

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 
-from .._torch.source import is_torch
+from .._torch.user_lines import is_torch
 from ..numerics.tree import attributes
 
 EMPTY: Any = object()

@@ -16,15 +16,9 @@ from typing import Any
 
 import torch
 
-from .._torch.source import is_own
+from .._torch.user_lines import is_own
 from .holders import ClassAttributes, Constant, Holder, Mutable, Variable, is_mutable, is_same
-from .reach import (
-    EMPTY,
-    cells,
-    content,
-    lives_in_torch,
-    reached,
-)
+from .reach import EMPTY, cells, content, lives_in_torch, reached
 
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_hooks")

@@ -8,7 +8,7 @@ from typing import Literal
 from .. import advice
 from .._torch.error_text import error_summary
 from ..findings import Finding, FindingKind, Reference
-from ..report.text import number
+from ..report.failure_text import number
 from .leaves import LeafVerdict
 from .metadata import MetadataDifference
 from .record import CallRecord

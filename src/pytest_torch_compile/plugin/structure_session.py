@@ -14,7 +14,7 @@ from ..baselines import structure
 from ..check.judge import graph_break_finding
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport
-from ..report.text import finding_text
+from ..report.failure_text import finding_text
 from . import payload
 
 

@@ -26,7 +26,7 @@ def uses_plugin(item: pytest.Item) -> bool:
     return (
         not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
         # By name: the class itself could only be had by importing torch.
-        or any(base.__module__ == f"{PACKAGE}.check.suite" for base in bases)
+        or any(base.__module__ == f"{PACKAGE}.check.compile_suite" for base in bases)
         or item.get_closest_marker(MARKER) is not None
     )
 

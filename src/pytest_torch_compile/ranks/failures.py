@@ -12,7 +12,7 @@ from pathlib import Path
 from ..check.describe import rerun_command
 from ..findings import CompileCheckFailed, Finding
 from ..observation import Location
-from ..report.text import count, failure_text, finding_text, headline
+from ..report.failure_text import count, failure_text, finding_text, headline
 from .worker import Outcome, Raised, place_of
 
 # The format of Python's faulthandler.

@@ -14,7 +14,7 @@ from importlib.util import spec_from_file_location
 from types import ModuleType
 from typing import Any
 
-from .._torch.source import is_library
+from .._torch.user_lines import is_library
 from ..findings import CompileUsageError
 
 
@@ -32,7 +32,7 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         except Exception:
             return _pack_by_value(call)
     except Exception as error:
-        from ..check.describe import target_name  # imports torch, which a rank does later, in a session of its own
+        from ..check.describe import target_name
 
         advice = "Build models and other objects inside the function."
         if isinstance(error, ImportError):

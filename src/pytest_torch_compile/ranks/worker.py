@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .. import settings
 from .._torch.reset import reset_dynamo
-from .._torch.source import user_location
+from .._torch.user_lines import user_location
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport, Finding
 from ..observation import Location

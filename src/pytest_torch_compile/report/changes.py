@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import document, markdown, view
-from .text import count, headline
+from .failure_text import count, headline
 
 _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import view
-from .text import count, cut, headline
+from .failure_text import count, cut, headline
 
 # GitHub shows ten of each level for a step and drops the rest without a word.
 PER_LEVEL = 10

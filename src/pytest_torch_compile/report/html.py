@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import document, view
-from .text import count, cudagraphs, headline
+from .failure_text import count, cudagraphs, headline
 
 COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
 

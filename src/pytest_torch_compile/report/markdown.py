@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import view
-from .text import headline
+from .failure_text import headline
 
 # GitHub refuses a whole step summary over 1 MiB, and a comment over 65,536 characters.
 STEP_LIMIT = 1_000_000

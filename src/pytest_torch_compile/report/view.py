@@ -9,7 +9,7 @@ from typing import Any
 
 from ..findings import SEVERITIES
 from . import document
-from .text import count
+from .failure_text import count
 
 VERDICTS = {
     "passed": "pass",

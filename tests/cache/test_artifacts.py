@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
 from pytest_torch_compile._torch import cache_artifacts as cache  # noqa: E402
-from pytest_torch_compile.cache.session import VARIABLE, ArtifactSession, is_url  # noqa: E402
+from pytest_torch_compile.cache.artifacts import VARIABLE, ArtifactSession, is_url  # noqa: E402
 
 KEYS = {"inductor a", "inductor b"}
 
