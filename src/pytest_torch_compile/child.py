@@ -60,9 +60,7 @@ class Job:
     """What a child is for. It travels as JSON in an environment variable, which the child removes when it starts."""
 
     tests: Sequence[str] | None = None  # in place of those of the command line
-    options: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # by name, over the command line and ``NOT_INHERITED``
+    options: Mapping[str, Any] = field(default_factory=dict)  # by name, over the command line and ``NOT_INHERITED``
     speed_tests: int = 0  # of the parent's run: how many comparisons its gate allows for
     results: str = ""  # the file for what the child has to say, a line of JSON each
 

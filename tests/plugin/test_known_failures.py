@@ -75,7 +75,7 @@ def test_two_markers(compile_check):
     ("marker", "text"),
     [
         ("'x', torch='from 2.8'", "*torch='from 2.8'*: write a version specifier like '>=2.8'*"),
-        ("'x', kind='graphbreak'", "*kind='graphbreak'*: it is one of graph-break, *"),
+        ("'x', kind='graphbreak'", "*kind='graphbreak'*: it is one of numerics, *"),
         ("", "*write @pytest.mark.compile_known_failure(reason, kind=None, torch=None)*"),
         ("'x', when='now'", "*write @pytest.mark.compile_known_failure(reason, kind=None, torch=None)*"),
     ],

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import types
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from pytest_torch_compile import (  # noqa: E402
 )
 from pytest_torch_compile.ranks.failures import merged, processes_with  # noqa: E402
 from pytest_torch_compile.ranks.group import TOKEN  # noqa: E402
+from pytest_torch_compile.ranks.transport import user_modules  # noqa: E402
 from pytest_torch_compile.ranks.worker import Outcome  # noqa: E402
 from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 
@@ -155,6 +157,13 @@ def test_a_group_keeps_its_processes_and_forgets_what_was_compiled(ranks):
     assert [one["pid"] for one in before] == [one["pid"] for one in after]
     assert ops == again and len(ops) == 2 and all(len(found) == 1 for found in ops)
     assert after[0]["total"].item() == 6.0
+
+
+def test_a_generated_module_below_an_installed_package_does_not_take_its_place(monkeypatch):
+    module = types.ModuleType("torch._made_by_a_compiler")
+    module.__file__ = __file__
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert not [name for name in user_modules() if name.partition(".")[0] == "torch"]
 
 
 def test_a_nested_function_that_closes_over_a_local_is_sent(ranks):

@@ -78,8 +78,11 @@ def user_modules() -> dict[str, ModuleSpec]:
     specs: dict[str, ModuleSpec] = {}
     # Read from __dict__: some modules of torch answer to any name.
     modules = {name: vars(module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
+    # Inductor loads generated files as modules below torch: a rank has torch itself, and makes its own.
+    installed = {name for name, module in modules.items() if is_library(module.get("__file__") or "")}
     for name, module in modules.items():
-        if (file := module.get("__file__")) and os.path.isfile(file) and not is_library(file):
+        file = module.get("__file__")
+        if file and os.path.isfile(file) and not is_library(file) and name.partition(".")[0] not in installed:
             folders = list(module["__path__"]) if "__path__" in module else None
             if spec := spec_from_file_location(name, file, submodule_search_locations=folders):
                 specs[name] = spec
