@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ NOT_INHERITED: dict[str, Any] = {
     "pastebin": None,
     "report_log": None,
     "xmlpath": None,
+    "allure_report_dir": None,
+    "clean_alluredir": False,
     "benchmark_autosave": False,
     "benchmark_compare": None,
     "benchmark_compare_fail": [],
@@ -46,8 +48,6 @@ NOT_INHERITED: dict[str, Any] = {
     "benchmark_save": None,
     # What it prints is quoted in messages.
     "color": "no",
-    # Tests are given as paths.
-    "pyargs": False,
 }
 # Plugins that remember between runs which tests failed: that is for the parent to do, and for it to go by.
 UNREGISTERED = ("lfplugin", "nfplugin", "stepwiseplugin")
@@ -116,11 +116,14 @@ class Child:
                 )
             except subprocess.TimeoutExpired:
                 return Ended(None, f"it took longer than {seconds:.0f} s")
-            lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-        return Ended(done.returncode, done.stdout + done.stderr, [json.loads(line) for line in lines])
+            lines = results.read_text(encoding="utf-8").splitlines(keepends=True) if results.exists() else []
+        # A child that was killed may have left a part of a line.
+        whole = [line for line in lines if line.endswith("\n")]
+        return Ended(done.returncode, done.stdout + done.stderr, [json.loads(line) for line in whole])
 
 
 def take_job() -> Job | None:
     """The job of this process, once: processes that its tests start are no children of ours."""
     text = os.environ.pop(VARIABLE, None)
-    return Job(**json.loads(text)) if text else None
+    known = {field.name for field in fields(Job)}  # the parent may be another version, which ``compare`` runs
+    return Job(**{name: value for name, value in json.loads(text).items() if name in known}) if text else None

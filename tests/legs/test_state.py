@@ -241,6 +241,32 @@ def test_what_an_import_in_the_call_registers_stays(package):
     assert torch.equal(layer(torch.zeros(2)), torch.zeros(2))
 
 
+def test_what_a_leg_writes_beside_a_late_import_is_put_back(package, tmp_path):
+    (tmp_path / package / "counted.py").write_text(
+        "import torch\nfrom . import table\n\nSEEN = {'calls': 0}\nNAMES = []\nMASK = torch.tensor([float('nan')])\n\n"
+        "class Layer(torch.nn.Module):\n    def forward(self, x):\n        SEEN['calls'] += 1\n        NAMES.append('leg')\n"
+        "        from . import late\n        return x * 2 + MASK.nan_to_num().sum()\n"
+    )
+    (tmp_path / package / "late.py").write_text(
+        "from . import counted\n\ncounted.SEEN['late'] = True\ncounted.NAMES.append('late')\n"
+    )
+    counted = importlib.import_module(f"{package}.counted")
+    report = check_compile(counted.Layer(), torch.ones(2), backend="eager", fullgraph=False, max_graph_breaks=9)
+    assert not [path for path in report.numerics.not_compared if "SEEN" in path or "MASK" in path]
+    assert counted.SEEN == {"calls": 0, "late": True} and counted.NAMES == ["late"]
+
+
+def test_a_sparse_tensor_of_a_module_can_be_put_back():
+    @torch.compiler.disable
+    def factor():
+        return 3.0 if SPARSE is None else 2.0
+
+    assert found(lambda x: x.sin() * factor(), torch.ones(2), fullgraph=False, max_graph_breaks=9) == []
+
+
+SPARSE = torch.eye(2).to_sparse()
+
+
 class Listed(dict):
     """A container that runs code of its own when it is read, and other code once it has more items."""
 

@@ -105,6 +105,24 @@ def test_missing_baseline_is_loud_and_passes(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["test_speed.py::test_double * no-baseline * 2.00x *20 > 7*"])
 
 
+def test_a_timing_in_a_fixture_is_shown_too(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_speed="""
+        import pytest, torch
+
+        @pytest.fixture
+        def timed(compile_benchmark):
+            return compile_benchmark(lambda x: x * 2, torch.ones(3))
+
+        def test_double(timed):
+            pass
+        """
+    )
+    result = run(project, perf="track")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_speed.py::test_double * no-baseline *"])
+
+
 def test_unchanged_test_passes(project: pytest.Pytester) -> None:
     record(project)
     result = run(project)

@@ -213,6 +213,26 @@ def test_an_exception_on_all_ranks_is_told_once_and_does_not_spoil_the_group(ran
     assert [one["pid"] for one in ranks.run(summed, 1.0)] == [one["pid"] for one in before]
 
 
+def refusing():
+    raise CompileCheckFailed("not as agreed")
+
+
+def test_a_failed_check_without_findings_is_a_failure(ranks):
+    assert "not as agreed" in str(failure_of(ranks, refusing))
+
+
+def test_ranks_do_not_run_the_main_script_again(tmp_path):
+    script = tmp_path / "runtests.py"
+    module = tmp_path / "work_of_ranks.py"
+    module.write_text("import os\nRANK = int(os.environ['RANK'])\n\ndef rank():\n    return RANK\n")
+    script.write_text(
+        "import os\nos.environ['RANK'] = '7'\nimport work_of_ranks\nfrom pytest_torch_compile import run_ranks\n"
+        "print('started', run_ranks(work_of_ranks.rank, 2))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.splitlines() == ["started [0, 1]"], done.stderr
+
+
 def test_a_return_value_that_cannot_be_sent_back_is_told(ranks):
     assert "give_what_cannot_be_sent" in str(failure_of(ranks, give_what_cannot_be_sent))
 

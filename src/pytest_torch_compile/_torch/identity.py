@@ -11,6 +11,10 @@ import types
 _TABLES = ("_allowed_callable_ids", "_disallowed_callable_ids", "_nonstrict_trace_callable_ids")
 
 
+# Attributes that dynamo sets on functions and objects begin so: they are no state of the user's.
+DYNAMOS_OWN = ("_torchdynamo", "_dynamo")
+
+
 def known_by_identity(function: types.FunctionType) -> bool:
     """Whether the function was registered with dynamo, for example by ``allow_in_graph`` or ``nonstrict_trace``."""
     from torch._dynamo import trace_rules

@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import torch
 
+from .._torch.identity import DYNAMOS_OWN
 from ..numerics.tree import attributes
-from .reach import container_kind, is_open, is_open_kind, items
+from .reach import EMPTY, container_kind, is_open, is_open_kind, items
 
 _CONTAINERS = (list, deque, set, dict)
 _MUTABLE_KINDS = (torch.Tensor, torch.nn.Module, torch.Generator, types.FunctionType, *_CONTAINERS)
@@ -80,11 +81,11 @@ class Mutable:
     """An object whose content a leg may change in place."""
 
     def __init__(self, value: Any) -> None:
-        self._value = value
+        self.value = value
 
     def take(self) -> Any:
         """What the object holds now: a tensor's numbers, or references to items and attributes."""
-        value = self._value
+        value = self.value
         if isinstance(value, torch.Tensor):
             return value.detach().clone(), value.grad if value.is_leaf else None
         if isinstance(value, torch.Generator):
@@ -95,7 +96,7 @@ class Mutable:
 
     def put(self, held: Any) -> None:
         """Give the object this content again, where it has another."""
-        value = self._value
+        value = self.value
         if isinstance(value, torch.Tensor):
             _put_tensor(value, *held)
         elif isinstance(value, torch.Generator):
@@ -130,8 +131,7 @@ def _is_array_kind(kind: type) -> bool:
 def _own_attributes(value: Any) -> dict[str, Any]:
     if not (isinstance(value, (torch.nn.Module, types.FunctionType)) or is_open(value)):
         return {}
-    # What dynamo notes down on functions and objects is its own business.
-    return {k: v for k, v in attributes(value).items() if not str(k).startswith(("_torchdynamo", "_dynamo"))}
+    return {name: held for name, held in attributes(value).items() if not str(name).startswith(DYNAMOS_OWN)}
 
 
 def _put_attributes(value: Any, held: dict[str, Any]) -> None:
@@ -154,11 +154,17 @@ def _put_items(container: Any, content: list[Any]) -> None:
         (kind.update if isinstance(container, set) else kind.extend)(container, content)
 
 
+def _equal(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    if tensor.layout is not torch.strided:  # torch compares no sparse tensors
+        tensor, other = tensor.to_dense(), other.to_dense()
+    return bool(torch.equal(tensor, other))
+
+
 def _put_tensor(tensor: torch.Tensor, numbers: torch.Tensor, gradient: torch.Tensor | None) -> None:
     with torch.inference_mode(tensor.is_inference()), torch.no_grad():
         if tensor.shape != numbers.shape or tensor.dtype != numbers.dtype:
             tensor.data = numbers.clone()
-        elif not torch.equal(tensor, numbers):
+        elif not _equal(tensor, numbers):
             tensor.copy_(numbers)
     if tensor.is_leaf:
         tensor.grad = gradient
@@ -172,19 +178,44 @@ def _same_objects(before: list[Any], after: list[Any]) -> bool:
     )
 
 
-def is_same(before: Any, after: Any) -> bool:
-    """Whether two readings of one holder gave the same: the same objects, equal numbers."""
-    if before is after or type(before) is not type(after):
-        return before is after
-    if isinstance(before, tuple):
-        return len(before) == len(after) and all(map(is_same, before, after))
-    if isinstance(before, list):
-        return _same_objects(before, after)
-    if isinstance(before, dict):
-        return _same_objects(items(before), items(after))
-    if isinstance(before, torch.Tensor):
-        return bool(before.dtype == after.dtype and torch.equal(before, after))
-    return _is_array(before) and bool((before == after).all())
-
-
 Holder = Variable | Constant | ClassAttributes | Mutable
+
+
+def named_parts(holder: Holder) -> dict[object, Any]:
+    """What a holder refers to, by name: a value, attributes, items. Numbers of tensors are not among it."""
+    if isinstance(holder, (Variable, Constant)):
+        return {"": holder.take()}
+    if isinstance(holder, ClassAttributes):
+        return {("class", name): value for name, value in holder.take().items()}
+    value = holder.value
+    parts: dict[object, Any] = {("attribute", name): held for name, held in _own_attributes(value).items()}
+    if isinstance(value, dict):
+        parts |= {("item", key): item for key, item in items(value)}
+    elif isinstance(value, (set, list, deque)):
+        numbered = zip(value, items(value), strict=True) if isinstance(value, set) else enumerate(items(value))
+        parts |= {("item", name): item for name, item in numbered}
+    return parts
+
+
+def with_parts(holder: Holder, held: Any, changed: dict[object, Any]) -> Any:
+    """``held``, which a holder gave earlier, with these parts in place of its own; ``EMPTY`` takes a part away."""
+    if isinstance(holder, (Variable, Constant)):
+        return changed[""]
+    if isinstance(holder, ClassAttributes):
+        new = {name: value for (_, name), value in cast("dict[tuple[str, Any], Any]", changed).items()}
+        return {name: value for name, value in {**held, **new}.items() if value is not EMPTY}
+    content, own = held
+    by_kind: dict[str, dict[Any, Any]] = {"attribute": {}, "item": {}}
+    for (kind, name), value in cast("dict[tuple[str, Any], Any]", changed).items():
+        by_kind[kind][name] = value
+    own = {name: value for name, value in {**own, **by_kind["attribute"]}.items() if value is not EMPTY}
+    items_changed = by_kind["item"]
+    if isinstance(holder.value, dict):
+        content = [(key, item) for key, item in {**dict(content), **items_changed}.items() if item is not EMPTY]
+    elif isinstance(holder.value, set):
+        content = [item for item in {**dict.fromkeys(content), **items_changed} if items_changed.get(item) is not EMPTY]
+    elif content is not None:
+        longer = [item for place, item in items_changed.items() if place >= len(content)]
+        content = [items_changed.get(place, item) for place, item in enumerate(content)] + longer
+        content = [item for item in content if item is not EMPTY]
+    return content, own

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .._torch.user_lines import is_own
-from .holders import ClassAttributes, Constant, Holder, Mutable, Variable, is_mutable, is_same
+from .holders import ClassAttributes, Constant, Holder, Mutable, Variable, is_mutable, named_parts, with_parts
 from .reach import EMPTY, cells, content, lives_in_torch, reached
 
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
@@ -52,7 +52,7 @@ class SharedState:
         self._classes: set[type] = set()
         self._legs: list[Values] = []
         self._leg_runs = False
-        self._before_import: dict[object, Any] = {}
+        self._before_import: dict[object, dict[object, Any]] = {}
         for function in functions:
             self._note_function(function)
         for kind in {type(value) for value in held}:
@@ -65,16 +65,19 @@ class SharedState:
         return self._leg_runs
 
     def import_begins(self) -> None:
-        """Remember everything as it is before a module is imported."""
-        self._before_import = self._take()
+        """Remember what there is before a module is imported."""
+        self._before_import = {key: named_parts(holder) for key, holder in list(self._holders.items())}
 
     def import_ends(self) -> None:
         """What the import changed is the same for all legs from now on, and for the caller."""
-        for key, value in self._take().items():
-            if key in self._before_import and not is_same(self._before_import[key], value):
-                self._initial[key] = value
-                for values in self._legs:
-                    values.held.pop(key, None)
+        for key, before in self._before_import.items():
+            holder, after = self._holders[key], named_parts(self._holders[key])
+            names = [name for name in {**before, **after} if before.get(name, EMPTY) is not after.get(name, EMPTY)]
+            if changed := {name: after.get(name, EMPTY) for name in names}:
+                for held in (self._initial, *(values.held for values in self._legs)):
+                    if key in held:
+                        held[key] = with_parts(holder, held[key], changed)
+        self._before_import = {}
 
     def _take(self) -> dict[object, Any]:
         # Reading may run code of the user's own, whose names would be added to the holders.

@@ -68,6 +68,7 @@ class CompileBenchmark:
             CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
         from ..legs.keywords import Keywords
+        from ..legs.leg import argument_names
         from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, Bench, device_of, environment_of
 
         own = {"seconds": (seconds, SECONDS), "precision": (precision, PRECISION), "cold_start": (cold_start, False)}
@@ -76,6 +77,10 @@ class CompileBenchmark:
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
         if chosen.get("compile"):  # takes the place of how the suite compiles, but not of what this call asks for
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
+        if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
+            # They are those of a whole suite: not every target has an argument of each name.
+            names = argument_names(target)
+            chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if settings.current.perf == "off":
             self._time(Bench(target, *args, **chosen))

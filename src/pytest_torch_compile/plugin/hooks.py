@@ -121,6 +121,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """Start tests that use the plugin or a guard, and only those, with nothing compiled."""
+    payload.begin(item)
     if usage.uses_plugin(item):
         item.config.stash[_FOLDER].enter_test()
     if usage.starts_fresh(item):
@@ -138,7 +139,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         noted.rows.append(terminal.row(item.nodeid, observed))
         noted.checks.append(check_entry(observed, item.config.rootpath))
 
-    payload.begin(item)
     expected = settings.undiagnosed() if known_failure.read(item) else nullcontext()
     speaker = usage.speaker(item.config)
     alive = sign_of_life(speaker, item.nodeid) if usage.uses_plugin(item) else nullcontext()

@@ -48,6 +48,8 @@ def begin(config: pytest.Config) -> None:
             setattr(config.option, name, value)
     if job.tests is not None:
         config.args = list(job.tests)
+        if hasattr(config.option, "pyargs"):
+            config.option.pyargs = False  # these are paths
     config.pluginmanager.register(_InChild(config, job), "torch-compile-child")
 
 

@@ -32,7 +32,8 @@ def merged(outcomes: Iterable[Outcome]) -> list[Finding]:
     for outcome in sorted(outcomes, key=lambda outcome: outcome.ended):
         if raised := outcome.raised:
             # Ranks that raise the same error in the same line name different numbers and devices in its text.
-            groups.setdefault((raised.type, raised.location), []).append((outcome.rank, _raised(raised)))
+            text = raised.text if raised.location is None else ""
+            groups.setdefault((raised.type, raised.location, text), []).append((outcome.rank, _raised(raised)))
         for finding in outcome.findings:
             # A value that was measured differs from rank to rank, and with it the sentence that names it.
             sentence = finding.message if finding.measured is None or not finding.subject else ""

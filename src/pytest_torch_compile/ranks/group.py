@@ -19,6 +19,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 import torch
@@ -121,6 +122,7 @@ class RankGroup:
         self._ranks: list[_Rank] = []
         self._jobs = 0
         self._failed = False
+        self._needs_main = False
 
     def __enter__(self) -> RankGroup:
         return self
@@ -132,6 +134,7 @@ class RankGroup:
         """Run ``function(*args, **kwargs)`` on each rank; returns and raises as ``run_ranks``."""
         __tracebackhide__ = True
         payload = pack(function, args, kwargs)
+        self._needs_main = getattr(function, "__module__", "") == "__main__"
         limit = self.timeout if timeout is None else timeout
         try:
             self._ask(self._folder or self._start(), payload, limit)
@@ -178,9 +181,14 @@ class RankGroup:
         resource_tracker.ensure_running()
         context = multiprocessing.get_context("spawn")
         before, variables = os.environ.copy(), self._variables(folder)
-        os.environ.update(variables)  # a rank has them from its start, before it imports anything
+        main_module = sys.modules["__main__"]
+        if not self._needs_main:
+            # Spawning imports the main script in each process, and one without a guard would start the tests again.
+            sys.modules["__main__"] = ModuleType("__main__")
         try:
             for number in range(self.world_size):
+                # A rank has its variables from its start, before it imports anything.
+                os.environ.update(variables | {"RANK": str(number), "LOCAL_RANK": str(number)})
                 here, there = context.Pipe()
                 log_file, stack_file = folder / f"log-{number}", folder / f"stack-{number}"
                 log = log_file.open("w+", encoding="utf-8", errors="replace")
@@ -189,9 +197,10 @@ class RankGroup:
                 there.close()
                 self._ranks.append(_Rank(number, process, here, log, stack_file))
         finally:
-            for name in variables:
-                del os.environ[name]
-            os.environ.update({name: before[name] for name in variables if name in before})
+            sys.modules["__main__"] = main_module
+            for name in (*variables, "RANK", "LOCAL_RANK"):
+                os.environ.pop(name, None)
+                os.environ.update({name: before[name]} if name in before else {})
         return folder
 
     def _variables(self, folder: Path) -> dict[str, str]:

@@ -70,7 +70,6 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
     What it prints goes to its log file, and the stacks of its threads to the other one, at SIGUSR1 or when it crashes.
     """
     os.setsid()  # Ctrl-C reaches the parent only, which then ends the ranks
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     multiprocessing.set_start_method(None, force=True)  # for code inside the function, spawn is not the default
     log = log_file.open("a", encoding="utf-8", buffering=1)
     os.dup2(log.fileno(), 1)
@@ -110,12 +109,13 @@ def _carry_out(job: Job, rank: int) -> Outcome:
             outcome.value = pack_value(function(*args, **kwargs))
         except SystemExit:
             raise
-        except CompileCheckFailed as failed:
-            outcome.findings, outcome.report = failed.findings, failed.report
         except BaseException as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
-            outcome.raised = Raised(type(error).__name__, str(error).strip() or "no message", place)
+            if isinstance(error, CompileCheckFailed) and error.findings:
+                outcome.findings, outcome.report = error.findings, error.report
+            else:
+                frames = traceback.extract_tb(error.__traceback__)
+                place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
+                outcome.raised = Raised(type(error).__name__, str(error).strip() or "no message", place)
     outcome.ended = time.time()
     return outcome
 
