@@ -134,6 +134,16 @@ def test_prune_removes_nothing_when_the_tests_cannot_be_collected(tmp_path, monk
     assert "could not collect" in capsys.readouterr().err
 
 
+def test_prune_says_so_where_the_plugin_is_not_loaded(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("PYTEST_PLUGINS", raising=False)
+    (tmp_path / "test_a.py").write_text("def test_kept(): pass\n")
+    (tmp_path / "baselines").mkdir()
+    assert cli.main(["baselines", "prune"]) == 2
+    assert "without this plugin" in capsys.readouterr().err
+
+
 def test_prune_keeps_what_addopts_leave_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -v -k other --import-mode=importlib\n")

@@ -40,6 +40,9 @@ def collected(arguments: Sequence[str]) -> list[str]:
     ended = Child(["--collect-only", "-q", "--", *arguments], Path.cwd()).run()
     if ended.status not in (0, 1, 5):
         raise BaselineError(f"pytest could not collect the tests: {ended.last_line}")
+    if ended.status == 0 and not ended.results:
+        # Nothing would be said to be unused, which is wrong: the plugin lists the tests.
+        raise BaselineError("pytest collected the tests without this plugin; load it, as with -p torch_compile")
     return list(ended.results)
 
 
