@@ -103,7 +103,9 @@ RANDOM_STREAM = (
     "tolerances=Tolerances(rng=False) switches this comparison off"
 )
 ONLY_COMPILED_RAISES = "compare with backend='eager' to see whether tracing or the backend raises"
-ONLY_EAGER_RAISES = "what is checked in eager is lost compiled: check data with torch._check(), shapes before the call"
+ONLY_EAGER_RAISES = (
+    "a check that eager makes is lost when compiled: check data with torch._check(), shapes before the call"
+)
 BOTH_RAISE = "catch what both modes raise, or raise outside of the compiled function"
 
 

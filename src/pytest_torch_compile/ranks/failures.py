@@ -89,7 +89,7 @@ def _died(codes: Mapping[int, int], places: Mapping[int, Location | None], other
 
 def _at(place: Location | None) -> str:
     if place is None:
-        return "at a place that is not known"
+        return "at an unknown place"
     return f"at {place.shown()}" + (f", inside {place.library.shown()}," if place.library else "")
 
 

@@ -96,6 +96,9 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     except Timeout:
         message = f"another timing test has held the device for {wait:.0f} s ({lock.lock_file})"
         raise DeviceBusy(message) from None
+    except PermissionError:
+        message = f"{lock.lock_file} belongs to another user of this machine: have it removed"
+        raise DeviceBusy(message) from None
     os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
     try:
         yield
