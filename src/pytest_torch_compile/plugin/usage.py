@@ -11,6 +11,7 @@ import pytest
 
 from .. import __name__ as PACKAGE
 from .._torch.compiled_before import compiled_codes, drop
+from .._torch.deviations import note_left_by
 from .._torch.warning_filters import calm
 
 MARKER = "torch_compile"
@@ -62,10 +63,7 @@ def leave(item: pytest.Item) -> None:
     """After a test that compiled: leave nothing of it, and note which settings of torch it left changed."""
     if starts_fresh(item) or _GUARDED in item.stash:
         reset()
-    if "torch._dynamo" in sys.modules:
-        from .._torch.deviations import note_left_by
-
-        note_left_by(item.nodeid)
+    note_left_by(item.nodeid)
 
 
 def reset() -> None:

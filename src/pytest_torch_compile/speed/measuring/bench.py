@@ -234,7 +234,7 @@ def _bytes(eager: int, compiled: int) -> Paired | None:
 
 
 def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> torch.device:
-    """The device of the first parameter, buffer or tensor argument; CPU when there is none."""
+    """The device of the first parameter, buffer or tensor argument; CPU where nothing has a device."""
     own = (t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers()))
     tensor = next(own, None)
     if tensor is None:
