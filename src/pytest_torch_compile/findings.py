@@ -15,7 +15,7 @@ from .observation import Deviation, EagerFallback, Graph, GraphBreak, Location, 
 WrongResult = Literal["numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"]
 NotCompiled = Literal["nothing-compiled", "compile-error", "eager-fallback"]
 CompiledBadly = Literal["graph-break", "recompile"]
-Slower = Literal["slowdown", "memory", "compile-time", "cudagraph-skip", "cache-miss"]
+Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time", "cudagraph-skip", "cache-miss"]
 FindingKind = Literal[WrongResult, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
 SEVERITIES = tuple(get_args(kinds) for kinds in (WrongResult, NotCompiled, CompiledBadly, Slower))  # worst first

@@ -20,9 +20,10 @@ def has_runs(entry: Mapping[str, Any], key: str) -> bool:
 
 
 def has_checks(entry: Mapping[str, Any]) -> bool:
-    """Whether a structure entry holds what is exact of its checks, and kernels per call."""
+    """Whether a structure entry holds what is exact of its checks, and what its timing counts, if it has one."""
     try:
-        counted = _all(int, [count for pair in entry["kernels"] for count in pair])
+        counts = {name: values for name, values in entry.get("counts", {}).items() if name != "python"}
+        counted = _all(int, [count for values in counts.values() for count in values])
         return counted and all(_is_check(check) for check in entry["checks"])
     except (KeyError, TypeError, AttributeError):
         return False

@@ -1,4 +1,4 @@
-"""What is exact about a test: graphs, ops, breaks, recompiles and kernels, against the stored ones. Plain data."""
+"""What is exact about a test: what its checks saw, and what its timing counted, against the stored. Plain data."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..findings import Finding
+from ..findings import Finding, FindingKind
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]
+# What a check counts, and the finding where it is more than stored.
+_COUNTED: dict[str, tuple[str, FindingKind]] = {
+    "recompiles": ("recompiles", "recompile"),
+    "cudagraph_skips": ("CUDA graph skips", "cudagraph-skip"),
+    "guards": ("guards", "structure"),
+}
 
 
 def checked(report: Mapping[str, Any]) -> Checked:
     """What is exact about one check, from its report's ``to_dict()``. ``graphs`` holds the ops of each graph."""
     observed = report["observation"]
+    guards = [graph.get("guards") for graph in observed["graphs"]]
     return {
         "target": report["target"],
         "backend": report["backend"],
@@ -23,30 +30,42 @@ def checked(report: Mapping[str, Any]) -> Checked:
         "graph_breaks": sorted(one["fingerprint"] for one in observed["graph_breaks"]),
         "recompiles": len(observed["recompiles"]),
         "cudagraph_skips": len(observed["cudagraph_skips"]),
+        **({} if None in guards else {"guards": sum(guards)}),
     }
 
 
-def entry(test: str, checks: Sequence[Checked], kernels: Sequence[Sequence[int]] = ()) -> Entry:
-    """The baseline entry of a test; ``kernels`` are those per call, eager and compiled, of each of its timings."""
-    return {"fullname": test, "checks": list(checks), "kernels": [list(pair) for pair in kernels]}
+def entry(test: str, checks: Sequence[Checked], counts: Mapping[str, Any] | None = None) -> Entry:
+    """The baseline entry of a test; ``counts`` are those of its timing, with the version of Python."""
+    return {"fullname": test, "checks": list(checks), **({"counts": dict(counts)} if counts else {})}
+
+
+def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
+    """Every stored value of what a timing counts. Versions of Python differ in how many functions they call."""
+    counts = dict((stored or {}).get("counts", {}))
+    if counts.pop("python", python) != python:
+        counts.pop("python_calls", None)
+    return counts
 
 
 def differences(before: Entry, after: Entry) -> list[str]:
-    """One line for each exact figure that is not what it was."""
+    """One line for each exact figure of the checks that is not what it was."""
     lines = []
     for old, new, name in _pairs(before, after):
-        for key, title in _TITLES.items():
-            if old[key] != new[key]:
-                lines.append(f"{name}{title} {_shown(key, old[key])} -> {_shown(key, new[key])}")
+        ops, breaks = (old["graphs"], new["graphs"]), (old["graph_breaks"], new["graph_breaks"])
+        if ops[0] != ops[1]:
+            lines.append(f"{name}ops of each graph {' -> '.join(', '.join(map(str, one)) or 'none' for one in ops)}")
+        if breaks[0] != breaks[1]:
+            lines.append(f"{name}graph breaks {len(breaks[0])} -> {len(breaks[1])}")
+        for key, (title, _) in _COUNTED.items():
+            if key in old and key in new and old[key] != new[key]:
+                lines.append(f"{name}{title} {old[key]} -> {new[key]}")
     if len(before["checks"]) != len(after["checks"]):
         lines.append(f"checks {len(before['checks'])} -> {len(after['checks'])}")
-    if before["kernels"] != after["kernels"]:
-        lines.append(f"kernels per call, eager > compiled: {_kernels(before)} -> {_kernels(after)}")
     return lines
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """Graph breaks that are not stored, and recompiles beyond the stored ones: allowed by the budget, but new.
+    """What the checks have more of than stored: allowed by the budget, but new.
 
     ``break_finding`` makes the finding of a break from its fingerprint, which is all that a baseline keeps of it, and
     the text that says how many are too many.
@@ -56,24 +75,19 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
         breaks: list[str] = sorted((Counter(new["graph_breaks"]) - Counter(old["graph_breaks"])).elements())
         text = f"{name}{len(new['graph_breaks'])} graph breaks, {len(breaks)} of them not in the baseline"
         findings += [break_finding(fingerprint, text) for fingerprint in breaks]
-        if new["recompiles"] > old["recompiles"]:
-            text = f"{name}{new['recompiles']} recompiles, the baseline has {old['recompiles']}"
-            findings.append(Finding("recompile", text))
+        counted = {"graphs": ("graphs", "structure"), **_COUNTED}
+        for key, (title, kind) in counted.items():
+            one, other = (len(at[key]) if key == "graphs" else at.get(key) for at in (old, new))
+            # Where a graph broke, there are more graphs too.
+            if one is not None and other is not None and other > one and not (key == "graphs" and breaks):
+                findings.append(Finding(kind, f"{name}{other} {title}, the baseline has {one}"))
     return findings
 
 
 def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
-    """One line for each test whose structure is not the stored one."""
+    """One line for each test whose checks are not the stored ones."""
     changed = {test: "; ".join(differences(stored[test], now[test])) for test in sorted(stored.keys() & now.keys())}
     return [f"{test}: {text}" for test, text in changed.items() if text]
-
-
-_TITLES = {
-    "graphs": "ops of each graph",
-    "graph_breaks": "graph breaks",
-    "recompiles": "recompiles",
-    "cudagraph_skips": "CUDA graph skips",
-}
 
 
 def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:
@@ -84,13 +98,3 @@ def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:
         for number, (old, new) in enumerate(zip(before["checks"], after["checks"], strict=False), 1)
         if all(old[key] == new[key] for key in ("target", "backend", "checked_mode"))
     ]
-
-
-def _shown(key: str, value: Any) -> str:
-    if key == "graph_breaks":
-        return str(len(value))
-    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
-
-
-def _kernels(entry: Entry) -> str:
-    return ", ".join(" > ".join(map(str, pair)) for pair in entry["kernels"]) or "none"

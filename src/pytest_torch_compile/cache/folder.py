@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .._torch.reset import forget_cache_folder
@@ -12,6 +14,26 @@ from ..settings import below_root
 from .artifacts import ArtifactSession, is_url
 
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+def is_kept(choice: str) -> bool:
+    """Whether what is compiled stays for the next run."""
+    return choice not in ("fresh", "session")
+
+
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """Compile in the body as if nothing had been compiled before; what it writes is removed."""
+    before = os.environ.get(VARIABLE)
+    forget_cache_folder()
+    with tempfile.TemporaryDirectory(prefix="torch-compile-", ignore_cleanup_errors=True) as folder:
+        os.environ[VARIABLE] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop(VARIABLE, None)
+            os.environ.update({} if before is None else {VARIABLE: before})
+            forget_cache_folder()
 
 
 class CacheFolder:
@@ -28,7 +50,7 @@ class CacheFolder:
     def __init__(self, choice: str, root: Path, *, leads: bool = True) -> None:
         self._new_for_each_test = choice == "fresh"
         self._artifacts = ArtifactSession(choice, leads=leads) if is_url(choice) else None
-        keeps = choice not in ("fresh", "session") and self._artifacts is None
+        keeps = is_kept(choice) and self._artifacts is None
         self._kept = below_root(root, choice).resolve() if keeps else None
         self._temporary: Path | None = None
         self._before = os.environ.get(VARIABLE)

@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         "compare",
         help="what changed between two reports; with --against REF, the speed of this checkout against a revision",
         usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n"
-        "       %(prog)s --against REF [--rounds N] [--anew] [what pytest should run]",
+        "       %(prog)s --against REF [--rounds N] [what pytest should run]",
         description="What changed between two reports; exit status 1 if anything is worse.",
     )
     compare.add_argument("old", type=Path, help="the earlier report.json, or the folder it is in")
@@ -63,13 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
     speed = compare.add_argument_group(
         "speed of this checkout against a revision",
-        "Both sides run the speed tests in turn, in fresh processes; exit status 1 for a regression. Needs no "
-        "baseline. The rest of the line goes to pytest: tests, and its own options.",
+        "Both sides compile and run the speed tests in turn, on every GPU of the machine; exit status 1 for a "
+        "regression. Needs no baseline. The rest of the line goes to pytest: tests, and its own options.",
     )
     speed.add_argument("--against", metavar="REF", help="the revision to compare with, such as main or HEAD~1")
-    speed.add_argument("--rounds", metavar="N", help="fresh processes on each side (default: 5)")
-    again = "compile again in every process, in place of one cache: for a change of the graph"
-    speed.add_argument("--anew", action="store_true", help=again)
+    speed.add_argument("--rounds", metavar="N", help="compilations of each side, at most (default: 8)")
     compare.set_defaults(run=_compare)
 
     stored = commands.add_parser("baselines", help="list the stored baselines, or remove what no test uses")
@@ -127,10 +125,8 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    if options.rounds or options.anew:
-        raise document.DocumentError(
-            "--rounds and --anew are options of a comparison with a revision: give --against REF too"
-        )
+    if options.rounds:
+        raise document.DocumentError("--rounds is an option of a comparison with a revision: give --against REF too")
     differences = changes.changes(document.read(options.old), document.read(options.new))
     print((changes.as_markdown if options.format == "markdown" else changes.as_text)(differences))
     return int(any(difference.worse for difference in differences))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -14,18 +15,20 @@ import pytest
 
 from .. import settings
 from ..baselines import files as baselines
+from ..baselines import structure
+from ..cache.folder import empty_cache, is_kept
 from ..child import Child
 from ..findings import CompileCheckFailed, Finding
 from ..speed import fresh_process
-from ..speed.deciding import stored_runs as record
-from ..speed.deciding import wording as message
-from ..speed.deciding.comparison import MIN_RUNS_OF_A_CODE, SpeedComparison
-from ..speed.deciding.confirmation import Confirmation, NoFigures, confirm
-from ..speed.deciding.scatter import METRICS, priors_of
-from ..speed.deciding.verdict import Verdict
+from ..speed.deciding import exact, stored_runs, times, wording
+from ..speed.deciding.confirmation import Decision, NoFigures, decide
+from ..speed.deciding.constants import FLOORS
+from ..speed.deciding.exact import AllowMore
+from ..speed.deciding.stored_runs import StoredTest
+from ..speed.deciding.times import METRICS, Verdict
 from ..speed.measuring.device import DeviceBusy, device_lock
 from ..speed.measuring.stack_depth import with_spare_stack
-from ..speed.sample import PRECISION, SECONDS, Figures, SpeedSample
+from ..speed.sample import PRECISION, SECONDS, SpeedSample
 from . import in_child, payload
 
 Result = TypeVar("Result")
@@ -46,6 +49,7 @@ class CompileBenchmark:
         self._defaults = {"backend": settings.current.backend, **defaults}
         self._root = Path(self._item.config.rootpath)
         self._baselines = settings.below_root(self._root, settings.current.baselines)
+        self._missing = ""
 
     def __call__(
         self,
@@ -55,23 +59,31 @@ class CompileBenchmark:
         seconds: float = SECONDS,
         precision: float = PRECISION,
         cold_start: bool = False,
+        allow_more: AllowMore | None = None,
         **options: Any,
     ) -> SpeedSample | None:
         """Time ``target(*args)`` compiled through pytest-benchmark, and measure it against eager.
 
         With ``--compile-perf=off`` only pytest-benchmark times it, and nothing is returned. ``cold_start=True`` also
-        compiles it in two fresh processes, with an empty and then a filled cache. The other options are those of
+        compiles it in two fresh processes, with an empty and then a filled cache. ``allow_more`` says how much more
+        than its baseline the test may have of what is counted: ``{"kernels": 10, "memory": 0.05, "guards": None}``
+        allows ten kernels, 5 % of memory, and any number of guards. The other options are those of
         ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: under ``--compile-perf=gate``, a confirmed regression.
+            CompileCheckFailed: under ``--compile-perf=gate``, a count over its baseline or a confirmed slowdown.
             CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
         from ..legs.keywords import Keywords
         from ..legs.leg import argument_names
         from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, Bench, device_of, environment_of
 
-        own = {"seconds": (seconds, SECONDS), "precision": (precision, PRECISION), "cold_start": (cold_start, False)}
+        own = {
+            "seconds": (seconds, SECONDS),
+            "precision": (precision, PRECISION),
+            "cold_start": (cold_start, False),
+            "allow_more": (allow_more, None),
+        }
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
@@ -81,19 +93,28 @@ class CompileBenchmark:
             # They are those of a whole suite: not every target has an argument of each name.
             names = argument_names(target)
             chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
+        exact.require_known(allow_more)
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if settings.current.perf == "off":
             self._time(Bench(target, *args, **chosen))
             return None
+        stored, problems = self._stored(environment)
         try:
             with device_lock(environment.get("uuid", "cpu")):
-                bench = Bench(target, *args, **chosen)
-                sample = bench.measure(seconds=seconds, precision=precision)
-                self._time(bench)
-                del bench
-                return self._judge(sample, cold_start)
+                # As the stored runs were recorded: with the cache that is kept, or each time an empty one.
+                kept = is_kept(settings.current.cache) and (stored.kept_cache or not stored.runs)
+                with nullcontext() if kept else empty_cache():
+                    bench = Bench(target, *args, **chosen)
+                    sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
+                    self._time(bench)
+                    del bench
+                if cold_start and not os.environ.get(fresh_process.CONFIRMS):
+                    sample = self._with_start(sample)
+                fresh_process.leave_sample(self._item.nodeid, sample)
+                self._judge(sample, stored, problems, allow_more)
+                return sample
         except DeviceBusy as busy:
-            self._report(Verdict("inconclusive", reason=str(busy)), [], environment, [])
+            self._report(Decision([], Verdict("inconclusive", reason=str(busy))), environment, stored)
             return None
 
     def _time(self, bench: Any) -> None:
@@ -105,92 +126,100 @@ class CompileBenchmark:
 
         with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
-    def _judge(self, sample: SpeedSample, cold_start: bool) -> SpeedSample:
-        """Compare the sample with the stored runs, with as many from fresh processes as that takes."""
-        test = self._item.nodeid
-        if cold_start and not os.environ.get(fresh_process.CONFIRMS):
-            sample = self._with_start(sample)
-        fresh_process.leave_sample(test, sample)
-        stored = baselines.load(self._baselines, name_of(sample.environment))
-        entry = stored.entries.get(test)
-        runs, codes = record.runs_of(entry), record.codes_of(entry)
-        priors = priors_of([alike for e in stored.entries.values() for alike in record.runs_by_source(e)])
-        compare = partial(SpeedComparison.of, runs, codes, tests=in_child.speed_tests(self._item), priors=priors)
-        problem = record.unknown_device(entry, sample.environment.get("uuid", ""))
-        problems = [problem] if problem else []
-        few = settings.current.update_baselines and len(runs) < MIN_RUNS_OF_A_CODE
-        if few or os.environ.get(fresh_process.CONFIRMS):  # still being recorded, or it confirms
-            confirmation = Confirmation(compare(sample.code), [sample], [*sample.problems, *problems])
-        else:
-            confirmation = confirm(compare, sample, self._another, problems)
-        verdict = confirmation.verdict()
-        if verdict.outcome == "no-baseline":
-            missing = stored.missing if not stored.entries else f"{stored.path} has no entry for this test"
-            verdict = Verdict("no-baseline", reason=missing)
-        compared = confirmation.comparison.runs
-        # The first process is the one to show, also where it does not count.
-        taken = confirmation.counted if sample in confirmation.counted else [sample, *confirmation.counted]
-        self._report(verdict, taken, sample.environment, compared)
-        if verdict.outcome == "regressed" and settings.current.perf == "gate" and not settings.current.update_baselines:
-            self._fail(verdict, compared, confirmation.figures)
-        return sample
-
-    def _fail(self, verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> None:
-        evidence, hint = message.table(stored, new), message.where(verdict, stored, new)
-        findings = [
-            Finding(METRICS[change.metric].kind, message.headline(change), evidence=evidence, hint=hint)
-            for change in verdict.changed("regressed")
+    def _stored(self, environment: Mapping[str, Any]) -> tuple[StoredTest, list[str]]:
+        """What is stored of this test, and why its times cannot be judged by it."""
+        test, name = self._item.nodeid, name_of(environment)
+        speed = baselines.load(self._baselines, name)
+        counted = baselines.load(self._baselines, name, "structure")
+        runs = stored_runs.runs_of(speed.entries.get(test))
+        counts = structure.counts_of(counted.entries.get(test), environment["python"])
+        self._missing = speed.missing if not speed.entries else f"{speed.path} has no entry for this test"
+        kept = is_kept(settings.current.cache)
+        problems = [
+            stored_runs.unknown_device(runs, environment.get("uuid", "")),
+            stored_runs.other_cache(runs, kept),
         ]
-        raise CompileCheckFailed(message.explain(self._item.nodeid, verdict, stored, new), None, findings)
+        return StoredTest(runs, counts), [problem for problem in problems if problem]
 
-    def _another(self, comparison: SpeedComparison) -> SpeedSample:
-        """A sample of this test from a fresh process."""
-        return self._in_fresh_process(fresh_process.compiled_anew if comparison.other else fresh_process.fresh_sample)
+    def _judge(
+        self, sample: SpeedSample, stored: StoredTest, problems: Sequence[str], allow_more: AllowMore | None
+    ) -> None:
+        """Compare the sample with what is stored, with as many from fresh processes as that takes."""
+        recording = settings.current.update_baselines and not times.can_decide(stored.runs)
+        confirms = recording or os.environ.get(fresh_process.CONFIRMS)
+        another = None if confirms else partial(self._further, sample)
+        tests = in_child.speed_tests(self._item)
+        decision = decide(stored, sample, another, tests=tests, allow_more=allow_more, problems=problems)
+        if decision.times.outcome == "no-baseline":
+            decision = replace(decision, times=Verdict("no-baseline", reason=self._missing))
+        self._report(decision, sample.environment, stored)
+        failed = decision.worse or decision.times.outcome == "regressed"
+        if failed and settings.current.perf == "gate" and not settings.current.update_baselines:
+            self._fail(decision, stored)
+
+    def _fail(self, decision: Decision, stored: StoredTest) -> None:
+        findings = [
+            Finding(
+                difference.quantity.kind,
+                str(difference),
+                subject=difference.quantity.name,
+                measured=difference.after,
+                limit=difference.before,
+            )
+            for difference in decision.worse
+        ]
+        evidence, hint = wording.table(stored.runs, decision.samples), wording.where(decision, stored.runs)
+        findings += [
+            Finding(METRICS[change.metric][1], wording.headline(change), evidence=evidence, hint=hint)
+            for change in decision.times.changed("regressed")
+        ]
+        raise CompileCheckFailed(wording.explain(self._item.nodeid, decision, stored), None, findings)
+
+    def _further(self, first: SpeedSample, at_most: int) -> Sequence[SpeedSample]:
+        """Samples of this test from fresh processes, that compile as the first one did."""
+        cache = os.environ.get(fresh_process.CACHE) if first.kept_cache else None
+        own = first.environment.get("uuid", "cpu")
+        return self._in_fresh_processes(partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache))
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         try:
-            return replace(sample, start=self._in_fresh_process(fresh_process.cold_and_warm_start))
+            return replace(sample, start=self._in_fresh_processes(fresh_process.cold_and_warm_start))
         except NoFigures as error:
             warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
             return sample
 
-    def _in_fresh_process(self, run: Callable[[Child], Result]) -> Result:
-        """Measure this test again in a process that gives figures and judges none, with the same compile cache."""
+    def _in_fresh_processes(self, run: Callable[[Child], Result]) -> Result:
+        """Measure this test again in processes that give figures and judge none."""
         import torch
 
         if torch.cuda.is_available():
             torch.cuda.empty_cache()  # the other process needs the memory
-        child = in_child.child_for(self._item).with_options(compile_perf="track")
-        cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-        return run(child.with_options(compile_cache=cache) if cache else child)
+        return run(in_child.child_for(self._item).with_options(compile_perf="track"))
 
-    def _report(
-        self,
-        verdict: Verdict,
-        samples: Sequence[SpeedSample],
-        environment: Mapping[str, Any],
-        compared: Sequence[Figures],
-    ) -> None:
-        test = self._item.nodeid
+    def _report(self, decision: Decision, environment: Mapping[str, Any], stored: StoredTest) -> None:
+        test, verdict, samples = self._item.nodeid, decision.times, decision.samples
         if verdict.outcome in ("no-baseline", "inconclusive") and settings.current.perf == "gate":
             warnings.warn(CompileSpeedWarning(f"{test}: {verdict.outcome}: {verdict.reason}"), stacklevel=2)
         result: dict[str, Any] = {
             "test": test,
             "environment": name_of(environment),
-            "outcome": verdict.outcome,
-            "summary": message.summary(verdict),
-            "changes": [asdict(change) for change in verdict.changes],
-            "runs": [record.rounded(sample.figures()) for sample in samples],
-            "stored_runs": len(compared),
+            "outcome": "regressed" if decision.worse else verdict.outcome,
+            "summary": wording.summary(decision),
+            "changes": [{**asdict(change), "floor": FLOORS[change.metric], "note": ""} for change in verdict.changes],
+            "exact": [difference.to_dict() for difference in decision.differences],
+            "changed": decision.changed,
+            "stored_runs": len(stored.runs),
         }
         if samples:
             result["sample"] = samples[0].to_dict()
-        self._benchmark.extra_info[record.KEY] = dict(result)  # not the entry: it is in the baselines
+        self._benchmark.extra_info[stored_runs.KEY] = dict(result)  # not the entry: it is in the baselines
         if samples:
             stats = getattr(self._benchmark, "stats", None)
             timed = stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
             sound = [sample for sample in samples if sample is samples[0] or not sample.problems]
-            result["entry"] = record.new_entry(test, timed, sound)
+            result["entry"] = stored_runs.new_entry(test, timed, sound)
+            counts = exact.merged(stored.counts, [sample.exact for sample in samples], decision.changed)
+            result["counts"] = {**counts, "python": environment["python"]}
         payload.of(self._item).timings.append(result)
 
 

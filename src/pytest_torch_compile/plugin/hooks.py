@@ -17,7 +17,7 @@ from ..check import acceptance
 from ..events import hearing_guards, listening, sign_of_life
 from ..report import terminal
 from ..report.records import check_entry
-from . import in_child, isolate, known_failure, options, payload, usage
+from . import in_child, isolate, known_failure, options, payload, usage, workers
 from .collector import Collector
 from .tracebacks import OwnFramesHidden
 
@@ -52,6 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{known_failure.MARKER}(reason, kind=None, torch=None): this check is known to fail; passing is an error",
     )
     chosen, root, register = options.read(config), config.rootpath, config.pluginmanager.register
+    if hasattr(config, "workerinput") and chosen.perf != "off":
+        workers.measure_alone(config)
     config.stash[_OUTER], settings.current = settings.current, chosen
     if not config.getoption("fulltrace", False):
         register(OwnFramesHidden(), "torch-compile-tracebacks")
@@ -83,6 +85,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_FOLDER].close()
     if _OUTER in config.stash:
         settings.current = config.stash[_OUTER]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """With ``-n auto``, one worker for each GPU where speed is tested."""
+    return workers.one_for_each_gpu(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Workers are workers again, for the tests."""
+    workers.say_so_again(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,8 +21,8 @@ from . import payload
 class StructureSession:
     """Registered while ``--compile-perf`` or ``--compile-update-baselines`` asks for baselines.
 
-    Under ``gate`` a test fails whose checks have a graph break that is not stored, or more recompiles than stored,
-    although its budget allows them. Any other change is a line at the end.
+    Under ``gate`` a test fails whose checks have a graph break that is not stored, or more graphs, recompiles, guards
+    or CUDA graph skips than stored, although its budget allows them. Any other change is a line at the end.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,11 +34,11 @@ class StructureSession:
         reports: list[CompileReport] = []
         with listening(reports.append):
             result = yield
-        timings = payload.of(item).timings
-        kernels = [timing["sample"]["kernels"] for timing in timings if (timing.get("sample") or {}).get("kernels")]
-        if reports or kernels:
-            entry = structure.entry(item.nodeid, [structure.checked(report.to_dict()) for report in reports], kernels)
-            environment = _environment(reports[-1].device) if reports else timings[0]["environment"]
+        timings = [timing for timing in payload.of(item).timings if "counts" in timing]
+        if reports or timings:
+            checks = [structure.checked(report.to_dict()) for report in reports]
+            entry = structure.entry(item.nodeid, checks, timings[-1]["counts"] if timings else None)
+            environment = _environment(reports[-1].device) if reports else timings[-1]["environment"]
             payload.of(item).structure = {"environment": environment, "entry": entry}
             if reports and settings.current.perf == "gate" and not settings.current.update_baselines:
                 self._compare(item.nodeid, environment, entry, reports)
@@ -46,6 +46,8 @@ class StructureSession:
 
     def _compare(self, test: str, environment: str, entry: structure.Entry, reports: list[CompileReport]) -> None:
         stored = baselines.load(self._folder, environment, "structure")
+        if stored.problem:
+            raise CompileCheckFailed(f"nothing can be gated: {stored.problem}", None)
         breaks = {seen.fingerprint: seen for report in reports for seen in report.graph_breaks}
         if test not in stored.entries:
             return

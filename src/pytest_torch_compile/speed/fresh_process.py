@@ -1,4 +1,4 @@
-"""Measure one test again in a fresh process, and read the sample that it leaves."""
+"""Measure one test again in fresh processes, and read the samples that they leave."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from ..child import Child, Ended
+from . import gpus
 from .deciding.confirmation import NoFigures
 from .sample import SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
@@ -37,28 +40,32 @@ def run(
     return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left}, ended
 
 
-def fresh_sample(child: Child, *, environment: Mapping[str, str] | None = None, seconds: float = 900.0) -> SpeedSample:
-    """Run one test in a fresh process and return what it measured.
+def fresh_sample(
+    child: Child, *, cache: str | None, environment: Mapping[str, str | None] | None = None, seconds: float = 900.0
+) -> SpeedSample:
+    """Run one test in a fresh process, with a compile cache or, for None, an empty one; return what it measured.
 
     Raises:
         NoFigures: it failed, was skipped, or took longer than ``seconds``.
     """
-    samples, ended = run(child, seconds, {CONFIRMS: "1", **(environment or {})})
+    with ExitStack() as stack:
+        folder = cache or stack.enter_context(tempfile.TemporaryDirectory())
+        variables = {CONFIRMS: "1", CACHE: folder, **(environment or {})}
+        samples, ended = run(child.with_options(compile_cache=folder), seconds, variables)
     if not samples:
         raise NoFigures(f"the fresh process gave no figures: {ended.last_line}")
     return list(samples.values())[-1]
 
 
-def compiled_anew(child: Child) -> SpeedSample:
-    """Run one test in a fresh process that finds an empty compile cache, and return what it measured.
-
-    Memory is left out: a process that tuned holds the workspaces of libraries it tried, 34 MB for cuBLAS on an H200.
+def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) -> Sequence[SpeedSample]:
+    """One sample from each GPU on which nobody measures now, taken at the same time; ``own`` is locked already.
 
     Raises:
-        NoFigures: the process gave no figures.
+        NoFigures: a process gave none.
     """
-    with tempfile.TemporaryDirectory() as cache:
-        return replace(_with_cache(child, cache), memory=None)
+    with gpus.free_ones(own, at_most) as free, ThreadPoolExecutor(len(free)) as pool:
+        environments = [gpus.only(uuid, free) for uuid in free]
+        return list(pool.map(lambda one: fresh_sample(child, cache=cache, environment=one), environments))
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
@@ -68,9 +75,5 @@ def cold_and_warm_start(child: Child) -> tuple[float, float]:
         NoFigures: a process gave no figures.
     """
     with tempfile.TemporaryDirectory() as cache:
-        cold, warm = (_with_cache(child, cache) for _ in range(2))
+        cold, warm = (fresh_sample(child, cache=cache) for _ in range(2))
     return cold.cold_start[1], warm.cold_start[1]
-
-
-def _with_cache(child: Child, cache: str) -> SpeedSample:
-    return fresh_sample(child.with_options(compile_cache=cache), environment={"TORCHINDUCTOR_CACHE_DIR": cache})

@@ -1,4 +1,4 @@
-"""Compare the speed of this checkout with a revision: two checkouts, alternating fresh processes, one device."""
+"""Compare the speed of this checkout with a revision: two checkouts, compiled afresh in turn, on every GPU at once."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from ..child import Child
-from . import fresh_process as confirm
-from .deciding import wording as message
-from .deciding.comparison import SpeedComparison
-from .deciding.confirmation import MIN_PROCESSES
-from .deciding.verdict import Verdict
-from .sample import Figures, SpeedSample
+from ..child import Child, Job
+from . import fresh_process, gpus
+from .deciding import exact, times, wording
+from .deciding.confirmation import Decision
+from .deciding.constants import MAX_COMPILATIONS
+from .deciding.times import Verdict
+from .sample import SpeedSample
 
-ROUNDS = 5
-REMEDY = "compile again in every process, with --anew"
-NO_REMEDY = "only over 10 %, in three rounds or more, can be"
-Samples = Mapping[str, Sequence[SpeedSample]]
+# Each side is compiled so often before a test can be left out of further rounds.
+MIN_ROUNDS = 2
+Samples = dict[str, list[SpeedSample]]
 Say = Callable[[str], None]
 
 
@@ -33,115 +33,123 @@ class CompareError(RuntimeError):
 
 @dataclass(frozen=True)
 class Compared:
-    """One test on both sides."""
+    """One test on both sides; ``base`` has no samples where that revision has no such test."""
 
     test: str
-    verdict: Verdict
-    text: str
+    base: Sequence[SpeedSample]
+    decision: Decision
+
+    @property
+    def outcome(self) -> times.Outcome:
+        """``regressed`` also where only a count is worse."""
+        return "regressed" if self.decision.worse else self.decision.times.outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the verdict of each test; exit status 1 for a regression, 2 when nothing could be compared."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="the revision to compare with, such as main or HEAD~1")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="fresh processes on each side")
-    parser.add_argument("--anew", action="store_true", help="compile again in every process: for a change of the graph")
+    parser.add_argument("--rounds", type=int, default=MAX_COMPILATIONS, help="compilations of each side at most")
     options, rest = parser.parse_known_args(arguments)
     try:
-        compared = compare_with(options.base, rest or ["."], rounds=options.rounds, anew=options.anew, say=print)
+        compared = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
     except CompareError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for found in compared:
-        print(found.text)
-    return int(any(found.verdict.outcome == "regressed" for found in compared))
+    print(*report(compared), sep="\n")
+    return int(any(one.outcome == "regressed" for one in compared))
 
 
 def compare_with(
-    base: str, arguments: Sequence[str], *, rounds: int = ROUNDS, anew: bool = False, say: Say = print
+    base: str, arguments: Sequence[str], *, rounds: int = MAX_COMPILATIONS, say: Say = print
 ) -> list[Compared]:
     """Run the speed tests of this checkout and of ``base`` in turn, and judge each test that both have.
 
     ``arguments`` go to pytest. Each side runs its own tests against its own sources: the checkout, and its ``src``
-    folder if it has one, come first on the path. ``anew`` compiles in every process: a change of the graph needs that
-    to be distinguished from the tuning of the compiler.
+    folder if it has one, come first on the path. Every run compiles from an empty cache, so that what a test says does
+    not depend on whether its graph changed. A test that looks unchanged after two rounds takes no part in the others.
 
     Raises:
         CompareError: this is no git checkout, ``base`` is unknown, or no speed test ran.
     """
     root = Path(_git("rev-parse", "--show-toplevel"))
     revision = _git("rev-parse", "--verify", f"{base}^{{commit}}")
-    with checkout(root, revision) as other, tempfile.TemporaryDirectory() as cache:
+    taken: dict[str, Samples] = {"base": {}, "here": {}}
+    with checkout(root, revision) as other:
         sides = {"base": other, "here": root}
-        taken = alternate(sides, arguments, rounds, Path(cache), say, anew)
+        open_tests: list[str] | None = None
+        for number in range(rounds):
+            for side in ("base", "here") if number % 2 else ("here", "base"):
+                samples, last_line = _run(sides[side], arguments, open_tests)
+                say(f"round {number + 1} {side}: {len(samples)} speed tests; {last_line}")
+                for test, sample in samples.items():
+                    taken[side].setdefault(test, []).append(sample)
+            compared = judged(taken["base"], taken["here"])
+            open_tests = [one.test for one in compared if one.decision.times.undecided]
+            if not open_tests and number + 1 >= MIN_ROUNDS:
+                break
+            open_tests = open_tests if number + 1 >= MIN_ROUNDS else None
     if not taken["here"]:
         raise CompareError("no test that uses compile_benchmark left any figures; see the output above")
-    return judged(taken["base"], taken["here"], NO_REMEDY if anew else REMEDY)
+    return compared
 
 
-def judged(base: Samples, here: Samples, remedy: str = REMEDY) -> list[Compared]:
-    """The verdict of each test, the runs of ``base`` being its baseline; ``remedy`` as in ``SpeedComparison``."""
-    return [_one(test, base.get(test, ()), here[test], len(here), remedy) for test in sorted(here)]
+def judged(base: Mapping[str, Sequence[SpeedSample]], here: Mapping[str, Sequence[SpeedSample]]) -> list[Compared]:
+    """The verdict of each test."""
+    return [_one(test, base.get(test, ()), here[test], len(here)) for test in sorted(here)]
 
 
-def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int, remedy: str) -> Compared:
+def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int) -> Compared:
     if not base:
-        missing = Verdict("no-baseline", reason="the base revision has no such test")
-        return Compared(test, missing, f"{missing.outcome:12} {test}  {message.summary(missing)}")
-    stored = [sample.figures() for sample in base]
-    problems = sorted({problem for sample in (*base, *here) for problem in sample.problems})
-    comparison, counted = _compared_with([sample.code for sample in base], stored, here, tests)
-    comparison = replace(comparison, remedy=remedy)
-    new = [sample.figures() for sample in counted]
-    verdict = comparison.judge(new, problems, compilations=len({sample.code for sample in here}))
-    lines = [f"{verdict.outcome:12} {test}  {message.summary(verdict)}".rstrip()]
-    if left := len(here) - len(counted):
-        lines.append(f"    {left} of {len(here)} processes ran other compiled code and do not count")
-    if verdict.outcome in ("regressed", "improved"):
-        details = "\n".join(
-            filter(None, [message.table(comparison.runs, new), message.where(verdict, comparison.runs, new)])
+        return Compared(test, base, Decision(list(here), Verdict("no-baseline", reason="only this revision has it")))
+    verdict = times.compare([sample.run() for sample in base], [sample.run() for sample in here], tests=tests)
+    if problems := sorted({problem for sample in (*base, *here) for problem in sample.problems}):
+        verdict = Verdict("inconclusive", verdict.changes, "; ".join(problems))
+    before = exact.merged({}, [sample.exact for sample in base], changed=True)
+    return Compared(
+        test, base, Decision(list(here), verdict, tuple(exact.differences(before, [sample.exact for sample in here])))
+    )
+
+
+def report(compared: Iterable[Compared]) -> list[str]:
+    """The exact differences as a table, then each test with its times and their intervals."""
+    compared = list(compared)
+    rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
+    lines = ["what is counted: no difference in any test" if not rows else "what is counted:"]
+    width = max((len(test) for test, _ in rows), default=0)
+    lines += [f"  {test:{width}}  {'worse ' if found.worse else 'better'}  {found}" for test, found in rows]
+    lines += ["", "times against eager, compiled afresh on both sides:"]
+    for one in compared:
+        verdict = one.decision.times
+        changes = [wording.interval(change) for change in verdict.changes]
+        lines.append(
+            f"  {one.outcome:12} {one.test}  {', '.join([*changes, *filter(None, [verdict.reason])])}".rstrip()
         )
-        lines += [f"    {line}" for line in details.splitlines()]
-    return Compared(test, verdict, "\n".join(lines))
+        if verdict.outcome in ("regressed", "improved"):
+            stored = [sample.run() for sample in one.base]
+            details = [wording.table(stored, one.decision.samples), wording.where(one.decision, stored)]
+            lines += [f"      {line}" for text in details for line in text.splitlines()]
+    return lines
 
 
-def _compared_with(
-    codes: Sequence[str], stored: Sequence[Figures], here: Sequence[SpeedSample], tests: int
-) -> tuple[SpeedComparison, list[SpeedSample]]:
-    """What this side is compared with, and the samples of it that count: those of one code, if enough are, or all."""
-    ran = [sample.code for sample in here]
-    most = max(ran, key=lambda code: (code in codes, ran.count(code)))
-    comparison = SpeedComparison.of(stored, codes, most, tests=tests, priors={})
-    counted = [sample for index, sample in enumerate(here) if comparison.admits(sample.code, ran[:index])]
-    if len(counted) >= min(MIN_PROCESSES, len(here)):
-        return comparison, counted
-    return SpeedComparison(stored, codes, tests, other=True), list(here)
-
-
-def alternate(
-    sides: Mapping[str, Path], arguments: Sequence[str], rounds: int, cache: Path, say: Say, anew: bool = False
-) -> dict[str, dict[str, list[SpeedSample]]]:
-    """Run both sides ``rounds`` times in fresh processes, the first to go changing each time.
-
-    One compile cache serves both sides, so that what they have in common runs the same kernels, and a first run of
-    each, not counted, fills it; with ``anew`` every run has an empty one.
-    """
-    taken: dict[str, dict[str, list[SpeedSample]]] = {side: {} for side in sides}
-    for number in range(1 if anew else 0, rounds + 1):
-        for side in list(sides) if number % 2 else list(sides)[::-1]:
-            place = cache / f"{number}{side}" if anew else cache
-            # As arguments, not as options of the job: the plugin of an older revision may know none.
-            ours = ["--compile-perf=track", f"--compile-cache={place}", "--benchmark-only", "-q"]
-            # Each side imports its own sources, also where another checkout is installed.
-            sources = [str(path) for path in (sides[side] / "src", sides[side]) if path.is_dir()]
-            path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
-            child = Child([*ours, *arguments], sides[side])
-            samples, ended = confirm.run(child, 3600.0, {"PYTHONPATH": path, confirm.CONFIRMS: None})
-            title = f"round {number}" if number else "warm-up"
-            say(f"{title} {side}: {len(samples)} speed tests; {ended.last_line}")
-            for test, sample in samples.items() if number else ():
-                taken[side].setdefault(test, []).append(sample)
-    return taken
+def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
+    """Run the speed tests of one side once, from an empty compile cache, a GPU for each worker."""
+    with tempfile.TemporaryDirectory() as cache:
+        # As arguments, not as options of the job: the plugin of an older revision may know none.
+        ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
+        if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
+            ours += ["-n", str(workers)]
+        else:
+            ours.append("--benchmark-only")
+        # Each side imports its own sources, also where another checkout is installed.
+        sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
+        path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
+        # A child asks for no workers of its own, unless it is told to.
+        kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
+        child = Child([*ours, *arguments], folder, Job(tests, kept))
+        environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}
+        samples, ended = fresh_process.run(child, 3600.0, environment)
+    return samples, ended.last_line
 
 
 @contextmanager

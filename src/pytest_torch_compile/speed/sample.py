@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # How long rounds are taken for at most, and at which half width of the ratio's interval they stop before. On a host
 # that others use too, half a second left half widths of up to 9 %, 2.7 % in the median test.
 SECONDS, PRECISION = 4.0, 0.002
-Figures = dict[str, tuple[float, float, float]]
 
 
 @dataclass(frozen=True)
@@ -28,14 +26,56 @@ class Paired:
     half_width: float = 0.0
 
 
-def name_in(run: Figures, quantity: str) -> str:
-    """What a quantity is called in a run: Python calls by the version of Python, as versions differ in them."""
-    return next((name for name in run if name == quantity or name.startswith(f"{quantity}-")), quantity)
+class Times(NamedTuple):
+    """A time of both legs in seconds, and the log of their ratio, as a baseline stores it."""
+
+    eager: float
+    compiled: float
+    log_ratio: float
 
 
-def source_of(code: str) -> str:
-    """The part of a code's identity that leaves out tuning: it is ``source/tuning``."""
-    return code.partition("/")[0]
+@dataclass(frozen=True)
+class Exact:
+    """What is counted about one leg, not timed; None where it was not observed.
+
+    Of one call: ``kernels`` (copies and fills included), ``collectives`` and ``cuda_graphs`` that were launched,
+    ``syncs`` (waits of the host for the device), ``python_calls``. ``memory`` is the peak in bytes. The others are of
+    compiling and warming up.
+    """
+
+    kernels: int | None = None
+    memory: int | None = None
+    cuda_graphs: int | None = None
+    collectives: int | None = None
+    syncs: int | None = None
+    python_calls: int | None = None
+    graphs: int | None = None
+    graph_breaks: int | None = None
+    recompiles: int | None = None
+    guards: int | None = None
+    cudagraph_skips: int | None = None
+
+    def counted(self) -> dict[str, int]:
+        """What was observed, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One compilation of one test, as it is compared: the times of both legs, and what they are of.
+
+    ``start`` and ``warm_start`` are seconds. ``code`` is the same text where the same compiled code ran, ``device``
+    the id of the device. ``kept_cache``: the compile cache was not empty when this process began.
+    """
+
+    wall: Times
+    host: Times | None = None
+    device: Times | None = None
+    start: float | None = None
+    warm_start: float | None = None
+    code: str = ""
+    device_id: str = ""
+    kept_cache: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,9 +84,9 @@ class SpeedSample:
 
     ``wall`` is time per call, ``host`` the time until the call has been handed to the device, ``device`` the sum of
     the kernel durations, ``memory`` the peak in bytes. ``kernels`` and ``python_calls``, how many there are in one
-    call, and ``cold_start`` are eager then compiled.
+    call, and ``cold_start`` are eager then compiled. ``exact`` is what is counted about the compiled leg.
     ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache, each in a fresh
-    process. ``code`` is the same text where the same compiled code ran. ``problems`` says why the figures must not be
+    process. ``code`` is the same text where the same compiled code ran. ``problems`` says why the times must not be
     gated.
     """
 
@@ -56,11 +96,13 @@ class SpeedSample:
     memory: Paired | None = None
     kernels: tuple[int, int] | None = None
     python_calls: tuple[int, int] | None = None
+    exact: Exact = field(default_factory=Exact)
     cold_start: tuple[float, float] = (0.0, 0.0)
     start: tuple[float, float] | None = None
     what: str = "forward"
     mode: str = "default"
     code: str = ""
+    kept_cache: bool = False
     rounds: int = 0
     calls_per_round: tuple[int, int] = (1, 1)
     environment: Mapping[str, Any] = field(default_factory=dict)
@@ -73,22 +115,20 @@ class SpeedSample:
         """Eager wall time over compiled wall time."""
         return self.wall.eager / self.wall.compiled
 
-    def figures(self) -> Figures:
-        """What a baseline stores of one process: eager, compiled and their log ratio, for each quantity."""
-        pairs = {name: getattr(self, name) for name in ("wall", "host", "device", "memory")}
-        figures = {n: (p.eager, p.compiled, p.log_ratio) for n, p in pairs.items() if p is not None}
-        python_calls = "-".join(filter(None, ["python-calls", self.environment.get("python", "")]))
-        for name, counts in (("kernels", self.kernels), (python_calls, self.python_calls)):
-            if counts and all(counts):
-                figures[name] = (*counts, math.log(counts[1] / counts[0]))
-        if self.start is not None:
-            figures["start"] = (1.0, self.start[0], math.log(self.start[0]))
-            figures["warm-start"] = (1.0, self.start[1], math.log(self.start[1]))
-        return figures
+    def run(self) -> Run:
+        """What a baseline stores of this process."""
+        wall, host, device = (
+            Times(pair.eager, pair.compiled, pair.log_ratio) if pair else None
+            for pair in (self.wall, self.host, self.device)
+        )
+        assert wall is not None
+        cold, warm = self.start or (None, None)
+        uuid = self.environment.get("uuid", "")
+        return Run(wall, host, device, cold, warm, self.code, uuid, self.kept_cache)
 
     def to_dict(self) -> dict[str, Any]:
         """The sample as JSON-ready data."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "exact": self.exact.counted()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
@@ -96,6 +136,7 @@ class SpeedSample:
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(f"a speed sample of schema {data.get('schema_version')!r}, expected {SCHEMA_VERSION}")
         fields = {name: value for name, value in data.items() if name != "schema_version"}
+        fields["exact"] = Exact(**fields.get("exact", {}))
         for name in ("wall", "host", "device", "memory"):
             if fields.get(name) is not None:
                 fields[name] = Paired(**fields[name])

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..baselines import files as baselines
 from ..baselines.maintenance import probable_renames, unused
-from .deciding import stored_runs as record
+from .deciding import stored_runs
 from .deciding.wording import percent
 
 Say = Callable[[str], None]
@@ -68,7 +68,7 @@ def _name_unused(
     entries = baselines.load(directory, environment).entries
     gone = {test: dict(entries[test]) for test in unused(entries, tests, selected)}
     new = {r["test"]: r["entry"] for r in here if r["outcome"] == "no-baseline" and "entry" in r}
-    renamed = probable_renames(gone, new, record.alike)
+    renamed = probable_renames(gone, new, stored_runs.alike)
     for test in gone:
         hint = f"; probably renamed to {renamed[test]}" if test in renamed else ""
         say(f"baseline of {environment} that no test uses: {test}{hint}")
@@ -81,7 +81,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
             say(f"not stored: {result['test']}: {result['summary']}")
 
     def merge(old: Mapping[str, Any]) -> dict[str, Any]:
-        return {r["test"]: record.merged(old.get(r["test"]), r["entry"], r["outcome"]) for r in usable}
+        return {r["test"]: stored_runs.merged(old.get(r["test"]), r["entry"], r["changed"]) for r in usable}
 
     try:
         done = baselines.update(directory, environment, merge)
@@ -98,12 +98,12 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
 
 def _figures(entry: Mapping[str, Any] | None) -> str:
     """The mean speedups of an entry."""
-    runs = record.runs_of(entry)
+    runs = stored_runs.runs_of(entry)
     if not runs:
         return "none"
     means = [
-        f"{metric} {math.exp(-fmean(run[metric][2] for run in runs)):.3f}x"
-        for metric in ("wall", "device")
-        if all(metric in run for run in runs)
+        f"{name} {math.exp(-fmean(getattr(run, name).log_ratio for run in runs)):.3f}x"
+        for name in ("wall", "device")
+        if all(getattr(run, name) for run in runs)
     ]
     return f"{', '.join(means)} ({len(runs)} runs)"

@@ -1,27 +1,19 @@
-"""How often a change is confirmed: in how many fresh processes, when another one is asked, and which of them count.
-
-Plain data: neither torch nor pytest.
-"""
+"""How often a change is confirmed: when a further compilation is asked, and what all of them say. Plain data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from ..sample import Figures, SpeedSample, source_of
+from ..sample import SpeedSample
+from . import exact, times
+from .constants import MAX_COMPILATIONS
+from .exact import AllowMore, Difference
+from .stored_runs import StoredTest
+from .times import Verdict
 
-if TYPE_CHECKING:  # both use the constants below
-    from .comparison import SpeedComparison
-    from .verdict import Verdict
-
-# A change is called from three processes on, the first one counted; where they scatter, up to eight are asked.
-MIN_PROCESSES, MAX_PROCESSES = 3, 8
-# Another process is asked where a change would be rarer than this by chance. A gain has to be rarer: it fails nothing.
-P_OF_A_LOSS, P_OF_A_GAIN = 0.05, 0.01
-# How many further processes may run a tuning that cannot confirm before the search for one that can is given up.
-MAX_UNCOUNTED = 2
-OTHER_CODE = "a change was seen, but the fresh process ran other compiled code: is the compile cache kept?"
+# Asks for so many further compilations, and returns what it could get.
+Another = Callable[[int], Sequence[SpeedSample]]
 
 
 class NoFigures(RuntimeError):
@@ -29,64 +21,63 @@ class NoFigures(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Confirmation:
-    """The processes that count, what they are compared with, why they prove nothing, and how many do not count."""
+class Decision:
+    """What all compilations of a test say: of its times, and of what is counted.
 
-    comparison: SpeedComparison
-    counted: list[SpeedSample]
-    problems: list[str]
-    uncounted: int = 0
+    ``differences`` are certain; ``varying`` were seen in one compilation, and may be the compiler's tuning.
+    """
+
+    samples: list[SpeedSample]
+    times: Verdict
+    differences: tuple[Difference, ...] = ()
+    varying: tuple[Difference, ...] = ()
 
     @property
-    def figures(self) -> list[Figures]:
-        """Those of the processes that count."""
-        return [process.figures() for process in self.counted]
+    def worse(self) -> list[Difference]:
+        """The differences that are a loss."""
+        return [difference for difference in self.differences if difference.worse]
 
-    def verdict(self) -> Verdict:
-        """The verdict on all of them."""
-        verdict = self.comparison.judge(self.figures, self.problems)
-        if self.problems or not self.uncounted:
-            return verdict
-        processes = self.uncounted + len(self.counted)
-        note = f"{self.uncounted} of {processes} processes do not count: no stored run has their tuning"
-        return replace(verdict, reason="; ".join(filter(None, [verdict.reason, note])))
+    @property
+    def changed(self) -> bool:
+        """Whether the stored runs are of something else than what runs now."""
+        return bool(self.differences) or self.times.outcome in ("regressed", "improved")
 
 
-def confirm(
-    compare: Callable[..., SpeedComparison],
+def decide(
+    stored: StoredTest,
     first: SpeedSample,
-    another: Callable[[SpeedComparison], SpeedSample],
+    another: Another | None,
+    *,
+    tests: int,
+    allow_more: AllowMore | None = None,
     problems: Sequence[str] = (),
-) -> Confirmation:
-    """Ask for further processes while those that count look changed, and are too few to say so.
+) -> Decision:
+    """Ask for further compilations while the times look changed and are too few to say so.
 
-    A process of the same source with a tuning that no stored run has confirms nothing, and another one is asked. Where
-    the first is such a process, a further one takes its place. If that has a new tuning as well, or if all have the
-    first's, the compile cache holds tunings of its own, and the rule for other compilations is left.
+    A count that the compiler's tuning may choose takes a second compilation too.
 
     Args:
-        compare: ``SpeedComparison.of`` with what is stored; takes the code that ran, and ``by_source``.
-        another: measures once more in a fresh process; raises NoFigures.
-        problems: why nothing is gated, whatever is measured.
+        another: measures once more in fresh processes, raising NoFigures; None where nothing is to be confirmed.
+        problems: why no time is judged, whatever is measured.
     """
-    comparison, counted, uncounted = compare(first.code), [first], 0
-    reasons = [*first.problems, *problems]
-    while not reasons and comparison.needs_another([process.figures() for process in counted]):
+    samples, reasons = [first], [*first.problems, *problems]
+    while True:
+        verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests)
+        if reasons:
+            verdict = Verdict("inconclusive", verdict.changes, "; ".join(reasons))
+        shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)
+        uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
+        if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
+            break
         try:
-            further = another(comparison)
+            further = another(MAX_COMPILATIONS - len(samples) if verdict.undecided else 1)
         except NoFigures as error:
             reasons = [f"a change was seen, but {error}"]
-            break
-        if comparison.admits(further.code, [process.code for process in counted]):
-            reasons = list(further.problems)
-            if comparison.retuned:
-                comparison, counted, uncounted = compare(further.code), [further], 1
-            else:
-                counted.append(further)
-        elif comparison.retuned or (uncounted and further.code == counted[0].code):
-            comparison, counted, uncounted = compare(first.code, by_source=False), [first], 0
-        else:
-            uncounted += 1
-            if uncounted > MAX_UNCOUNTED or source_of(further.code) != source_of(first.code):
-                reasons = [OTHER_CODE]
-    return Confirmation(comparison, counted, reasons, uncounted)
+            another = None
+            continue
+        samples += further
+        reasons = [*problems, *(problem for sample in further for problem in sample.problems)]
+    certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
+    names = {difference.quantity.name for difference in certain}
+    at_first = exact.differences(stored.counts, [first.exact], allow_more)
+    return Decision(samples, verdict, certain, tuple(d for d in at_first if d.quantity.name not in names))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from ..sample import Figures
-from .scatter import control_of, mean_shift
-from .verdict import Verdict
+from ..sample import Run
+from .constants import MOST
+from .times import Verdict, host_bound
 
 Side = Literal["kernels", "host", "kernels and host"]
-# A side that made so much of a change is named alone.
-MOST = 0.7
 
 
 @dataclass(frozen=True)
@@ -42,16 +41,16 @@ def side_of(verdict: Verdict, split: Split | None) -> Side | None:
     return "kernels and host" if "device" in slower and split.side == "host" else split.side
 
 
-def split_wall(stored: Sequence[Figures], new: Sequence[Figures]) -> Split | None:
+def split_wall(verdict: Verdict, stored: Sequence[Run], new: Sequence[Run]) -> Split | None:
     """How a change of wall time splits into kernels and host; None without device time.
 
     Kernels count for what their time takes of the wall time. Where the host hands out work slower than the device
     does it, the device waits, and slower kernels are hidden.
     """
-    if not all("device" in run and "host" in run for run in (*stored, *new)):
+    effects = {change.metric: change.effect for change in verdict.changes}
+    if "wall" not in effects or not all(run.device and run.host for run in (*stored, *new)):
         return None
-    wall, device = (mean_shift(metric, control_of(metric, stored), stored, new) for metric in ("wall", "device"))
-    seconds = {metric: fmean(run[metric][1] for run in new) for metric in ("wall", "device", "host")}
-    launch_bound = seconds["host"] > 0.9 * seconds["wall"] and seconds["device"] < 0.9 * seconds["wall"]
-    kernels = 0.0 if launch_bound else device * min(1.0, seconds["device"] / seconds["wall"])
-    return Split(wall, kernels, wall - kernels)
+    share = fmean(math.log(run.device.compiled / run.wall.compiled) for run in new if run.device)
+    hidden = host_bound(new) and math.exp(share) < 0.9
+    kernels = 0.0 if hidden else effects.get("device", 0.0) * min(1.0, math.exp(share))
+    return Split(effects["wall"], kernels, effects["wall"] - kernels)

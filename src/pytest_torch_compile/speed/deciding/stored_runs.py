@@ -1,17 +1,29 @@
-"""The runs a baseline entry stores, and how a new run gets into them. Plain data: neither torch nor pytest."""
+"""What a baseline stores of a test, and how a new run gets into it. Plain data: neither torch nor pytest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..sample import SCHEMA_VERSION, Figures, SpeedSample, source_of
-from .comparison import MIN_RUNS_OF_A_CODE, same_code
+from ..sample import SCHEMA_VERSION, Run, SpeedSample, Times
+from .constants import ENOUGH_DEVICES, MAX_RUNS
 
 KEY = "torch_compile"
-MAX_RUNS = 20
-ENOUGH_DEVICES = 3
 Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredTest:
+    """The stored runs of one test, oldest first, and every value of what is counted."""
+
+    runs: Sequence[Run] = ()
+    counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    @property
+    def kept_cache(self) -> bool:
+        """Whether they were recorded with a compile cache that is kept."""
+        return bool(self.runs) and all(run.kept_cache for run in self.runs)
 
 
 def _ours(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -19,81 +31,79 @@ def _ours(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return ours
 
 
-def runs_of(entry: Mapping[str, Any] | None) -> list[Figures]:
+def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
     """The stored runs of an entry, oldest first."""
-    return [{name: (e, c, ratio) for name, (e, c, ratio) in run.items()} for run in _ours(entry).get("runs", [])]
+    ours = _ours(entry)
+    figures = ours.get("runs", [])
+    columns = [ours.get(name) or [] for name in ("codes", "devices", "kept_caches")]
+    codes, devices, kept = (column if len(column) == len(figures) else [""] * len(figures) for column in columns)
+    return [_run(*stored) for stored in zip(figures, codes, devices, kept, strict=True)]
 
 
-def devices_of(entry: Mapping[str, Any] | None) -> list[str]:
-    """The device of each stored run, where it is known."""
-    return list(_ours(entry).get("devices", []))
+def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: Any) -> Run:
+    wall, host, on_device = (Times(*figures[n]) if n in figures else None for n in ("wall", "host", "device"))
+    cold, warm = (figures[name][1] if name in figures else None for name in ("start", "warm-start"))
+    assert wall is not None  # an entry without it is refused where the file is read
+    return Run(wall, host, on_device, cold, warm, code, device, bool(kept))
 
 
-def codes_of(entry: Mapping[str, Any] | None) -> list[str]:
-    """Which compiled code each stored run is of; all the same where nothing is known."""
-    codes, runs = _ours(entry).get("codes", []), _ours(entry).get("runs", [])
-    return list(codes) if len(codes) == len(runs) else [""] * len(runs)
+def _figures(run: Run) -> dict[str, list[float]]:
+    """Five significant digits of the times, six decimals of the log ratio."""
+    three = {"wall": run.wall, "host": run.host, "device": run.device}
+    figures = {
+        name: [float(f"{time.eager:.5g}"), float(f"{time.compiled:.5g}"), round(time.log_ratio, 6)]
+        for name, time in three.items()
+        if time
+    }
+    starts = {"start": run.start, "warm-start": run.warm_start}
+    return figures | {name: [1.0, float(f"{value:.5g}"), 0.0] for name, value in starts.items() if value}
 
 
-def runs_by_source(entry: Mapping[str, Any] | None) -> list[list[Figures]]:
-    """The stored runs, those of the same generated code together."""
-    groups: dict[str, list[Figures]] = {}
-    for run, code in zip(runs_of(entry), codes_of(entry), strict=True):
-        groups.setdefault(source_of(code), []).append(run)
-    return list(groups.values())
-
-
-def unknown_device(entry: Mapping[str, Any] | None, device: str) -> str:
+def unknown_device(runs: Sequence[Run], device: str) -> str:
     """Why a device cannot be judged by these runs, or ``""``: they know neither it nor how devices differ."""
-    known = set(devices_of(entry))
+    known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
         return ""
     others = f"{len(known)} other device{'s' if len(known) > 1 else ''}"
     return f"the baseline was recorded on {others}; record it on this one, or on {ENOUGH_DEVICES} devices"
 
 
+def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
+    """Why runs cannot be compared with those of a kept compile cache, or ``""``."""
+    if not runs or kept_cache or not all(run.kept_cache for run in runs):
+        return ""
+    return "the baseline was recorded with a kept compile cache; give the same --compile-cache, or record it again"
+
+
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
     """A pytest-benchmark entry with a run for each sample of this test; the rounds themselves are left out."""
-    sample = samples[0]
-    entry = {name: benchmark.get(name) for name in ("group", "name", "param", "options")}
     stats = {name: value for name, value in (benchmark.get("stats") or {}).items() if name != "data"}
-    entry |= {"stats": stats, "params": None, "fullname": test}
-    entry["extra_info"] = {
-        KEY: {
-            "schema_version": SCHEMA_VERSION,
-            "what": sample.what,
-            "mode": sample.mode,
-            "kernels": list(sample.kernels) if sample.kernels else None,
-            "runs": [rounded(one.figures()) for one in samples],
-            "devices": [one.environment.get("uuid", "") for one in samples],
-            "codes": [one.code for one in samples],
-        }
+    entry = {name: benchmark.get(name) for name in ("group", "name", "param", "options")}
+    ours = {"schema_version": SCHEMA_VERSION, "what": samples[0].what, "mode": samples[0].mode}
+    ours |= _columns([sample.run() for sample in samples])
+    return {**entry, "stats": stats, "params": None, "fullname": test, "extra_info": {KEY: ours}}
+
+
+def _columns(runs: Sequence[Run]) -> Entry:
+    return {
+        "runs": [_figures(run) for run in runs],
+        "codes": [run.code for run in runs],
+        "devices": [run.device_id for run in runs],
+        "kept_caches": [run.kept_cache for run in runs],
     }
-    return entry
 
 
-def merged(old: Entry | None, new: Entry, outcome: str) -> Entry:
-    """What to store: a changed test starts over, an unchanged one gathers runs until it has enough."""
-    stored = runs_of(old)
-    if old is None or outcome in ("regressed", "improved"):
+def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
+    """What to store: a test that changed starts over, an unchanged one gathers runs until it has enough."""
+    stored, added = runs_of(old), runs_of(new)
+    if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):
         return new
-    same = same_code(codes_of(old), codes_of(new)[0])
-    known_code = sum(code in same for code in codes_of(old)) >= MIN_RUNS_OF_A_CODE
-    # A quantity that is measured since a later version has to get into full entries too.
-    known = all(sum(name in run for run in stored) >= MIN_RUNS_OF_A_CODE for name in runs_of(new)[0])
-    if len(stored) >= MAX_RUNS and known_code and known and not unknown_device(old, devices_of(new)[0]):
+    if len(stored) >= MAX_RUNS and not unknown_device(stored, added[0].device_id):
         return old
-    runs = [rounded(run) for run in (*stored, *runs_of(new))][-MAX_RUNS:]
-    devices, codes = ((of(old) + of(new))[-MAX_RUNS:] for of in (devices_of, codes_of))
-    return {**new, "extra_info": {KEY: {**_ours(new), "runs": runs, "devices": devices, "codes": codes}}}
-
-
-def rounded(run: Figures) -> dict[str, list[float]]:
-    """Five significant digits of the times, six decimals of the log ratio."""
-    return {name: [float(f"{e:.5g}"), float(f"{c:.5g}"), round(ratio, 6)] for name, (e, c, ratio) in run.items()}
+    return {**new, "extra_info": {KEY: {**_ours(new), **_columns([*stored, *added][-MAX_RUNS:])}}}
 
 
 def alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two entries could be of one test: the same work in the same mode, with the same kernels."""
+    """Whether two entries could be of one test: the same work in the same mode."""
     one, other = _ours(first), _ours(second)
-    return all(one.get(name) == other.get(name) for name in ("what", "mode", "kernels"))
+    return all(one.get(name) == other.get(name) for name in ("what", "mode"))

@@ -1,4 +1,4 @@
-"""What a verdict says to a person. Plain text: neither torch nor pytest."""
+"""What a decision says to a person. Plain text: neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -6,85 +6,82 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from ..sample import Figures, name_in
+from ..sample import Run, SpeedSample
+from .confirmation import Decision
 from .origin import side_of, split_wall
-from .scatter import METRICS
-from .verdict import MetricChange, Verdict
+from .stored_runs import StoredTest
+from .times import METRICS, Change
 
 
 def _seconds(value: float) -> str:
     return f"{value * 1e6:.1f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
-def _bytes(value: float) -> str:
-    return f"{value / 2**20:.1f} MiB"
+def headline(change: Change) -> str:
+    """One line: what changed, by how much, and how sure that is."""
+    against = f" against eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
+    size = f"{abs(change.percent):.1f} % {'slower' if change.effect > 0 else 'faster'}"
+    low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
+    count = f"{change.compilations} further compilation{'s' if change.compilations > 1 else ''}"
+    interval = f"95 % interval {low:+.1f} to {high:+.1f} % over {count}"
+    return f"{METRICS[change.metric][0]}{against} is {size} than its baseline ({interval})"
 
 
-ROWS = (
-    ("wall", "wall time", _seconds),
-    ("host", "host time", _seconds),
-    ("device", "device time", _seconds),
-    ("memory", "peak memory", _bytes),
-    ("kernels", "kernels", "{:.0f}".format),
-    ("python-calls", "Python calls", "{:.0f}".format),
-)
+def interval(change: Change) -> str:
+    """A few words for a table: the size of a change with its interval."""
+    low, high = (100 * math.expm1(bound) for bound in (change.low, change.high))
+    return f"{METRICS[change.metric][0]} {percent(change.effect)} ({low:+.1f} to {high:+.1f} %)"
 
 
-def headline(change: MetricChange) -> str:
-    """One line: what changed, by how much, and what would have been allowed."""
-    metric = METRICS[change.metric]
-    larger = "higher" if metric.kind != "slowdown" else "slower"
-    smaller = "lower" if metric.kind != "slowdown" else "faster"
-    against = "" if metric.kind == "compile-time" or not change.control else " against eager"
-    size = f"{abs(change.percent):.1f} % {larger if change.effect > 0 else smaller}"
-    # What does more work has to be rare only (see counts.py), so its p may be over the level of the suite.
-    allowed = f"allowed {100 * math.expm1(change.floor):.1f} %{' where more work is counted' if change.note else ''}"
-    p = f"p = {change.p_value:.1g}" if change.p_value > 1e-12 else "p < 1e-12"
-    return f"{metric.title}{against} is {size} than its baseline ({allowed}, {p}, confirmed in fresh processes)"
-
-
-def where(verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
+def where(decision: Decision, stored: Sequence[Run]) -> str:
     """Whether a regression came from the kernels or the host, and how one of wall time splits into the two."""
-    split = split_wall(stored, new)
-    side = side_of(verdict, split)
+    split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
+    side = side_of(decision.times, split)
     if split is None or side is None:
         return ""
-    if all(change.metric != "wall" for change in verdict.changed("regressed")):
+    if all(change.metric != "wall" for change in decision.times.changed("regressed")):
         return f"where: {side} (wall time did not regress)"
     parts = f"kernels {percent(split.kernels)}, host {percent(split.host)}"
     return f"where: {side} (of {percent(split.wall)} wall time, {parts})"
 
 
-def table(stored: Sequence[Figures], new: Sequence[Figures]) -> str:
-    """Both legs of every quantity, before and now, so that a faster eager shows as what it is."""
+def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
+    """The times of both legs, before and now, so that a faster eager shows as what it is."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
-    for quantity, title, show in ROWS:
-        name = name_in(new[0], quantity)
-        known = [[run[name] for run in runs if name in run] for runs in (stored, new)]
-        if all(known):
-            for leg, index in (("eager", 0), ("compiled", 1)):
-                before, now = (fmean(pair[index] for pair in pairs) for pairs in known)
+    new = [sample.run() for sample in samples]
+    for name in ("wall", "host", "device"):
+        for leg in ("eager", "compiled"):
+            known = [[getattr(getattr(run, name), leg) for run in runs if getattr(run, name)] for runs in (stored, new)]
+            if all(known):
+                before, now = map(fmean, known)
                 change = percent(math.log(now / before))
-                lines.append(f"{leg + ' ' + title:22}{show(before):>12}{show(now):>12}{change:>10}")
-    before, now = (math.exp(-fmean(run["wall"][2] for run in runs)) for runs in (stored, new))
-    lines.append(f"{'speedup':22}{before:>11.2f}x{now:>11.2f}x{percent(math.log(now / before)):>10}")
+                lines.append(f"{f'{leg} {name} time':22}{_seconds(before):>12}{_seconds(now):>12}{change:>10}")
+    if stored:
+        before, now = (math.exp(-fmean(run.wall.log_ratio for run in runs)) for runs in (stored, new))
+        lines.append(f"{'speedup':22}{before:>11.2f}x{now:>11.2f}x{percent(math.log(now / before)):>10}")
     return "\n".join(lines)
 
 
-def explain(test: str, verdict: Verdict, stored: Sequence[Figures], new: Sequence[Figures]) -> str:
-    """The whole text of a regression: what, both legs, where, and what to do."""
-    what = [line for change in verdict.changed("regressed") for line in (headline(change), change.note) if line]
-    parts = [*what, "", table(stored, new)]
-    if place := where(verdict, stored, new):
+def explain(test: str, decision: Decision, stored: StoredTest) -> str:
+    """The whole text of a failure: what, both legs, where, and what to do."""
+    lines = [str(difference) for difference in decision.worse]
+    lines += [headline(change) for change in decision.times.changed("regressed")]
+    parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
+    if place := where(decision, stored.runs):
         parts += ["", place]
-    return "\n".join([*parts, "", f"If this is meant: pytest '{test}' --compile-perf=track --compile-update-baselines"])
+    parts += ["", f"If this is meant: pytest '{test}' --compile-perf=track --compile-update-baselines"]
+    return "\n".join(parts)
 
 
-def summary(verdict: Verdict) -> str:
-    """A few words for a table: the changes over their floors, or the reason."""
-    if verdict.outcome in ("regressed", "improved"):
-        return ", ".join(f"{METRICS[c.metric].title} {percent(c.effect)}" for c in verdict.changed(verdict.outcome))
-    return verdict.reason
+def summary(decision: Decision) -> str:
+    """A few words for a table: what changed, or the reason."""
+    outcome = decision.times.outcome
+    words = [str(difference) for difference in decision.differences]
+    words += [f"{difference} in one compilation only" for difference in decision.varying]
+    if outcome in ("regressed", "improved"):
+        changes = decision.times.changed(outcome)
+        words += [f"{METRICS[change.metric][0]} {percent(change.effect)}" for change in changes]
+    return ", ".join(words) or decision.times.reason
 
 
 def percent(log_ratio: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean, median
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from ..._torch import code
 from ..._torch.compiled import uncompiled
 from ..._torch.reset import drop_workspaces
-from ..._torch.trace import not_captured
+from ..._torch.trace import TraceObserver, not_captured
 from ..._torch.warning_filters import calm
 from ...findings import CompileUsageError
 from ...legs.calls import Call
@@ -23,8 +23,9 @@ from ...legs.compiling import Compiling
 from ...legs.copies import copy_leg, modules_of
 from ...legs.keywords import clear_keywords, keyword_options
 from ...legs.leg import DynamicDims, argument_names, mark_dynamic
+from ...observation import Observation
 from ..deciding.statistics import half_width, log_ratios, trimmed_mean
-from ..sample import PRECISION, SECONDS, Paired, SpeedSample
+from ..sample import PRECISION, SECONDS, Exact, Paired, SpeedSample
 from . import kernels, timing
 from .device import device_problems, device_state, processes_of_holders
 from .python_calls import python_calls
@@ -98,8 +99,13 @@ class Bench:
             kernels.start_profiler()
         self._before = self._state()
         self._loaded = code.loaded()
-        with calm(), not_captured():  # what users compile outside of pytest is not traced, and starts sooner
-            self.legs = {"eager": self._warm(partial(build, None)), "compiled": self._warm(partial(build, compiling))}
+        with calm():
+            with not_captured():  # what users compile outside of pytest is not traced, and starts sooner
+                eager = self._warm(partial(build, None))
+            with TraceObserver() as observer:
+                compiled = self._warm(partial(build, compiling))
+        self.legs = {"eager": eager, "compiled": compiled}
+        self.observation = observer.seen
 
     @calm()
     def measure(self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False) -> SpeedSample:
@@ -107,13 +113,13 @@ class Bench:
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         device: dict[str, list[float]] = {}
-        launched: dict[str, int] = {}
+        sessions: dict[str, kernels.Profiled] = {}
         with timing.quiet_host():
             rounds = with_spare_stack(timing.interleave, runs, calls, self.timer, seconds=seconds, precision=precision)
             if self._cuda:
                 share = PROFILED_SECONDS / timing.BLOCK_SECONDS
                 profiled = {name: max(6, min(200, round(count * share))) for name, count in calls.items()}
-                device, launched = with_spare_stack(kernels.interleaved_device_times, runs, profiled, SESSIONS)
+                device, sessions = with_spare_stack(kernels.interleaved_sessions, runs, profiled, SESSIONS)
             # Last, as counting disturbs what the interpreter has learnt of the code.
             eager_calls, compiled_calls = (python_calls(run) for run in runs.values())
         wall, host = ({name: [block[i] for block in blocks] for name, blocks in rounds.items()} for i in (0, 1))
@@ -129,8 +135,9 @@ class Bench:
             host=pairs.get("host"),
             device=pairs.get("device"),
             memory=_bytes(eager.memory, compiled.memory),
-            kernels=(launched["eager"], launched["compiled"]) if launched else None,
+            kernels=(sessions["eager"].kernels, sessions["compiled"].kernels) if sessions else None,
             python_calls=None if eager_calls is None or compiled_calls is None else (eager_calls, compiled_calls),
+            exact=_exact(self.observation, sessions.get("compiled"), compiled.memory or None, compiled_calls),
             cold_start=(eager.cold_start, compiled.cold_start),
             what=self.what,
             mode=self.mode,
@@ -188,6 +195,30 @@ def measure_compile(
     The other options are those of ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
+
+
+def _exact(seen: Observation, session: kernels.Profiled | None, memory: int | None, python_calls: int | None) -> Exact:
+    """What is counted about the compiled leg; what this torch did not show stays unknown, never zero."""
+    guards = [graph.guards for graph in seen.graphs]
+    exact = Exact(memory=memory, python_calls=python_calls)
+    if session is not None:
+        exact = replace(
+            exact,
+            kernels=session.kernels,
+            cuda_graphs=session.per_call(session.graph_launches),
+            collectives=session.per_call(session.collectives),
+            syncs=session.per_call(session.waits),
+        )
+    if seen.not_observable:
+        return exact
+    return replace(
+        exact,
+        graphs=len(seen.graphs),
+        graph_breaks=len(seen.graph_breaks),
+        recompiles=len(seen.recompiles),
+        cudagraph_skips=len(seen.cudagraph_skips),
+        guards=None if None in guards else sum(guard or 0 for guard in guards),
+    )
 
 
 def _free_leftovers() -> None:

@@ -36,7 +36,7 @@ QUERIED = {
 
 def device_state(uuid: str) -> dict[str, Any]:
     """Clocks, temperature, power, throttle reasons and processes; ``{}`` where there is no nvidia-smi."""
-    row = next((row for row in _nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
+    row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
     # What a device does not have reads "[N/A]".
@@ -47,11 +47,12 @@ def device_state(uuid: str) -> dict[str, Any]:
     }
     if row[-1].startswith("0x"):
         state["throttle"] = int(row[-1], 16)
-    state["processes"] = sum(row[0] == uuid for row in _nvidia_smi("--query-compute-apps=gpu_uuid,pid"))
+    state["processes"] = sum(row[0] == uuid for row in nvidia_smi("--query-compute-apps=gpu_uuid,pid"))
     return state
 
 
-def _nvidia_smi(query: str) -> list[list[str]]:
+def nvidia_smi(query: str) -> list[list[str]]:
+    """The rows that nvidia-smi answers; none where there is no such command."""
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
@@ -111,5 +112,6 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """How many processes of this run may have the device open: this one, and the one it confirms for."""
-    return 2 if os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS") else 1
+    """How many processes of this run may have the device open: its workers, and one that confirms for a worker."""
+    workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
+    return workers + bool(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS"))

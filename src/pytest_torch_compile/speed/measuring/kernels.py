@@ -1,8 +1,9 @@
-"""Device time and kernels per call, from the profiler's kernel durations."""
+"""Device time, kernels and waits per call, from the profiler's record of the device and of the calls to its driver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
@@ -11,48 +12,75 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 Run = Callable[[], object]
+# The driver's functions in which the host waits for the device, and the one that launches a CUDA graph.
+WAITS = {"cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize"}
+WAITS |= {name.replace("cuda", "hip") for name in WAITS}
+GRAPH_LAUNCHES = {"cudaGraphLaunch", "hipGraphLaunch"}
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What one profiler session saw of ``calls`` calls: the microseconds of each kernel in order, and counts."""
+
+    calls: int
+    took: list[float]
+    collectives: int = 0
+    waits: int = 0
+    graph_launches: int = 0
+
+    @property
+    def kernels(self) -> int:
+        """Kernels per call, copies and fills included."""
+        return round(len(self.took) / self.calls)
+
+    def per_call(self, count: int) -> int:
+        """A count as a number per call; what the session itself adds, fewer than there are calls, is left out."""
+        return count // self.calls
+
+    def seconds(self) -> list[float]:
+        """Device time of each call; spread evenly when the calls differ in kernels."""
+        kernels, rest = divmod(len(self.took), self.calls)
+        if rest or not kernels:
+            return [sum(self.took) / self.calls / 1e6] * self.calls
+        return [sum(self.took[i * kernels : (i + 1) * kernels]) / 1e6 for i in range(self.calls)]
 
 
 @cache
 def start_profiler() -> None:
     """Profile once, so that every later timing in this process has the profiler's hooks installed alike."""
-    device_times(lambda: torch.zeros(8, device="cuda").add_(1), calls=2)
+    profiled(lambda: torch.zeros(8, device="cuda").add_(1), calls=2)
 
 
-def device_times(run: Run, calls: int) -> tuple[list[float], int]:
-    """Seconds of device time of each of ``calls`` calls, and the kernels (copies and fills included) per call."""
-    return split_by_call(durations(run, calls), calls)
-
-
-def durations(run: Run, calls: int) -> list[float]:
-    """Microseconds of each kernel of ``calls`` calls, in the order in which they began."""
+def profiled(run: Run, calls: int) -> Profiled:
+    """One profiler session of ``calls`` calls."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         for _ in range(calls):
             run()
         torch.cuda.synchronize()
-    events = [e for e in recorded.events() if e.device_type == DeviceType.CUDA]
-    return [took for _, took in sorted((e.time_range.start, e.time_range.elapsed_us()) for e in events)]
+    events = recorded.events()
+    kernels = [event for event in events if event.device_type == DeviceType.CUDA]
+    names = [event.name for event in events if event.device_type != DeviceType.CUDA]
+    return Profiled(
+        calls,
+        [took for _, took in sorted((e.time_range.start, e.time_range.elapsed_us()) for e in kernels)],
+        collectives=sum(event.name.startswith(("nccl", "rccl")) for event in kernels),
+        waits=sum(name in WAITS for name in names),
+        graph_launches=sum(name in GRAPH_LAUNCHES for name in names),
+    )
 
 
-def split_by_call(took: list[float], calls: int) -> tuple[list[float], int]:
-    """Microseconds of consecutive kernels as seconds per call; spread evenly when the calls differ in kernels."""
-    per_call, rest = divmod(len(took), calls)
-    if rest or not per_call:
-        return [sum(took) / calls / 1e6] * calls, round(len(took) / calls)
-    return [sum(took[i * per_call : (i + 1) * per_call]) / 1e6 for i in range(calls)], per_call
-
-
-def interleaved_device_times(
+def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
-) -> tuple[dict[str, list[float]], dict[str, int]]:
-    """For each leg the median device seconds per call of each profiler session, and its kernels per call."""
+) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
+    """For each leg the median device seconds per call of each profiler session, and its last session."""
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    kernels: dict[str, int] = {}
+    last: dict[str, Profiled] = {}
     for _ in range(sessions):
         for name in names:
-            times, kernels[name] = device_times(legs[name], calls[name])
+            last[name] = profiled(legs[name], calls[name])
+            times = last[name].seconds()
             seconds[name].append(median(times[1:] or times))
         names.reverse()
-    return seconds, kernels
+    return seconds, last

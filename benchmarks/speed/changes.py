@@ -1,0 +1,300 @@
+"""Changes of the compiled leg, of the kinds that a pull request or a new torch makes, in real models.
+
+Each process measures one case unchanged and with each change that applies to it, every time compiled from an empty
+cache. So the size of a change is known from the same process, apart from the gate, and the gate is then asked about
+the runs of each process as if a session had made them (`decide.py`).
+
+    PYTHONPATH=src python3 benchmarks/speed/changes.py --out changes.json --seconds 1.5 --budget-seconds 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = (
+    "resnet18-forward-default",
+    "resnet18-step-default",
+    "mobilenet-forward-default",
+    "vit-forward-default",
+    "vit-forward-reduce-overhead",
+    "bert-forward-default",
+    "bert-step-default",
+    "gpt2-forward-default",
+    "llama-forward-default",
+    "llama-forward-reduce-overhead",
+    "captioner-forward-default",
+    "captioner-step-default",
+)
+# Every change would take too long for every case: each case has those of its place and of every second after it.
+CHANGES_OF_A_CASE = 7
+Compile = Callable[[Any], Any]
+
+
+def middle(target: Any) -> Any:
+    """A layer in the middle of the model."""
+    layers = [
+        m for m in target.modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv2d)) or "Conv1D" in str(type(m))
+    ]
+    return layers[len(layers) // 2]
+
+
+def hooked(hook: Callable[..., Any], **options: Any) -> Callable[..., Compile]:
+    """Compile with a forward hook on the layer in the middle."""
+
+    def change(mode: str | None) -> Compile:
+        def compile(target: Any) -> Any:
+            middle(target).register_forward_hook(hook)
+            return torch.compile(target, mode=mode, **options)
+
+        return compile
+
+    return change
+
+
+def configured(**options: Any) -> Callable[..., Compile]:
+    """Compile with other settings of Inductor, beside those of the mode."""
+
+    def change(mode: str | None) -> Compile:
+        of_mode = torch._inductor.list_mode_options(mode) if mode else {}
+        return lambda target: torch.compile(target, options={**of_mode, **options})
+
+    return change
+
+
+def wrapped(around: Callable[..., Any]) -> Callable[..., Compile]:
+    """Compile as ever, and call the compiled model through ``around``."""
+
+    def change(mode: str | None) -> Compile:
+        return lambda target: partial(around, torch.compile(target, mode=mode))
+
+    return change
+
+
+def breaks(module: Any, args: Any, output: Any) -> Any:
+    """A graph break."""
+    torch._dynamo.graph_break()
+    return output
+
+
+def opaque(module: Any, args: Any, output: Any) -> Any:
+    """An op that Inductor cannot look into."""
+    return torch.ops.changes.opaque(output)
+
+
+def keeps(module: Any, args: Any, output: Any) -> Any:
+    """An activation that stays."""
+    module.kept = output.detach().clone()
+    return output
+
+
+def reads_much(module: Any, args: Any, output: Any) -> Any:
+    """Three hundred Python numbers, each of which is guarded."""
+    total = 0
+    for number in SETTINGS.values():
+        total += number
+    return output + total * 0
+
+
+SETTINGS = {f"setting {number}": number for number in range(300)}
+
+
+def synchronizes(compiled: Any, *args: Any, **kwargs: Any) -> Any:
+    """A wait for the device after each call."""
+    output = compiled(*args, **kwargs)
+    torch.cuda.synchronize()
+    return output
+
+
+def copies(compiled: Any, *args: Any, **kwargs: Any) -> Any:
+    """Copies of all inputs."""
+    return compiled(*args, **{name: value.clone() for name, value in kwargs.items()})
+
+
+def busy(compiled: Any, *args: Any, **kwargs: Any) -> Any:
+    """Python around the call."""
+    for _ in range(1500):
+        len(kwargs)
+    return compiled(*args, **kwargs)
+
+
+def upcast(mode: str | None) -> Compile:
+    """One layer in float32."""
+
+    def compile(target: Any) -> Any:
+        layer = middle(target).float()
+        layer.register_forward_pre_hook(lambda module, args: tuple(arg.float() for arg in args))
+        layer.register_forward_hook(lambda module, args, output: output.to(torch.bfloat16))
+        return torch.compile(target, mode=mode)
+
+    return compile
+
+
+def dynamic(mode: str | None) -> Compile:
+    """Every size dynamic."""
+    return lambda target: torch.compile(target, mode=mode, dynamic=True)
+
+
+def no_cuda_graphs(mode: str | None) -> Compile:
+    """CUDA graphs lost."""
+    return torch.compile
+
+
+CHANGES: dict[str, Callable[..., Compile]] = {
+    "graph break": hooked(breaks),
+    "opaque op": hooked(opaque),
+    "no fusion": configured(max_fusion_size=1),
+    "kept activation": hooked(keeps),
+    "300 guards": hooked(reads_much),
+    "synchronize": wrapped(synchronizes),
+    "copied inputs": wrapped(copies),
+    "1,500 Python calls": wrapped(busy),
+    "layer in float32": upcast,
+    "dynamic shapes": dynamic,
+    "no pattern matcher": configured(pattern_matcher=False),
+    "no layout optimization": configured(layout_optimization=False),
+    "no split reductions": configured(split_reductions=False),
+    "no pointwise tuning": configured(**{"triton.autotune_pointwise": False, "triton.max_tiles": 1}),
+    "no CUDA graphs": no_cuda_graphs,
+}
+
+
+def changes_of(case: str) -> list[str]:
+    """The changes that are made to a case."""
+    names = [name for name in CHANGES if name != "no CUDA graphs"]
+    first = CASES.index(case)
+    chosen = [names[(first + 2 * step + step // 7) % len(names)] for step in range(CHANGES_OF_A_CASE)]
+    return [*dict.fromkeys(chosen), *(["no CUDA graphs"] if "reduce-overhead" in case else [])]
+
+
+def define_opaque() -> None:
+    """The custom op, with its gradient."""
+
+    @torch.library.custom_op("changes::opaque", mutates_args=())
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    run.register_fake(lambda x: torch.empty_like(x))
+    run.register_autograd(lambda context, gradient: gradient)
+
+
+def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """One case in this process: unchanged, then each change, from an empty cache each time."""
+    from pytest_torch_compile._torch.reset import reset_dynamo
+    from pytest_torch_compile.cache.folder import empty_cache
+    from pytest_torch_compile.speed.measuring.bench import Bench
+    from suites.speed.cases import CASES as ALL
+
+    define_opaque()
+    names = changes_of(options.case)
+    random.Random(options.seed).shuffle(names)
+    for name in ["", *names]:
+        start = time.monotonic()
+        module, inputs, settings = ALL[options.case].build(torch.device(options.device))
+        mode = settings.pop("mode")
+        if options.backend != "inductor":
+            settings["backend"] = options.backend
+        chosen = {"compile": CHANGES[name](mode)} if name else {"mode": mode}
+        if options.backend != "inductor" and name:
+            settings.pop("backend")
+        reset_dynamo()
+        row: dict[str, Any] = {"case": options.case, "change": name, "process": options.seed}
+        try:
+            with empty_cache():
+                bench = Bench(module, kwargs=inputs, **settings, **chosen)
+                sample = bench.measure(seconds=options.seconds)
+                del bench
+        except Exception as error:
+            yield {**row, "error": f"{type(error).__name__}: {error}"[:300]}
+            continue
+        times = {name: getattr(sample, name) for name in ("wall", "host", "device")}
+        yield {
+            **row,
+            "times": {
+                n: [float(f"{p.eager:.5g}"), float(f"{p.compiled:.5g}"), round(p.log_ratio, 6)]
+                for n, p in times.items()
+                if p
+            },
+            "exact": sample.exact.counted(),
+            "code": sample.code,
+            "gpu": sample.environment.get("uuid", "")[:12],
+            "problems": list(sample.problems),
+            "spent": round(time.monotonic() - start, 1),
+        }
+
+
+def drive(options: argparse.Namespace) -> None:
+    """A process for each case, again and again until the time is up; on every GPU at once."""
+    import threading
+
+    start, lock = time.monotonic(), threading.Lock()
+    rows = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
+    jobs = [(case, options.first + number) for number in range(options.processes) for case in options.cases]
+    longest = [40.0]
+
+    def work(gpu: int) -> None:
+        while jobs and time.monotonic() - start + longest[0] < options.budget_seconds:
+            with lock:
+                case, seed = jobs.pop(0)
+            began = time.monotonic()
+            command = [sys.executable, __file__, "--case", case, "--seed", str(seed), "--seconds", str(options.seconds)]
+            command += ["--device", options.device, "--backend", options.backend]
+            environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+            if options.device == "cuda":
+                environment["CUDA_VISIBLE_DEVICES"] = str(gpu)
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            new = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
+            with lock:
+                rows.extend(new)
+                longest[0] = max(longest[0], 1.05 * (time.monotonic() - began))
+                text = "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]"
+                options.out.write_text('{"schema_version": 1, "rows": ' + text + "}\n")
+            failed = [f"{row['change']}: {row['error']}" for row in new if "error" in row]
+            print(f"{time.monotonic() - start:.0f} s, GPU {gpu}: {case} {seed}: {len(new)} rows", *failed, flush=True)
+            if done.returncode:
+                print(done.stderr[-1500:], flush=True)
+
+    threads = [threading.Thread(target=work, args=(gpu,)) for gpu in range(options.gpus)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def main() -> None:
+    """Drive the processes, or be one of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "changes.json")
+    parser.add_argument("--processes", type=int, default=3, help="fresh processes for each case")
+    parser.add_argument("--first", type=int, default=0, help="number of the first process")
+    parser.add_argument("--cases", nargs="*", default=CASES)
+    parser.add_argument("--seconds", type=float, default=1.5, help="rounds are taken for at most this long")
+    parser.add_argument("--budget-seconds", type=float, default=500.0)
+    parser.add_argument("--gpus", type=int, default=1)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--backend", default="inductor")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case is None:
+        drive(options)
+        return
+    for row in measure(options):
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""What is counted is compared exactly: one stored run is enough, whatever code ran. Neither torch nor pytest.
+
+Inductor decides a few things by timing them, such as whether a product is padded, so that kernels, memory and Python
+calls may differ between two compilations of one graph. A baseline keeps every value that was recorded, and a value
+beyond all of them has to be there in a second compilation too. All other quantities are the same in each.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...findings import CompileUsageError, FindingKind
+from ..sample import Exact
+from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
+
+# The values of each quantity in the stored runs.
+Stored = Mapping[str, Sequence[int]]
+# How much more than stored a test allows: a number, a share (a float), or any (None).
+AllowMore = Mapping[str, int | float | None]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that is counted. ``share`` and ``number`` are the tolerance: the larger of the two counts.
+
+    ``tuned``: the compiler's tuning may choose it.
+    """
+
+    name: str
+    title: str
+    kind: FindingKind = "structure"
+    share: float = 0.0
+    number: int = 0
+    tuned: bool = False
+
+    def shown(self, value: int) -> str:
+        """A value for a person."""
+        return f"{value / 1e6:,.1f} MB" if self.name == "memory" else f"{value:,}"
+
+
+QUANTITIES = (
+    Quantity("kernels", "kernels per call", tuned=True),
+    Quantity("memory", "peak memory", "memory", share=MEMORY_SHARE, tuned=True),
+    Quantity("graphs", "graphs"),
+    Quantity("graph_breaks", "graph breaks", "graph-break"),
+    Quantity("recompiles", "recompiles", "recompile"),
+    Quantity("guards", "guards"),
+    Quantity("cuda_graphs", "CUDA graphs launched per call", "cudagraph-skip"),
+    Quantity("cudagraph_skips", "CUDA graph skips", "cudagraph-skip"),
+    Quantity("collectives", "collectives per call"),
+    Quantity("syncs", "device synchronizations per call", "host-sync"),
+    Quantity("python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True),
+)
+NAMES = tuple(quantity.name for quantity in QUANTITIES)
+# Fewer of these is the loss: all compiled code, or all CUDA graphs, may be gone.
+KEPT = {"cuda_graphs"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One quantity that is not what was stored."""
+
+    quantity: Quantity
+    before: int
+    after: int
+    worse: bool
+
+    def __str__(self) -> str:
+        shown = self.quantity.shown
+        return f"{self.quantity.title} {shown(self.before)} -> {shown(self.after)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference as JSON-ready data."""
+        numbers = {"before": self.before, "after": self.after, "worse": self.worse}
+        return {"quantity": self.quantity.name, "title": self.quantity.title, **numbers}
+
+
+def require_known(allow_more: AllowMore | None) -> None:
+    """Refuse a name that is no quantity, and a value that is no number.
+
+    Raises:
+        CompileUsageError: with the names that there are.
+    """
+    for name, allowed in (allow_more or {}).items():
+        if name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(NAMES)}"
+            raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
+        if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
+            raise CompileUsageError(f"allow_more: {name} is {allowed!r}: give a number, a share such as 0.05, or None")
+
+
+def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
+    """What differs from every stored value in each of the new compilations of one test."""
+    found = []
+    for quantity in QUANTITIES:
+        values = [getattr(exact, quantity.name) for exact in new]
+        known = stored.get(quantity.name, ())
+        if not known or None in values:
+            continue
+        lowest, highest = min(values), max(values)
+        if lowest > max(known) and quantity.name not in KEPT:
+            if lowest > max(known) + _allowed(quantity, max(known), allow_more or {}):
+                found.append(Difference(quantity, max(known), lowest, worse=True))
+        elif highest < min(known):
+            lost = quantity.name in KEPT or (quantity.name == "graphs" and not highest)
+            if lost or highest < min(known) - _tolerance(quantity, min(known)):
+                found.append(Difference(quantity, min(known), highest, worse=lost))
+    return found
+
+
+def is_certain(difference: Difference, compilations: int) -> bool:
+    """Whether so many compilations that all show it are enough."""
+    return compilations > 1 or not difference.quantity.tuned
+
+
+def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, list[int]]:
+    """The values to store: those of the new compilations, and the known ones unless the test has ``changed``."""
+    names = [name for name in NAMES if any(getattr(exact, name) is not None for exact in new)]
+    kept = {} if changed else stored
+    values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}
+    return {name: sorted({*kept.get(name, ()), *values[name]}) for name in names}
+
+
+def _allowed(quantity: Quantity, value: int, allow_more: AllowMore) -> float:
+    """How much more than ``value`` is allowed."""
+    asked = allow_more.get(quantity.name, 0)
+    if asked is None:
+        return float("inf")
+    return max(_tolerance(quantity, value), asked * value if isinstance(asked, float) else asked)
+
+
+def _tolerance(quantity: Quantity, value: int) -> float:
+    return max(quantity.number, quantity.share * value)

@@ -1,0 +1,224 @@
+"""From stored runs and new ones to a verdict on times. Plain data: neither torch nor pytest.
+
+The unit of noise is the compilation: two processes that run the same code agree much better than two compilations of
+one graph do. So new compilations are compared with how the stored ones scatter, by one rule:
+
+1. The first run is looked at. Where its time would be rare by chance, further compilations are asked, up to eight.
+2. The first was chosen for being slow, so it proves nothing. The others are compared with the stored ones by a t test.
+3. Its level leaves a chance of 1 % that any time of an unchanged suite is called slower or faster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+from ...findings import FindingKind
+from ..sample import Run
+from .constants import (
+    FAMILY_LEVEL,
+    FLOORS,
+    GIVEN_UP,
+    HOST_BOUND,
+    MAX_COMPILATIONS,
+    MIN_ORDERS,
+    PRIOR_FREEDOM,
+    SCREEN_OF_A_GAIN,
+    SCREEN_OF_A_LOSS,
+    SPREADS,
+    SPREADS_OF_A_KEPT_CACHE,
+)
+from .statistics import t_quantile, t_tail
+
+Outcome = Literal["pass", "regressed", "improved", "inconclusive", "no-baseline"]
+Metric = Literal["device", "wall", "start", "warm_start"]
+METRICS: dict[Metric, tuple[str, FindingKind]] = {
+    "device": ("device time", "slowdown"),
+    "wall": ("wall time", "slowdown"),
+    "start": ("cold start", "compile-time"),
+    "warm_start": ("warm start", "compile-time"),
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """How far new compilations lie from the stored ones: ``effect`` is a log ratio, above zero for slower.
+
+    It is the mean over the further ones, of which there are ``compilations``, or the first one's where there are none.
+    ``low`` to ``high`` is its 95 % interval, ``p_value`` the chance of one so far off in its direction, and
+    ``against`` the time of eager that both are divided by.
+    """
+
+    metric: Metric
+    effect: float
+    low: float
+    high: float
+    p_value: float
+    compilations: int
+    against: str = ""
+    outcome: Outcome = "pass"
+
+    @property
+    def percent(self) -> float:
+        """The effect in percent."""
+        return 100 * math.expm1(self.effect)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one test, with the change of every time. ``undecided``: a further compilation would help."""
+
+    outcome: Outcome
+    changes: tuple[Change, ...] = ()
+    reason: str = ""
+    undecided: bool = False
+
+    def changed(self, outcome: Outcome) -> tuple[Change, ...]:
+        """The changes with this outcome."""
+        return tuple(change for change in self.changes if change.outcome == outcome)
+
+
+def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
+    """The verdict on one test of a suite of ``tests``; ``new`` holds the run that was looked at first, then others."""
+    if not stored:
+        return Verdict("no-baseline", reason="no stored runs of this test in this environment")
+    units = by_compilation(stored)
+    metrics = [metric for metric in METRICS if all(getattr(run, metric) is not None for run in (*units, *new))]
+    # The level is shared out over tests, times and looks; that the first run was rare leaves more for the others.
+    looks = sum(are_enough(len(units), further) for further in range(1, MAX_COMPILATIONS))
+    level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
+    judged = [_judged(metric, units, new, level) for metric in metrics]
+    outcome = worst([change.outcome for change, _ in judged])
+    unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
+    few = f"only {len(units)} compilation{'s are' if len(units) > 1 else ' is'} stored, and 5 are needed"
+    why = f"{len(new)} compilations cannot tell a change of {' and '.join(unclear)} from noise" if looks else few
+    # A test that is red already needs no further compilation for what is still open.
+    undecided = outcome != "regressed" and any(is_open for _, is_open in judged)
+    return Verdict(outcome, tuple(change for change, _ in judged), why if unclear else "", undecided)
+
+
+def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
+    """The verdict on one test of two revisions that were compiled afresh in turn: neither side was chosen."""
+    metrics = [metric for metric in METRICS if all(getattr(run, metric) is not None for run in (*base, *here))]
+    looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
+    level = FAMILY_LEVEL / max(1, 2 * tests * len(metrics) * looks)
+    changes, undecided = [], False
+    for metric in metrics:
+        against = _against(metric, [*base, *here])
+        before, after = ([_value(run, metric, against) for run in side] for side in (base, here))
+        change = _compared(metric, against, before, after, kept=False)
+        if abs(change.effect) > FLOORS[metric] and change.p_value < SCREEN_OF_A_LOSS:
+            sure = are_enough(len(before), len(after)) and change.p_value <= level
+            eager_only = change.effect > 0 and _only_eager_changed(metric, base, here)
+            outcome: Outcome = "regressed" if change.effect > 0 else "improved"
+            change = replace(change, outcome="pass" if eager_only else outcome if sure else "inconclusive")
+        changes.append(change)
+        undecided |= change.outcome == "inconclusive"
+    outcome = worst([change.outcome for change in changes])
+    reason = f"{len(here)} compilations of each side cannot tell this from noise" if outcome == "inconclusive" else ""
+    return Verdict(outcome, tuple(changes), reason, undecided)
+
+
+def are_enough(stored: int, further: int) -> bool:
+    """Whether so many compilations could show a change by their ranks alone."""
+    return math.comb(stored + further, further) >= MIN_ORDERS
+
+
+def can_decide(stored: Sequence[Run]) -> bool:
+    """Whether so many runs are stored that a change of a time can be called."""
+    return are_enough(len(by_compilation(stored)), MAX_COMPILATIONS - 1)
+
+
+def worst(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of a test, from those of its times."""
+    order: tuple[Outcome, ...] = ("regressed", "inconclusive", "improved")
+    return next((outcome for outcome in order if outcome in outcomes), "pass")
+
+
+def by_compilation(runs: Sequence[Run]) -> list[Run]:
+    """The last run of each compilation; every run where a kept cache makes all of them one compilation."""
+    if is_kept(runs):
+        return list(runs)
+    return list({run.code or f"run {number}": run for number, run in enumerate(runs)}.values())
+
+
+def is_kept(runs: Sequence[Run]) -> bool:
+    """Whether the runs shared a compile cache, so that they ran the same code."""
+    return all(run.kept_cache for run in runs)
+
+
+def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
+    """The change of one time, and whether it takes a further compilation to decide."""
+    against = _against(metric, new)
+    before = [_value(run, metric, against) for run in stored]
+    first, *further = (_value(run, metric, against) for run in new)
+    change = _compared(metric, against, before, further or [first], is_kept(stored))
+    slower, large = change.effect > 0, abs(change.effect) > FLOORS[metric]
+    if not further:
+        rare = change.p_value < (SCREEN_OF_A_LOSS if slower else SCREEN_OF_A_GAIN)
+        if not (rare and abs(change.effect) > FLOORS[metric] / 2):
+            return change, False
+        return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
+    if slower != (first > fmean(before)) or not large or change.p_value > GIVEN_UP:
+        return change, False  # chance, which the first run was chosen for
+    if slower and _only_eager_changed(metric, stored, new):
+        return change, False
+    if are_enough(len(before), len(further)) and change.p_value <= level:
+        return replace(change, outcome="regressed" if slower else "improved"), False
+    if len(new) < MAX_COMPILATIONS:
+        return replace(change, outcome="inconclusive"), True
+    return replace(change, outcome="inconclusive" if change.p_value < SCREEN_OF_A_LOSS else "pass"), False
+
+
+def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequence[float], kept: bool) -> Change:
+    """A t test of two samples, with a spread that is drawn towards the typical one."""
+    typical = (SPREADS_OF_A_KEPT_CACHE if kept else SPREADS)[metric]
+    effect = fmean(after) - fmean(before)
+    squares = sum((value - fmean(values)) ** 2 for values in (before, after) for value in values)
+    freedom = len(before) + len(after) - 2 + PRIOR_FREEDOM
+    spread = math.sqrt((squares + PRIOR_FREEDOM * typical**2) / freedom)
+    error = spread * math.sqrt(1 / len(before) + 1 / len(after))
+    half = t_quantile(0.975, freedom) * error
+    return Change(
+        metric, effect, effect - half, effect + half, t_tail(abs(effect) / error, freedom), len(after), against
+    )
+
+
+def _against(metric: Metric, new: Sequence[Run]) -> str:
+    """Which time of eager a time is divided by, so that a slower machine cancels out.
+
+    A leg that waits for its kernels does not get slower with its host, as eager does: its wall time is compared with
+    eager's device time.
+    """
+    if metric == "wall":
+        return "wall" if host_bound(new) else "device"
+    return "device" if metric == "device" else ""
+
+
+def host_bound(runs: Sequence[Run]) -> bool:
+    """Whether the host takes about all of the compiled leg's wall time, or nothing is known of host and device."""
+    shares = [run.host.compiled / run.wall.compiled for run in runs if run.host and run.device]
+    return not shares or fmean(shares) > HOST_BOUND
+
+
+def _value(run: Run, metric: Metric, against: str) -> float:
+    """The log of a time of the compiled leg, over a time of the eager leg or over nothing."""
+    if not against:
+        return math.log(getattr(run, metric))
+    times = getattr(run, metric)
+    return float(times.log_ratio) if against == metric else math.log(times.compiled / getattr(run, against).eager)
+
+
+def _only_eager_changed(metric: Metric, stored: Sequence[Run], new: Sequence[Run]) -> bool:
+    """Whether eager got faster, and the compiled leg no slower: then the speedup fell, and nothing eroded."""
+    if metric not in ("device", "wall"):
+        return False
+
+    def shift(leg: str) -> float:
+        after, before = (fmean(math.log(getattr(getattr(run, metric), leg)) for run in runs) for runs in (new, stored))
+        return after - before
+
+    return shift("eager") < -FLOORS[metric] and shift("compiled") <= 0

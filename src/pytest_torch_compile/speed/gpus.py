@@ -1,0 +1,56 @@
+"""The GPUs of this machine, shared out over the processes of one run: neither torch nor pytest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+# What the run was started with, for a worker that sees only its own: further compilations go where nobody measures.
+ALL = "PYTEST_TORCH_COMPILE_GPUS"
+SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
+
+
+def visible() -> list[str]:
+    """The ids of the GPUs that this run may use; empty where there is no nvidia-smi."""
+    by_index = {row[0]: row[1] for row in nvidia_smi("--query-gpu=index,uuid")}
+    chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
+    if chosen is None:
+        return list(by_index.values())
+    # A name may be cut short, as CUDA allows.
+    names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",") if name.strip()]
+    whole = [next((uuid for uuid in by_index.values() if uuid.startswith(name)), "") for name in names]
+    return [uuid for uuid in whole if uuid]
+
+
+def give_worker_its_own(number: int, workers: int) -> None:
+    """Let this process, one of so many workers, see one GPU only. Call it before CUDA is used."""
+    gpus = visible()
+    if gpus:
+        os.environ[ALL] = ",".join(gpus)
+        os.environ[VISIBLE] = gpus[number % len(gpus)]
+        os.environ[SHARED_BY] = str(-(-workers // len(gpus)))
+
+
+@contextmanager
+def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
+    """The device that this process has locked, and others on which nobody measures now, locked for the body."""
+    with ExitStack() as locks:
+        gpus = [own]
+        for uuid in visible():
+            if uuid != own and len(gpus) < at_most:
+                try:
+                    locks.enter_context(device_lock(uuid, wait=0))
+                except DeviceBusy:
+                    continue
+                gpus.append(uuid)
+        yield gpus
+
+
+def only(uuid: str, gpus: Sequence[str]) -> dict[str, str | None]:
+    """The environment of a child that measures on one of the locked devices."""
+    seen = {} if uuid not in visible() else {VISIBLE: uuid}
+    return {**seen, HELD_LOCK: os.pathsep.join(gpus)}
