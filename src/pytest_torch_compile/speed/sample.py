@@ -84,7 +84,8 @@ class SpeedSample:
 
     ``wall`` is time per call, ``host`` the time until the call has been handed to the device, ``device`` the sum of
     the kernel durations, ``memory`` the peak in bytes. ``kernels`` and ``python_calls``, how many there are in one
-    call, and ``cold_start`` are eager then compiled. ``exact`` is what is counted about the compiled leg.
+    call, and ``cold_start`` are eager then compiled. ``exact`` is what is counted about the compiled leg,
+    and ``breaks`` are its graph breaks, each with its place.
     ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache, each in a fresh
     process. ``code`` is the same text where the same compiled code ran. ``problems`` says why the times must not be
     gated.
@@ -97,6 +98,7 @@ class SpeedSample:
     kernels: tuple[int, int] | None = None
     python_calls: tuple[int, int] | None = None
     exact: Exact = field(default_factory=Exact)
+    breaks: tuple[str, ...] = ()
     cold_start: tuple[float, float] = (0.0, 0.0)
     start: tuple[float, float] | None = None
     what: str = "forward"
@@ -140,7 +142,7 @@ class SpeedSample:
         for name in ("wall", "host", "device", "memory"):
             if fields.get(name) is not None:
                 fields[name] = Paired(**fields[name])
-        for name in ("kernels", "python_calls", "cold_start", "calls_per_round", "problems", "start"):
+        for name in ("kernels", "python_calls", "cold_start", "calls_per_round", "problems", "start", "breaks"):
             if fields.get(name) is not None:
                 fields[name] = tuple(fields[name])
         return cls(**fields)

@@ -65,6 +65,8 @@ def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
 def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     """The whole text of a failure: what, both legs, where, and what to do."""
     lines = [str(difference) for difference in decision.worse]
+    if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):
+        lines += [f"    {place}" for place in decision.samples[0].breaks]
     lines += [headline(change) for change in decision.times.changed("regressed")]
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):

@@ -138,6 +138,7 @@ class Bench:
             kernels=(sessions["eager"].kernels, sessions["compiled"].kernels) if sessions else None,
             python_calls=None if eager_calls is None or compiled_calls is None else (eager_calls, compiled_calls),
             exact=_exact(self.observation, sessions.get("compiled"), compiled.memory or None, compiled_calls),
+            breaks=tuple(f"{one.location.shown()}: {one.reason}" for one in self.observation.graph_breaks),
             cold_start=(eager.cold_start, compiled.cold_start),
             what=self.what,
             mode=self.mode,
