@@ -1,11 +1,12 @@
-"""What the gate's rule says of recorded runs: the tables of the study, and what each part of the rule is worth.
+"""What the gate says of recorded runs: every table of the study, and what each part of the rule is worth.
 
-    PYTHONPATH=src python3 benchmarks/speed/decide.py
+    PYTHONPATH=src python3 benchmarks/speed/decide.py            # writes data/rates.json and prints the tables
+    PYTHONPATH=src python3 benchmarks/speed/decide.py --ablate   # the same with one part of the rule changed at a time
 
-Recorded are processes that measured a suite unchanged and with slowdowns of known size (`inject-*.json`, of one
-compile cache each), fresh compilations of unchanged suites (the baselines), and changes of the compiled leg
-(`changes-*.json`). A session is drawn from them as the gate would have seen it: stored runs, a first run, and
-as many further ones as the rule asks for.
+Recorded are processes that measured a suite unchanged and with slowdowns of known size (`aa-*.json`, `inject-*.json`;
+the processes of a file share a compile cache), fresh compilations of unchanged suites (`compilations-1.json` and the
+runs that the committed baselines hold), and changes of the compiled leg (`changes-*.json`). A session is drawn from them
+as the gate would have seen it: stored runs, a first run, and as many further ones as the rule asks for.
 """
 
 from __future__ import annotations
@@ -16,163 +17,239 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean, median, stdev
 from typing import Any
+from unittest import mock
 
-from pytest_torch_compile.speed.deciding import constants, times
-from pytest_torch_compile.speed.deciding.constants import MAX_COMPILATIONS
-from pytest_torch_compile.speed.sample import Run, Times
+from pytest_torch_compile.speed.deciding import constants, exact, times
+from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
+from pytest_torch_compile.speed.sample import Exact, Run, Times
 
 DATA = Path(__file__).with_name("data")
 ROOT = Path(__file__).resolve().parents[2]
 BASELINES = ROOT / "baselines" / "NVIDIA-H200_torch-2.11_cuda-13.0" / "speed.json"
-DRAWS = 2000
+NAMES = ("wall", "host", "device")
 
 
-def run_of(figures: Mapping[str, Any], code: str = "", kept: bool = False) -> Run:
-    """A run from figures as they were recorded: eager, compiled and log ratio of each time, in any unit."""
-    three = {name: Times(*figures[name][:3]) for name in ("wall", "host", "device") if name in figures}
-    return Run(**three, code=code, kept_cache=kept)
+@dataclass(frozen=True)
+class Measured:
+    """One test in one process: its times, and what was counted."""
+
+    run: Run
+    counted: Exact = field(default_factory=Exact)
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process: each case unchanged, and slowed."""
+    """One process: each case unchanged, and slowed by what ``"kernel 2"`` and the like name."""
 
-    unchanged: Mapping[str, Run]
-    slowed: Mapping[str, Mapping[str, Run]]  # by "kernel 2", then by case
+    unchanged: Mapping[str, Measured]
+    slowed: Mapping[str, Mapping[str, Measured]] = field(default_factory=dict)
 
 
-def injected(name: str) -> list[Process]:
-    """The processes of one recording that were not disturbed."""
-    processes = []
-    for entry in json.loads((DATA / name).read_text())["runs"]:
-        slowed: dict[str, dict[str, Run]] = defaultdict(dict)
-        unchanged = {}
-        for case, one in entry["cases"].items():
-            if one.get("problems") or not isinstance(one["plain"]["wall"], list):
-                continue
-            unchanged[case] = run_of(one["plain"], kept=True)
+def measured(figures: Mapping[str, Any], code: str = "", kept: bool = True) -> Measured:
+    """A test in one process, from the rounds of both legs or from eager, compiled and log ratio of each time."""
+    three = {name: _times(figures[name]) for name in NAMES if name in figures}
+    counts = {new: figures[old][1] for old, new in _COUNTS.items() if figures.get(old)}
+    return Measured(Run(**three, code=code, kept_cache=kept), Exact(**{k: int(v) for k, v in counts.items()}))
+
+
+_COUNTS = {"kernels": "kernels", "python-calls": "python_calls", "python_calls": "python_calls"}
+
+
+def _times(figures: Any) -> Times:
+    if isinstance(figures, Mapping):
+        ratios = log_ratios(figures["eager"], figures["compiled"])
+        ratio = trimmed_mean(ratios) if len(ratios) > 3 else fmean(ratios)
+        return Times(median(figures["eager"]), median(figures["compiled"]), ratio)
+    return Times(*figures[:3])
+
+
+def processes(*names: str) -> list[Process]:
+    """The processes of recordings that were not disturbed."""
+    found = []
+    for entry in (entry for name in names for entry in _read(name)["runs"]):
+        cases = {case: one for case, one in entry["cases"].items() if not (one.get("problems") or [])}
+        plain = {case: one.get("plain", one) for case, one in cases.items()}
+        slowed: dict[str, dict[str, Measured]] = defaultdict(dict)
+        for case, one in cases.items():
             for side in ("kernel", "host"):
-                for level, figures in one.get(side, {}).items():
-                    slowed[f"{side} {level}"][case] = run_of(figures, kept=True)
-        processes.append(Process(unchanged, slowed))
-    return processes
+                for level, figures in (one.get(side, {}) if "plain" in one else {}).items():
+                    # What was not measured again is that of the unchanged leg.
+                    slowed[f"{side} {level}"][case] = measured({**plain[case], **figures})
+        found.append(Process({case: measured(one) for case, one in plain.items() if not one.get("problems")}, slowed))
+    return found
+
+
+def _read(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((DATA / name).read_text())
+    return document
 
 
 def decide(stored: Sequence[Run], runs: Iterator[Run], tests: int) -> tuple[str, int]:
-    """What the gate says of a test, taking further runs as it asks for them; and how many it took."""
+    """What the gate says of the times of a test, taking runs as it asks for them; and how many it took."""
     new = [next(runs)]
     while True:
         verdict = times.judge(stored, new, tests=tests)
-        if not verdict.undecided or len(new) >= MAX_COMPILATIONS:
-            return verdict.outcome, len(new)
-        following = next(runs, None)
+        following = next(runs, None) if verdict.undecided and len(new) < constants.MAX_COMPILATIONS else None
         if following is None:
             return verdict.outcome, len(new)
         new.append(following)
 
 
-def caught(processes: Sequence[Process], level: str, how_many: int, draws: int, seed: int = 0) -> tuple[float, int]:
-    """The share of slowed tests that are red, with so many stored runs."""
-    chance, red, all_of_them = random.Random(seed), 0, 0
-    tests = len(processes[0].unchanged)
-    for _ in range(draws):
-        order = chance.sample(range(len(processes)), len(processes))
-        old, later = order[:how_many], order[how_many:]
-        for case in processes[later[0]].slowed[level]:
-            stored = [processes[i].unchanged[case] for i in old if case in processes[i].unchanged]
-            new = [processes[i].slowed[level][case] for i in later if case in processes[i].slowed[level]]
-            red += decide(stored, iter(new), tests)[0] == "regressed"
-            all_of_them += 1
-    return red / max(1, all_of_them), all_of_them
-
-
-def red_suites(histories: Mapping[str, Sequence[Run]], how_many: int, draws: int, seed: int = 0) -> tuple[int, float]:
-    """How many of so many unchanged suites are red, and how many further runs a suite asks for."""
-    chance, red, further = random.Random(seed), 0, 0
+def red_suites(histories: Mapping[str, Sequence[Run]], stored: int, draws: int) -> dict[str, Any]:
+    """How many unchanged suites are red, and how many further runs one asks for."""
+    chance, red, further = random.Random(0), 0, 0
     for _ in range(draws):
         outcomes = []
         for runs in histories.values():
-            order = chance.sample(runs, len(runs))
-            outcome, took = decide(order[:how_many], iter(order[how_many:]), len(histories))
+            order = chance.sample(list(runs), len(runs))
+            outcome, took = decide(order[:stored], iter(order[stored:]), len(histories))
             outcomes.append(outcome)
             further += took - 1
         red += "regressed" in outcomes
-    return red, further / draws
+    return {"red": red, "draws": draws, "further runs": round(further / draws, 2)}
+
+
+def caught(unchanged: Sequence[Process], slowed: Sequence[Process], stored: int, draws: int) -> dict[str, Any]:
+    """For each slowdown the share of slowed tests that are red: by counts or times, and by times alone."""
+    chance = random.Random(0)
+    rows: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    tests = len(unchanged[0].unchanged)
+    for _ in range(draws):
+        if unchanged is slowed:
+            order = chance.sample(unchanged, len(unchanged))
+            old, later = order[:stored], order[stored:]
+        else:
+            old, later = chance.sample(unchanged, stored), chance.sample(slowed, len(slowed))
+        for level, cases in later[0].slowed.items():
+            for case, first in cases.items():
+                known = [process.unchanged[case] for process in old if case in process.unchanged]
+                new = [process.slowed[level][case] for process in later if case in process.slowed.get(level, {})]
+                outcome, _ = decide([one.run for one in known], (one.run for one in [first, *new[1:]]), tests)
+                counts = exact.merged({}, [one.counted for one in known], changed=True)
+                both = exact.differences(counts, [one.counted for one in new[:2]])
+                more = len(new) > 1 and any(difference.worse for difference in both)
+                rows[level].append((more or outcome == "regressed", outcome == "regressed"))
+    order = sorted(rows, key=lambda level: (level.split()[0], int(level.split()[1])))
+    return {
+        level: [*(round(100 * fmean(column), 1) for column in zip(*rows[level], strict=True)), len(rows[level])]
+        for level in order
+    }
 
 
 def compilations() -> dict[str, list[Run]]:
-    """The fresh compilations of each test in the committed baselines, one run of each."""
+    """The fresh compilations of each test, one run of each."""
     histories = {}
     for entry in json.loads(BASELINES.read_text())["benchmarks"]:
         ours = entry["extra_info"]["torch_compile"]
-        codes = ours.get("codes", [""] * len(ours["runs"]))
-        # In another cache the name of the code may be that of the cache: it is a compilation of its own all the same.
-        one_each = {code: run_of(run, code) for run, code in zip(ours["runs"], codes, strict=True)}
-        histories[entry["fullname"].split("::")[-1]] = list(one_each.values())
+        codes = ours.get("codes") or [""] * len(ours["runs"])
+        one_each = {code: measured(run, code, kept=False).run for run, code in zip(ours["runs"], codes, strict=True)}
+        if len(one_each) >= 10:
+            histories[entry["fullname"].split("::")[-1]] = list(one_each.values())
     return histories
 
 
-def processes_by_case(processes: Sequence[Process]) -> dict[str, list[Run]]:
+def by_case(recorded: Sequence[Process]) -> dict[str, list[Run]]:
     """The unchanged runs of each case."""
-    histories: dict[str, list[Run]] = defaultdict(list)
-    for process in processes:
-        for case, run in process.unchanged.items():
-            histories[case].append(run)
-    return histories
+    cases = sorted(set.intersection(*(set(process.unchanged) for process in recorded)))
+    return {case: [process.unchanged[case].run for process in recorded] for case in cases}
+
+
+def changed_legs() -> list[dict[str, Any]]:
+    """Each change of a compiled leg: its size within its process, and what is counted about it."""
+    rows = [row for path in sorted(DATA.glob("changes-*.json")) for row in json.loads(path.read_text())["rows"]]
+    plain = {(row["case"], row["process"]): row for row in rows if not row["change"] and "error" not in row}
+    found = []
+    for row in rows:
+        before = plain.get((row["case"], row["process"]))
+        if not row["change"] or "error" in row or before is None:
+            continue
+        counts = {name: [value] for name, value in before["exact"].items()}
+        differences = exact.differences(counts, [Exact(**row["exact"])])
+        sizes = {name: math.expm1(row["times"][name][2] - before["times"][name][2]) for name in ("device", "wall")}
+        memory = row["exact"]["memory"] / before["exact"]["memory"] - 1
+        found.append(
+            {
+                **{name: row[name] for name in ("case", "change")},
+                **{name: round(100 * size, 1) for name, size in {**sizes, "memory": memory}.items()},
+                "worse": [str(difference) for difference in differences if difference.worse],
+                "better": [str(difference) for difference in differences if not difference.worse],
+            }
+        )
+    return found
+
+
+def scatter(histories: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, float]]:
+    """Standard deviation between compilations, in percent: of device time, and of the paired ratio of wall times."""
+    return {
+        name: {
+            metric: round(100 * stdev(getattr(run, metric).log_ratio for run in runs if getattr(run, metric)), 2)
+            for metric in ("device", "wall")
+        }
+        for name, runs in histories.items()
+    }
 
 
 def tables(draws: int) -> dict[str, Any]:
     """Every figure of the study that is computed here."""
-    result: dict[str, Any] = {"caught": {}, "unchanged": {}}
-    for name, how_many in (("inject-6.json", 8), ("inject-7.json", 6), ("inject-8.json", 12), ("inject-8.json", 15)):
-        processes = injected(name)
-        for level in sorted({level for process in processes for level in process.slowed}):
-            share, count = caught(processes, level, how_many, max(20, draws // 20))
-            result["caught"][f"{name} {how_many} stored, {level} %"] = [round(100 * share, 1), count]
-        red, further = red_suites(processes_by_case(processes), how_many, draws)
-        result["unchanged"][f"{name} {how_many} stored"] = [red, draws, round(further, 2)]
-    histories = {name: runs for name, runs in compilations().items() if len(runs) >= 10}
-    for how_many in (5, 7):
-        red, further = red_suites(histories, how_many, draws)
-        result["unchanged"][f"compilations, {how_many} stored, {len(histories)} tests"] = [
-            red,
-            draws,
-            round(further, 2),
-        ]
-    return result
+    quiet, quiet_slowed = processes("aa-1.json", "aa-2.json"), processes("inject-1.json")
+    few, fewer, many = (processes(f"inject-{number}.json") for number in (6, 7, 8))
+    fresh = compilations()
+    return {
+        "caught": {
+            "quiet host, 15 stored": caught(quiet, quiet_slowed, 15, draws // 10),
+            "set 1, 8 stored": caught(few, few, 8, draws // 10),
+            "set 2, 6 stored": caught(fewer, fewer, 6, draws // 10),
+            "set 3, 15 stored": caught(many, many, 15, draws // 10),
+        },
+        "unchanged": {
+            "quiet host, 15 stored": red_suites(by_case(quiet), 13, draws),
+            "set 1, 8 stored": red_suites(by_case(few), 8, draws),
+            "set 3, 15 stored": red_suites(by_case(many), 15, draws),
+            **{
+                f"fresh compilations of {len(fresh)} tests, {stored} stored": red_suites(fresh, stored, draws)
+                for stored in (5, 6, 7)
+            },
+        },
+    }
 
 
+# What each part is replaced by, to see what it is worth.
 ABLATIONS: dict[str, dict[str, Any]] = {
     "the rule": {},
-    "first run counted as well": {"drop_first": False},
-    "no prior": {"PRIOR_FREEDOM": 0},
-    "no floor": {"FLOORS": dict.fromkeys(constants.FLOORS, 0.0)},
-    "twice the typical spread": {"SPREADS": {k: 2 * v for k, v in constants.SPREADS.items()}},
-    "half the typical spread": {"SPREADS": {k: v / 2 for k, v in constants.SPREADS.items()}},
+    "three compilations are always enough": {"MIN_ORDERS": 1},
+    "no typical spread for few runs": {"PRIOR_FREEDOM": 1},
+    "one typical spread, that of fresh compilations": {"SPREADS_OF_A_KEPT_CACHE": constants.SPREADS},
     "wall time against eager's wall time always": {"HOST_BOUND": 0.0},
     "wall time against eager's device time always": {"HOST_BOUND": math.inf},
-    "given up never": {"GIVEN_UP": 1.0},
+    "no smallest change": {"FLOORS": dict.fromkeys(constants.FLOORS, 0.0)},
+    "never given up": {"GIVEN_UP": 1.0},
+    "a further compilation asked half as often": {"SCREEN_OF_A_LOSS": 0.025},
+    "asked twice as often": {"SCREEN_OF_A_LOSS": 0.1},
 }
 
 
 def main() -> None:
-    """Print every table as JSON."""
+    """Write and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--ablate", action="store_true")
     options = parser.parse_args()
-    for name, changes in (ABLATIONS if options.ablate else {"the rule": {}}).items():
-        if "drop_first" in changes:
-            continue
-        before = {key: getattr(times, key) for key in changes}
-        for key, value in changes.items():
-            setattr(times, key, value)
-        print(name, json.dumps(tables(options.draws), indent=1))
-        for key, value in before.items():
-            setattr(times, key, value)
+    document: dict[str, Any] = {"schema_version": 2}
+    if options.ablate:
+        for name, changes in ABLATIONS.items():
+            with mock.patch.multiple(times, **changes) if changes else nullcontext():
+                document[name] = tables(options.draws)
+            print(name, json.dumps(document[name]), flush=True)
+        (DATA / "ablations.json").write_text(json.dumps(document, indent=1) + "\n")
+        return
+    document |= {**tables(options.draws), "changes": changed_legs(), "scatter": scatter(compilations())}
+    (DATA / "rates.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document, indent=1))
 
 
 if __name__ == "__main__":

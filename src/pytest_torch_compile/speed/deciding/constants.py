@@ -9,8 +9,9 @@ SCREEN_OF_A_LOSS, SCREEN_OF_A_GAIN = 0.05, 0.005
 GIVEN_UP = 0.3
 # Few compilations may all have the same tuning, as the stored ones of one test, a quarter slower than the next, had. So
 # there have to be so many of both that their ranks alone could show a change: in so many orders they could lie. With
-# 5 stored runs it takes 6 further ones, with 10 it takes 4, with 15 it takes 3; with fewer than 5 none are enough.
-MIN_ORDERS = 400
+# 5 stored runs it takes 7 further ones, with 7 it takes 5, with 10 it takes 4, with 15 it takes 3; with fewer than 5
+# none are enough.
+MIN_ORDERS = 700
 # The first compilation counted.
 MAX_COMPILATIONS = 8
 # Few stored runs estimate a spread badly: it is drawn towards the typical one as if that came from four more runs.
