@@ -11,11 +11,10 @@ from typing import Any
 import torch
 
 from .. import settings
-from .._torch import support
+from .._torch import canary, support
 from .._torch.compiled import uncompiled
 from .._torch.deviations import deviations
 from .._torch.sandbox import Sandbox, sandbox
-from .._torch.trace import TraceObserver
 from .._torch.warning_filters import calm
 from ..diagnose import Remake, diagnosis
 from ..events import announce
@@ -135,7 +134,7 @@ def check_compile(
     tolerances = tolerances or Tolerances()
     report = _examine(work, compiling, budget, tolerances)
     if backend is None and compile is None and usual != settings.current.backend:
-        report.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
+        report.observation.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
     report.findings += cache_misses(report.observation.cache) if warm else []
     acceptance.note(report, own)
     report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
@@ -202,7 +201,7 @@ def _require_same_device(work: Work) -> None:
 def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: Sandbox) -> _Run:
     """Run every call in eager, then compiled, and compare, before the next one."""
     eager = Leg(work)
-    observer = TraceObserver()
+    observer = canary.observer()
     run = _Run(observer.seen)
     try:
         compiled = Leg(work, eager.shared, wrap=compiling)

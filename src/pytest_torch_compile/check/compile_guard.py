@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from .._torch import support
+from .._torch import canary, support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
-from .._torch.trace import TraceObserver
 from ..events import announce, guard_opens
 from ..findings import Budget, CompileCheckFailed, CompileReport
 from ..observation import Observation
@@ -56,7 +55,8 @@ def compile_guard(
     guard_opens()
     settings, before = deviations(), functions_with_graphs()
     calls: list[None] = []
-    with counting_calls(lambda: calls.append(None)) as observed, TraceObserver() as observer:
+    opened = canary.observer()
+    with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
         observer.seen.compiled_before = before
         yield observer.seen
     observer.seen.compiled_calls = len(calls) if observed else None
