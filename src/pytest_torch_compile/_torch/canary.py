@@ -72,11 +72,11 @@ _FIRST = {name: function.__code__.co_firstlineno for name, function in _FUNCTION
 # What a verdict relies on, as ``_shown`` tells it.
 _PLANTED: dict[str, list[Any]] = {
     "graphs": [
-        ("breaking", 0, ("sin",)),
-        ("breaking", 0, ("cos",)),
-        ("retyped", 0, ("tanh",)),
-        ("retyped", 1, ("tanh",)),
-        ("refused", 0, ("tan",)),
+        ("breaking", (0, "0"), ("sin",)),
+        ("breaking", (1, "0"), ("cos",)),
+        ("retyped", (2, "0"), ("tanh",)),
+        ("retyped", (2, "1"), ("tanh",)),
+        ("refused", (3, "0"), ("tan",)),
     ],
     "graph breaks": [("breaking", _FIRST["breaking"] + 3), ("breaking_in_try", _FIRST["breaking_in_try"] + 4)],
     "recompiles": [("retyped", _FIRST["retyped"], "dtype")],
@@ -103,11 +103,11 @@ def not_shown() -> tuple[list[str], list[str]]:
         backend_calls: list[None] = []
         try:
             seen = _compile_planted(backend_calls)
+            shown = _shown(seen)
         except Exception as error:  # never the caller's mistake, and no reason to lose what the check can say
             return [f"not observable on torch {torch_version()}: a test of the observer raised {error!r}"], []
         if not backend_calls:
             return [], []
-        shown = _shown(seen)
         version = f"not observable on torch {torch_version()}"
         missing = [f"{version}: {what} (planted ones were not seen)" for what in _PLANTED if shown[what] != _PLANTED[what]]
         reported = {
@@ -122,8 +122,11 @@ def _shown(seen: Observation) -> dict[str, list[Any]]:
     def line(place: Any) -> int:
         return place.line if place is not None and place.file == _FILE else 0
 
+    ids = [graph.compile_id.rpartition("/") for graph in seen.graphs]
+    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # their numbers go on from what was compiled before
+    numbers = [(frames.index(frame), attempt) for frame, _, attempt in ids]
     return {
-        "graphs": [(g.frame, int(g.compile_id.rpartition("/")[2]), g.ops) for g in seen.graphs],
+        "graphs": [(g.frame, number, g.ops) for g, number in zip(seen.graphs, numbers, strict=True)],
         "graph breaks": [(b.location.function, line(b.location)) for b in seen.graph_breaks],
         "recompiles": [(r.frame, line(r.location), r.guards[0].cause) for r in seen.recompiles],
         "eager fallback at the recompile limit": [(f.frame, line(f.location), f.cause) for f in seen.fallbacks],

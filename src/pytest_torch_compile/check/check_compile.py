@@ -44,6 +44,7 @@ from .describe import call_row, located, rerun_command, target_name
 from .judge import judge, merged_over_calls
 from .leg_errors import error_findings, raise_if_usage_error
 from .remarks import unused_breaks, unused_tolerances
+from .time_limit import time_limit
 from .warm_start import cache_misses
 
 
@@ -132,12 +133,14 @@ def check_compile(
     )
     _validate(work)
     tolerances = tolerances or Tolerances()
-    report = _examine(work, compiling, budget, tolerances)
+    report = _examined_in_time(work, compiling, budget, tolerances)
     if backend is None and compile is None and usual != settings.current.backend:
         report.observation.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
-    report.findings += cache_misses(report.observation.cache) if warm else []
-    acceptance.note(report, own)
-    report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
+    if not any(finding.kind == "timeout" for finding in report.findings):
+        report.findings += cache_misses(report.observation.cache) if warm else []
+        acceptance.note(report, own)
+        with time_limit(settings.current.timeout):
+            report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
     report.text = failure_text(report)
     announce(report)
     if not_compared := report.numerics.not_compared:
@@ -148,6 +151,17 @@ def check_compile(
 
 
 KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
+
+
+def _examined_in_time(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
+    """The report of both legs; where they take too long, one that says where they hang."""
+    report = None
+    with time_limit(settings.current.timeout) as limit:
+        report = _examine(work, compiling, budget, tolerances)
+    if report is None:
+        report = _report(work, compiling, budget, _Run(Observation()))
+        report.findings = limit.findings
+    return report
 
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .. import settings
 from .._torch import canary, support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
@@ -19,6 +20,7 @@ from . import acceptance
 from .describe import rerun_command
 from .judge import judge
 from .remarks import unused_breaks
+from .time_limit import time_limit
 
 
 @contextmanager
@@ -53,24 +55,29 @@ def compile_guard(
     own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
     guard_opens()
-    settings, before = deviations(), functions_with_graphs()
+    differing, before = deviations(), functions_with_graphs()
     calls: list[None] = []
     opened = canary.observer()
-    with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
-        observer.seen.compiled_before = before
-        yield observer.seen
-    observer.seen.compiled_calls = len(calls) if observed else None
-    report = _report(observer.seen, budget, name)
-    report.deviations = settings
-    report.findings = judge(
-        observer.seen,
-        budget,
-        aborted=False,
-        cudagraphs=cudagraphs,
-        limit=support.recompile_limit(),
-        deviations=settings,
-    )
-    acceptance.note(report, own)
+    opened.seen.compiled_before = before
+    ended = False
+    with time_limit(settings.current.timeout) as limit:
+        with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
+            yield observer.seen
+        ended = True
+    opened.seen.compiled_calls = len(calls) if observed else None
+    report = _report(opened.seen, budget, name)
+    report.deviations = differing
+    report.findings = limit.findings
+    if ended:
+        report.findings = judge(
+            opened.seen,
+            budget,
+            aborted=False,
+            cudagraphs=cudagraphs,
+            limit=support.recompile_limit(),
+            deviations=differing,
+        )
+        acceptance.note(report, own)
     report.text = failure_text(report)
     announce(report)
     if report.findings:
