@@ -25,6 +25,7 @@ from torch._dynamo.eval_frame import reset_code
 
 from ..observation import Observation
 from .defaults import Defaults, set_defaults
+from .machine_faults import machine_fault
 from .sandbox import kept_settings
 from .support import torch_version
 from .trace import TraceObserver, trace_logger
@@ -105,6 +106,8 @@ def not_shown() -> tuple[list[str], list[str]]:
             seen = _compile_planted(backend_calls)
             shown = _shown(seen)
         except Exception as error:  # never the caller's mistake, and no reason to lose what the check can say
+            if machine_fault(error, compiling=True):
+                raise
             return [f"not observable on torch {torch_version()}: a test of the observer raised {error!r}"], []
         if not backend_calls:
             return [], []

@@ -46,4 +46,5 @@ def main_frames(text: str) -> list[Location]:
 
 def stack_text(frames: Sequence[Location]) -> str:
     """The innermost frames, the innermost first, a line each."""
+    frames = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return "\n".join(f"{frame.shown()}: {frame.source}".rstrip(": ") for frame in frames[: -SHOWN - 1 : -1])

@@ -42,7 +42,7 @@ from ..report.failure_text import failure_text, not_compared_text
 from . import acceptance
 from .describe import call_row, located, rerun_command, target_name
 from .judge import judge, merged_over_calls
-from .leg_errors import error_findings, raise_if_usage_error
+from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
 from .remarks import unused_breaks, unused_tolerances
 from .time_limit import time_limit
 from .warm_start import cache_misses
@@ -156,7 +156,7 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
     """The report of both legs; where they take too long, one that says where they hang."""
     report = None
-    with time_limit(settings.current.timeout) as limit:
+    with time_limit(settings.current.timeout) as limit, machine_faults_named():
         report = _examine(work, compiling, budget, tolerances)
     if report is None:
         report = _report(work, compiling, budget, _Run(Observation()))

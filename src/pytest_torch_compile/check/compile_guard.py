@@ -19,6 +19,7 @@ from ..report.failure_text import failure_text
 from . import acceptance
 from .describe import rerun_command
 from .judge import judge
+from .leg_errors import machine_faults_named
 from .remarks import unused_breaks
 from .time_limit import time_limit
 
@@ -57,7 +58,8 @@ def compile_guard(
     guard_opens()
     differing, before = deviations(), functions_with_graphs()
     calls: list[None] = []
-    opened = canary.observer()
+    with machine_faults_named():
+        opened = canary.observer()
     opened.seen.compiled_before = before
     ended = False
     with time_limit(settings.current.timeout) as limit:
