@@ -123,10 +123,12 @@ class Child:
             try:
                 status: int | None = process.wait(seconds)
                 why = ""
-            except (subprocess.TimeoutExpired, *too_long) as error:
+            except subprocess.TimeoutExpired:
                 _write_stacks(process, Path(job.stacks))
-                limit = f"it took longer than {seconds:.0f} s" if seconds is not None else ""
-                status, why = None, limit if isinstance(error, subprocess.TimeoutExpired) else str(error)
+                status, why = None, f"it took longer than {seconds:.0f} s"
+            except too_long as error:
+                _write_stacks(process, Path(job.stacks))
+                status, why = None, str(error)
             finally:
                 _end(process)
                 os.close(parent)
@@ -140,7 +142,11 @@ class Child:
     ) -> tuple[subprocess.Popen[bytes], int]:
         """The process, in a group of its own, and the end of the pipe that tells it that this process is there."""
         end_of_child, end_of_parent = os.pipe()
-        changes = {**dict.fromkeys(FORGOTTEN), **environment, VARIABLE: json.dumps(vars(replace(job, parent=end_of_child)))}
+        changes = {
+            **dict.fromkeys(FORGOTTEN),
+            **environment,
+            VARIABLE: json.dumps(vars(replace(job, parent=end_of_child))),
+        }
         try:
             with output.open("wb") as file:
                 process = subprocess.Popen(
@@ -196,8 +202,7 @@ def follow(job: Job) -> None:
         return
     os.set_inheritable(job.parent, False)
     threading.Thread(target=_end_with_parent, args=[job.parent], daemon=True, name="parent watch").start()
-    stacks = Path(job.stacks).open("w", encoding="utf-8")  # stays open: faulthandler keeps its number only
-    _open.append(stacks)
+    _open.append(stacks := Path(job.stacks).open("w", encoding="utf-8"))  # noqa: SIM115 - faulthandler has its number
     print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
 

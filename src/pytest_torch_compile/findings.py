@@ -19,7 +19,7 @@ CompiledBadly = Literal["graph-break", "recompile"]
 Slower = Literal["slowdown", "memory", "compile-time", "cudagraph-skip", "cache-miss"]
 FindingKind = Literal[WrongResult, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
-NO_VERDICT = frozenset(get_args(NoVerdict))  # kinds that say nothing about the code under check
+NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that say nothing about the code under check
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, NoVerdict, NotCompiled, CompiledBadly, Slower)
 )

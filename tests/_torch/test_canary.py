@@ -171,7 +171,9 @@ def kinds_of(check):
 def test_names_are_found():
     read = names_read()
     assert {"dynamo_start", "compilation_metrics", "fail_type", "recompile_reasons", "stack", "frame_id"} <= set(read)
-    assert {"dynamo_graph_break_reason", "name", "fx_graph_cache_miss", "guard_count", "cudagraph_skip_reason"} <= set(read)
+    assert {"dynamo_graph_break_reason", "name", "fx_graph_cache_miss", "guard_count", "cudagraph_skip_reason"} <= set(
+        read
+    )
 
 
 def test_this_torch_shows_everything(other_torch):
@@ -198,7 +200,9 @@ def test_no_planted_defect_passes(other_torch, name, new_name):
 )
 def test_check_of_good_code_fails_with_the_reason(other_torch, name):
     other_torch(name, "of_a_new_torch")
-    with pytest.raises(CompileCheckFailed, match=r"not observable on torch \d.*\(planted ones were not seen\)") as failed:
+    with pytest.raises(
+        CompileCheckFailed, match=r"not observable on torch \d.*\(planted ones were not seen\)"
+    ) as failed:
         check_compile(scaled, X, 2, backend="eager", diagnose="full")
     assert [finding.kind for finding in failed.value.findings] == ["not-observable"]
     assert "update pytest-torch-compile" in str(failed.value) and not failed.value.report.diagnosis
@@ -226,7 +230,10 @@ def test_nothing_of_it_is_left(other_torch, capfd, caplog):
     convert_frame = torch._dynamo.convert_frame
     config, code = torch._dynamo.config.get_config_copy(), compiled_codes()
     counters = {name: dict(values) for name, values in torch._dynamo.utils.counters.items()}
-    numbers, random = (convert_frame.FRAME_COUNTER, dict(convert_frame.FRAME_COMPILE_COUNTER)), torch.random.get_rng_state()
+    numbers, random = (
+        (convert_frame.FRAME_COUNTER, dict(convert_frame.FRAME_COMPILE_COUNTER)),
+        torch.random.get_rng_state(),
+    )
     caplog.clear()
     with trace.TraceObserver() as outer:
         assert canary.not_shown() == ([], [])

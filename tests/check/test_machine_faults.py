@@ -36,7 +36,9 @@ def test_eager_without_memory_is_no_error_of_the_target():
     def target(x):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    with pytest.raises(CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*holds the target several times"):
+    with pytest.raises(
+        CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*holds the target several times"
+    ):
         check_compile(target, X, backend="eager")
 
 
@@ -99,7 +101,9 @@ def test_cache_that_cannot_be_written_is_no_error_of_inductor(error, monkeypatch
 
 
 def test_full_disk_stops_inductor_with_that_reason(tmp_path):
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", tmp_path], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", tmp_path], capture_output=True, check=False
+    )
     if mounted.returncode:
         pytest.skip("no right to mount a small disk")
     source = f"import torch\nfrom {__name__.rpartition('.')[2]} import sine, X\nfrom pytest_torch_compile import check_compile\ncheck_compile(sine, X)\n"
@@ -122,9 +126,9 @@ def test_file_errors_of_the_target_are_its_own(tmp_path):
     def target(x):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path / "weights.pt"))
 
-    with pytest.raises(CompileUsageError, match="raises in eager, before torch.compile is involved: PermissionError"):
+    with pytest.raises(CompileUsageError, match=r"raises in eager, before torch.compile is involved: PermissionError"):
         check_compile(target, X, backend="eager")
-    with pytest.raises(CompileCheckFailed, match="weights.pt"):
+    with pytest.raises(CompileCheckFailed, match=r"weights\.pt"):
         check_compile(sine, X, backend=backend_raising(FileNotFoundError(errno.ENOENT, "no such file", "/weights.pt")))
 
 
@@ -174,7 +178,9 @@ def test_leaked_default_is_named_with_the_test_that_left_it(set_default, value, 
     set_default(value)
     try:
         deviations.note_left_by("tests/test_other.py::test_leaky")
-        with pytest.raises(CompileUsageError, match=f"likely cause: torch.{named}.*left by tests/test_other.py::test_leaky"):
+        with pytest.raises(
+            CompileUsageError, match=f"likely cause: torch.{named}.*left by tests/test_other.py::test_leaky"
+        ):
             check_compile(target, X, backend="eager")
         with pytest.raises(CompileUsageError, match="KeyError") as other:
             check_compile(lambda x: {}["missing"], X, backend="eager")

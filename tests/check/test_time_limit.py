@@ -96,7 +96,9 @@ def test_check_in_a_guard_has_the_time_of_the_guard():
 
 def test_check_in_a_thread_is_ended_too():
     findings = []
-    worker = threading.Thread(target=lambda: findings.append(timeout_of(lambda: check_compile(endless, X, backend="eager"))))
+    worker = threading.Thread(
+        target=lambda: findings.append(timeout_of(lambda: check_compile(endless, X, backend="eager")))
+    )
     worker.start()
     worker.join(60)
     assert [finding.kind for finding in findings] == ["timeout"]

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile.child import Child, Job  # noqa: E402
 from pytest_torch_compile.plugin import isolate  # noqa: E402
-from tests.plugin.projects import HEAD, OPTIONS, SOURCES  # noqa: E402
+from tests.plugin.projects import OPTIONS, SOURCES  # noqa: E402
 
 GOOD = "\ndef test_next(compile_options):\n    pass\n"
 
@@ -45,7 +45,10 @@ def wait_for(condition, seconds=60):
         ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
         ("os.abort()", "was killed by SIGABRT"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL, as the kernel does when memory runs out"),
-        ("sys.__stderr__.write('std::bad_alloc'); sys.__stderr__.flush(); os.abort()", "was killed by SIGABRT: it ran out of memory"),
+        (
+            "sys.__stderr__.write('std::bad_alloc'); sys.__stderr__.flush(); os.abort()",
+            "was killed by SIGABRT: it ran out of memory",
+        ),
         ("os._exit(3)", "ended with 3 and no report"),
     ],
     ids=["segfault", "abort", "killed", "bad_alloc", "exit"],
@@ -98,7 +101,9 @@ def test_hangs(compile_check):
 
 
 def test_hang_in_a_check_is_found_in_the_child(project):
-    source = "import time\ndef test_hangs(compile_check):\n    compile_check(lambda x: time.sleep(600), torch.ones(2))\n"
+    source = (
+        "import time\ndef test_hangs(compile_check):\n    compile_check(lambda x: time.sleep(600), torch.ones(2))\n"
+    )
     result = project(source + GOOD, "--compile-isolate", "--compile-timeout=5")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["*timeout: did not end within 5 s*"])

@@ -1,4 +1,4 @@
-"""Whether this torch shows what checks rely on: code with known defects is compiled once, and the observer must see them.
+"""Whether this torch shows what checks rely on: code with known defects is compiled once, and they must be seen.
 
 A torch that renames a trace event would otherwise read as "no recompiles". How often the backend is called comes from
 torch itself: where it is not called at all, compilation is switched off, which is for the check to find.
@@ -112,7 +112,9 @@ def not_shown() -> tuple[list[str], list[str]]:
         if not backend_calls:
             return [], []
         version = f"not observable on torch {torch_version()}"
-        missing = [f"{version}: {what} (planted ones were not seen)" for what in _PLANTED if shown[what] != _PLANTED[what]]
+        missing = [
+            f"{version}: {what} (planted ones were not seen)" for what in _PLANTED if shown[what] != _PLANTED[what]
+        ]
         reported = {
             "compile times": bool(seen.compile_seconds.total and seen.compile_seconds.dynamo),
             "guards of a graph": all(graph.guards for graph in seen.graphs if graph.frame != "refused"),

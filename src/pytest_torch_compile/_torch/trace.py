@@ -1,7 +1,8 @@
 """The observer: one listener on torch's in-process structured trace log.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
-behind TORCH_TRACE), the event names below, ``torch._dynamo.utils.counters`` (CUDA graph skips, cache look-ups, graph breaks).
+behind TORCH_TRACE), the event names below, ``torch._dynamo.utils.counters`` (CUDA graph skips, cache
+look-ups, graph breaks).
 """
 
 from __future__ import annotations

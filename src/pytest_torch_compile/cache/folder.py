@@ -47,7 +47,9 @@ class CacheFolder:
         except OSError as error:
             raise CompileUsageError(f"the compile cache folder {folder} cannot be made: {error.strerror}") from None
         if not os.access(folder, os.W_OK):  # torch cannot even be imported then
-            raise CompileUsageError(f"the compile cache folder {folder} cannot be written: name another one, --compile-cache")
+            raise CompileUsageError(
+                f"the compile cache folder {folder} cannot be written: name another one, --compile-cache"
+            )
         self._used = True
         os.environ[VARIABLE] = str(folder)
         if self._artifacts is not None:

@@ -30,8 +30,8 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Co
     if isinstance(expected.error, CompileUsageError):
         raise expected.error
     for leg, record in (("eager", expected), ("compiled", actual)):
-        compiling = record is actual and expected.error is None
-        if record.error is not None and (fault := machine_fault(record.error, compiling=compiling)):
+        only_compiled = record is actual and expected.error is None
+        if record.error is not None and (fault := machine_fault(record.error, compiling=only_compiled)):
             raise CompileUsageError(f"call {record.number}, {leg}: {fault}") from record.error
     if expected.error is not None and actual.error is not None:
         error = expected.error
@@ -70,12 +70,11 @@ def machine_faults_named() -> Iterator[None]:
     """
     try:
         yield
-    except (CompileUsageError, AssertionError):
-        raise
     except Exception as error:
-        if fault := machine_fault(error, compiling=True):
-            raise CompileUsageError(f"the check cannot be made: {fault}") from error
-        raise
+        fault = machine_fault(error, compiling=not isinstance(error, CompileUsageError))
+        if not fault or fault in str(error):
+            raise
+        raise CompileUsageError(f"the check cannot be made: {fault}") from error
 
 
 def error_findings(

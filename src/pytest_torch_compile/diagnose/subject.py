@@ -40,7 +40,8 @@ class Subject:
     @property
     def kinds(self) -> set[str]:
         """The kinds of what was found, without what a setting of torch caused and what says nothing about the code."""
-        return {finding.kind for finding in self.report.findings if not finding.cause} - NO_VERDICT
+        kinds = (finding.kind for finding in self.report.findings if not finding.cause)
+        return {kind for kind in kinds if kind not in NO_VERDICT}
 
     @property
     def left(self) -> float:
