@@ -12,6 +12,7 @@ import contextlib
 import faulthandler
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -173,7 +174,7 @@ def _text(path: Path) -> str:
 
 def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
     """Ask a child that hangs where its threads are, and wait until it has said so."""
-    if not stacks.exists():
+    if not _text(stacks):
         return  # it has not come far enough to answer: the signal would end it
     before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS
     process.send_signal(signal.SIGUSR1)
@@ -201,16 +202,17 @@ def follow(job: Job) -> None:
     if job.parent < 0:
         return
     os.set_inheritable(job.parent, False)
-    threading.Thread(target=_end_with_parent, args=[job.parent], daemon=True, name="parent watch").start()
+    threading.Thread(target=_end_with_parent, args=[job], daemon=True, name="parent watch").start()
     _open.append(stacks := Path(job.stacks).open("w", encoding="utf-8"))  # noqa: SIM115 - faulthandler has its number
-    print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
+    print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
 
 
 _open: list[TextIO] = []
 
 
-def _end_with_parent(pipe: int) -> None:
-    while os.read(pipe, 1):
+def _end_with_parent(job: Job) -> None:
+    while os.read(job.parent, 1):
         pass
+    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # what a parent that was killed could not remove
     os.killpg(0, signal.SIGKILL)

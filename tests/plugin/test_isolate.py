@@ -218,7 +218,7 @@ def test_hangs(compile_options):
     parent = subprocess.Popen(
         [sys.executable, "-m", "pytest", *OPTIONS, "--compile-isolate"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": SOURCES},
+        env={**os.environ, "PYTHONPATH": SOURCES, "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -229,6 +229,7 @@ def test_hangs(compile_options):
         parent.send_signal(number)
         parent.wait(30)
         assert wait_for(lambda: not any(map(is_running, pids)), 10)
+        assert not list(tmp_path.glob("torch-compile-child-*"))
     finally:
         parent.kill()
         parent.wait()
