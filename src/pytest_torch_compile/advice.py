@@ -76,6 +76,12 @@ CALL_INSIDE = "call what was compiled inside the block"
 OPEN_EARLIER = (
     "open the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
 )
+OTHER_TORCH = (
+    "update pytest-torch-compile, or check with a torch that it knows (pytest-torch-compile doctor names them); "
+    "the results were compared with eager all the same"
+)
+LONGER = "if it only takes long, give it more time with --compile-timeout; compare with backend='eager' otherwise"
+ISOLATE = "--compile-isolate ends such a test, and the run goes on"
 FIND_STAGE = "try backend='aot_eager' and backend='eager': the first that fails is the stage at fault"
 TIED_SIZE = (
     "the code ties this size to another one or to a range: give the range, dynamic_dims={'x': {0: (low, high)}}, "

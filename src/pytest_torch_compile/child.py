@@ -8,15 +8,21 @@ off: addopts may hold options of it, and without it pytest would refuse them.
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
 
@@ -53,6 +59,8 @@ NOT_INHERITED: dict[str, Any] = {
 UNREGISTERED = ("lfplugin", "nfplugin", "stepwiseplugin")
 # Pytest's note of the test that is running: in a child it would be that of the parent.
 FORGOTTEN = ("PYTEST_CURRENT_TEST",)
+# How long a child may take to write where it is, before it is ended.
+STACK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -63,15 +71,18 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)  # by name, over the command line and ``NOT_INHERITED``
     speed_tests: int = 0  # of the parent's run: how many comparisons its gate allows for
     results: str = ""  # the file for what the child has to say, a line of JSON each
+    stacks: str = ""  # the file for where its threads are, when it is asked with SIGUSR1
+    parent: int = -1  # the end of a pipe that closes when the parent ends, however it does
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended; ``status`` is None where it took too long."""
+    """How a child ended; ``status`` is None where it took too long, and ``stacks`` says where it was (faulthandler)."""
 
     status: int | None
     output: str
     results: Sequence[Any] = ()
+    stacks: str = ""
 
     @property
     def last_line(self) -> str:
@@ -95,31 +106,88 @@ class Child:
         """The same child with further options, by name: ``compile_perf="track"``."""
         return replace(self, job=replace(self.job, options={**self.job.options, **options}))
 
-    def run(self, environment: Mapping[str, str | None] | None = None, seconds: float | None = None) -> Ended:
-        """Start it and wait, ``seconds`` at most. ``environment`` adds variables, and removes those that are None."""
+    def run(
+        self,
+        environment: Mapping[str, str | None] | None = None,
+        seconds: float | None = None,
+        too_long: tuple[type[BaseException], ...] = (),
+    ) -> Ended:
+        """Start it and wait, ``seconds`` at most; an exception of ``too_long`` that is raised here ends it as well.
+
+        ``environment`` adds variables, and removes those that are None. Whatever the child has started ends with it.
+        """
         with tempfile.TemporaryDirectory(prefix="torch-compile-child-") as place:
-            results = Path(place) / "results.jsonl"
-            job = json.dumps(vars(replace(self.job, results=str(results))))
-            changes = {**dict.fromkeys(FORGOTTEN), **(environment or {}), VARIABLE: job}
-            variables = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
+            # A file and no pipe: a process that the child started and left would keep a pipe open.
+            output = Path(place) / "output"
+            job = replace(self.job, results=str(Path(place) / "results.jsonl"), stacks=str(Path(place) / "stacks"))
+            process, parent = self._start(job, output, environment or {})
             try:
-                done = subprocess.run(
+                status: int | None = process.wait(seconds)
+                why = ""
+            except subprocess.TimeoutExpired:
+                _write_stacks(process, Path(job.stacks))
+                status, why = None, f"it took longer than {seconds:.0f} s"
+            except too_long as error:
+                _write_stacks(process, Path(job.stacks))
+                status, why = None, str(error)
+            finally:
+                _end(process)
+                os.close(parent)
+            said = [line for line in _text(Path(job.results)).splitlines(keepends=True) if line.endswith("\n")]
+            text = "\n".join(filter(None, [_text(output), why]))
+            # A child that was killed may have left a part of a line.
+            return Ended(status, text, [json.loads(line) for line in said], _text(Path(job.stacks)))
+
+    def _start(
+        self, job: Job, output: Path, environment: Mapping[str, str | None]
+    ) -> tuple[subprocess.Popen[bytes], int]:
+        """The process, in a group of its own, and the end of the pipe that tells it that this process is there."""
+        end_of_child, end_of_parent = os.pipe()
+        changes = {
+            **dict.fromkeys(FORGOTTEN),
+            **environment,
+            VARIABLE: json.dumps(vars(replace(job, parent=end_of_child))),
+        }
+        try:
+            with output.open("wb") as file:
+                process = subprocess.Popen(
                     [sys.executable, "-m", "pytest", *self.arguments],
                     cwd=self.folder,
-                    env=variables,
+                    env={name: value for name, value in {**os.environ, **changes}.items() if value is not None},
                     stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    encoding="utf-8",
-                    errors="replace",
-                    timeout=seconds,
-                    check=False,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=[end_of_child],
                 )
-            except subprocess.TimeoutExpired:
-                return Ended(None, f"it took longer than {seconds:.0f} s")
-            lines = results.read_text(encoding="utf-8").splitlines(keepends=True) if results.exists() else []
-        # A child that was killed may have left a part of a line.
-        whole = [line for line in lines if line.endswith("\n")]
-        return Ended(done.returncode, done.stdout + done.stderr, [json.loads(line) for line in whole])
+        except BaseException:
+            os.close(end_of_parent)
+            raise
+        finally:
+            os.close(end_of_child)
+        return process, end_of_parent
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
+    """Ask a child that hangs where its threads are, and wait until it has said so."""
+    if not _text(stacks):
+        return  # it has not come far enough to answer: the signal would end it
+    before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS
+    process.send_signal(signal.SIGUSR1)
+    while stacks.stat().st_size == before and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.2)  # it may have begun to write only
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a child and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def take_job() -> Job | None:
@@ -127,3 +195,24 @@ def take_job() -> Job | None:
     text = os.environ.pop(VARIABLE, None)
     known = {field.name for field in fields(Job)}  # the parent may be another version, which ``compare`` runs
     return Job(**{name: value for name, value in json.loads(text).items() if name in known}) if text else None
+
+
+def follow(job: Job) -> None:
+    """In a child: end with the parent, also when that is killed, and say where threads are when it asks."""
+    if job.parent < 0:
+        return
+    os.set_inheritable(job.parent, False)
+    threading.Thread(target=_end_with_parent, args=[job], daemon=True, name="parent watch").start()
+    _open.append(stacks := Path(job.stacks).open("w", encoding="utf-8"))  # noqa: SIM115 - faulthandler has its number
+    faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
+    print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
+
+
+_open: list[TextIO] = []
+
+
+def _end_with_parent(job: Job) -> None:
+    while os.read(job.parent, 1):
+        pass
+    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # what a parent that was killed could not remove
+    os.killpg(0, signal.SIGKILL)

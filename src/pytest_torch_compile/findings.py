@@ -13,12 +13,16 @@ from .observation import Deviation, EagerFallback, Graph, GraphBreak, Location, 
 
 # Every kind of finding is declared here and nowhere else, by how bad it is; a test compares the report's schema.
 WrongResult = Literal["numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"]
+NoVerdict = Literal["not-observable", "timeout"]
 NotCompiled = Literal["nothing-compiled", "compile-error", "eager-fallback"]
 CompiledBadly = Literal["graph-break", "recompile"]
 Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time", "cudagraph-skip", "cache-miss"]
-FindingKind = Literal[WrongResult, NotCompiled, CompiledBadly, Slower]
+FindingKind = Literal[WrongResult, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
-SEVERITIES = tuple(get_args(kinds) for kinds in (WrongResult, NotCompiled, CompiledBadly, Slower))  # worst first
+NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that say nothing about the code under check
+SEVERITIES = tuple(  # worst first
+    get_args(kinds) for kinds in (WrongResult, NoVerdict, NotCompiled, CompiledBadly, Slower)
+)
 
 
 class Reference(Enum):
@@ -199,7 +203,7 @@ class CompileReport:
     @property
     def not_observable(self) -> list[str]:
         """What this torch did not let the check see. Empty is the rule."""
-        return self.observation.not_observable
+        return [*self.observation.undecided, *self.observation.not_observable]
 
     @property
     def ok(self) -> bool:

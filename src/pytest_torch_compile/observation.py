@@ -190,6 +190,9 @@ class CompileSeconds:
 class Observation:
     """Everything one observer saw, in order.
 
+    ``undecided`` is what a verdict relies on and this torch did not show: a check with any of it fails.
+    ``not_observable`` is what else it did not show.
+
     ``frames`` is how often dynamo began to compile a function. Of a guarded region it is known too how often compiled
     functions were called (``compiled_calls``; None: not observed) and which had graphs when it began
     (``compiled_before``).
@@ -204,6 +207,7 @@ class Observation:
     cudagraph_runs: list[CudagraphRuns] = field(default_factory=list)
     cache: CacheCounts = field(default_factory=CacheCounts)
     compile_seconds: CompileSeconds = field(default_factory=CompileSeconds)
+    undecided: list[str] = field(default_factory=list)
     not_observable: list[str] = field(default_factory=list)
     frames: int = 0
     compiled_calls: int | None = None

@@ -19,6 +19,7 @@ class Settings:
     diagnose: str = "auto"
     perf: str = "off"
     baselines: str = "baselines"
+    timeout: float | None = None
     isolate: bool = False
     update_baselines: bool = False
     fast: bool = False

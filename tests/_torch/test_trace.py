@@ -85,7 +85,7 @@ def test_break_has_the_users_line_and_a_lasting_fingerprint(name):
     assert [(b.location.line, b.category, b.fingerprint) for b in found.graph_breaks] == PLACES[name]
     assert all(b.location.file == str(BREAKS) and b.location.source for b in found.graph_breaks)
     assert all(line.file == str(BREAKS) for b in found.graph_breaks for line in b.stack)
-    assert not found.not_observable
+    assert not found.undecided and not found.not_observable
 
 
 def test_each_call_of_a_helper_that_breaks_is_a_break_of_its_own():
@@ -248,7 +248,7 @@ def test_observation_goes_on_after_the_body_resets_the_logs():
     with TraceObserver() as observer:
         torch._logging.set_logs()
         torch.compile(target, backend="eager")(torch.ones(2))
-    assert observer.seen.graphs or observer.seen.not_observable
+    assert observer.seen.graphs or observer.seen.undecided
 
 
 def test_event_that_cannot_be_read_is_said_to_be_so(monkeypatch):
@@ -260,16 +260,17 @@ def test_event_that_cannot_be_read_is_said_to_be_so(monkeypatch):
     monkeypatch.setitem(observer._on_event, "dynamo_output_graph", fail)
     with observer:
         torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(2))
-    assert any("dynamo_output_graph" in what and "a new format" in what for what in observer.seen.not_observable)
+    assert any("dynamo_output_graph" in what and "a new format" in what for what in observer.seen.undecided)
 
 
-def test_check_that_cannot_see_says_so(monkeypatch):
+def test_check_that_cannot_see_does_not_pass(monkeypatch):
     def fail(self, *event):
         raise ValueError("a new format")
 
     monkeypatch.setattr(TraceObserver, "_artifact", fail)
-    report = check_compile(breaks.in_middle, torch.ones(4), backend="eager", fullgraph=False)
-    assert any("trace event artifact could not be read" in what for what in report.not_observable)
+    with pytest.raises(CompileCheckFailed, match="trace event artifact could not be read") as failed:
+        check_compile(breaks.in_middle, torch.ones(4), backend="eager", fullgraph=False)
+    assert [finding.kind for finding in failed.value.findings] == ["not-observable"]
 
 
 def test_check_that_sees_no_graph_does_not_pass(monkeypatch):

@@ -38,6 +38,17 @@ def sandbox() -> Iterator[Sandbox]:
     Cache entries of code that the body does not run stay. Entries of the very code that is checked cannot be kept
     apart from those of the check: they are dropped, and that code is compiled again at its next call.
     """
+    with kept_settings(), ExitStack() as stack:
+        box = Sandbox()
+        stack.callback(box.forget)
+        # Without it Inductor draws other random numbers than eager, and dropout could not be compared.
+        inductor_config.fallback_random = True
+        yield box
+
+
+@contextmanager
+def kept_settings() -> Iterator[None]:
+    """Put back after the body what torch is set to and has counted, but not what is compiled."""
     with ExitStack() as stack:
         stack.enter_context(_kept_config(torch._dynamo.config))
         stack.enter_context(_kept_config(inductor_config))
@@ -46,11 +57,7 @@ def sandbox() -> Iterator[Sandbox]:
         stack.enter_context(torch.set_grad_enabled(torch.is_grad_enabled()))
         stack.enter_context(_kept_counters())
         stack.enter_context(_kept_shape_memory())
-        box = Sandbox()
-        stack.callback(box.forget)
-        # Without it Inductor draws other random numbers than eager, and dropout could not be compared.
-        inductor_config.fallback_random = True
-        yield box
+        yield
 
 
 class CodeListener(Protocol):

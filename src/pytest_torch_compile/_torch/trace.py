@@ -1,7 +1,8 @@
 """The observer: one listener on torch's in-process structured trace log.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
-behind TORCH_TRACE), the event names below, ``torch._dynamo.utils.counters`` (CUDA graph skips only).
+behind TORCH_TRACE), the event names below, ``torch._dynamo.utils.counters`` (CUDA graph skips, cache
+look-ups, graph breaks).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from ..observation import (
+    CacheCounts,
     CompileError,
     CudagraphRuns,
     EagerFallback,
@@ -38,6 +40,7 @@ _MODE_SWITCHES = ("torch._C._set", "torch.amp.autocast_mode", "torch._C._functor
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
 _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
 _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
+_OUTCOMES = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 _PARTS = {
     "dynamo": "dynamo_cumulative_compile_time_us",
     "aot_autograd": "aot_autograd_cumulative_compile_time_us",
@@ -47,6 +50,8 @@ _PARTS = {
 # Modules that torch itself defines are compiled through a function of dynamo's, whose name says nothing to a user.
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
+
+RESET = "the code under test reset torch's trace log (torch._logging.set_logs does; call it before the check)"
 
 CompileKey = tuple[Any, Any, Any]
 
@@ -73,6 +78,8 @@ class TraceObserver(logging.Handler):
         self._causes: dict[Any, set[str]] = {}
         self._error_texts: dict[CompileKey, str] = {}
         self._skips_before = self._skips_seen = 0
+        self._counted_before: dict[str, int] = {}
+        self._cache_before = CacheCounts()
         self._cudagraphs = CudagraphCounts()
         self._watch: AbstractContextManager[None] = nullcontext()
         self._was_disabled = False
@@ -87,13 +94,14 @@ class TraceObserver(logging.Handler):
         }
 
     def __enter__(self) -> TraceObserver:
-        logger = _trace_logger()
+        logger = trace_logger()
         self._was_disabled, logger.disabled = logger.disabled, False
         self._was_enabled_for = vars(logger).get("isEnabledFor")
         vars(logger)["isEnabledFor"] = lambda level: True  # as torch itself from 2.13 on, against logging.disable()
         self._capture = not_captured()
         self._capture.__enter__()
         self._skips_before, self._skips_seen = _cudagraph_skips(), len(self.seen.cudagraph_skips)
+        self._counted_before, self._cache_before = _counted(), replace(self.seen.cache)
         self._cudagraphs = CudagraphCounts()
         self._watch = watching(self._cudagraphs) if cuda_is_there() else nullcontext()
         self._watch.__enter__()
@@ -103,9 +111,9 @@ class TraceObserver(logging.Handler):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        logger = _trace_logger()
+        logger = trace_logger()
         if self not in logger.handlers:
-            self._unobservable("torch's trace log was reset by the code under test: what came after was not seen")
+            self._unobservable(f"{RESET}: what came after was not seen")
         logger.removeHandler(self)
         logger.disabled = self._was_disabled
         vars(logger).pop("isEnabledFor", None)
@@ -114,6 +122,7 @@ class TraceObserver(logging.Handler):
         self._capture.__exit__(kind, error, trace)
         self._watch.__exit__(kind, error, trace)
         self._note_cudagraphs()
+        self._compare_with_counters()
 
     def _note_cudagraphs(self) -> None:
         counts, skips = self._cudagraphs, self.seen.cudagraph_skips
@@ -123,6 +132,15 @@ class TraceObserver(logging.Handler):
         runs = CudagraphRuns(self.call, counts.warmed_up, counts.recorded, counts.replayed, tuple(counts.reasons()))
         if runs != CudagraphRuns(self.call):
             self.seen.cudagraph_runs.append(runs)
+
+    def _compare_with_counters(self) -> None:
+        """Torch counts some of what it traces: what it counted and the trace did not show is taken from there."""
+        counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
+        if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
+            self._unobservable("torch counted a graph break, and its trace shows none")
+        for name, number in counted.items():
+            shown = getattr(self.seen.cache, name) - getattr(self._cache_before, name)
+            setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one trace event. A record that cannot be read is said to be so: it never becomes a zero."""
@@ -140,8 +158,8 @@ class TraceObserver(logging.Handler):
                         self._unobservable(f"trace event {name} could not be read: {error!r}")
 
     def _unobservable(self, what: str) -> None:
-        if what not in self.seen.not_observable:
-            self.seen.not_observable.append(what)
+        if what not in self.seen.undecided:
+            self.seen.undecided.append(what)
 
     def _dynamo_start(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         self.seen.frames += 1
@@ -158,6 +176,8 @@ class TraceObserver(logging.Handler):
         self._note_new_code(name, location, key)
         if key in self._pending:
             self._add_recompile(key, self._pending.pop(key))
+        elif key[2] and any(graph.compile_id == _compile_id((*key[:2], 0)) for graph in self.seen.graphs):
+            self._unobservable(f"compilation {_compile_id(key)} is a recompile, and its reason was not seen")
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
         """A second code object for one source line recompiles each time, and has no cache entry to fail a guard."""
@@ -205,7 +225,7 @@ class TraceObserver(logging.Handler):
             self._pending[key] = tuple(guards.parse_guard(r) for r in guards.parse_recompile_reasons(payload))
         elif match := _CACHE_EVENT.match(name):
             prefix = "fx" if match["cache"] == "fx_graph" else "aot"
-            field = f"{prefix}_{ {'hit': 'hits', 'miss': 'misses', 'bypass': 'bypasses'}[match['outcome']] }"
+            field = f"{prefix}_{_OUTCOMES[match['outcome']]}"
             setattr(self.seen.cache, field, getattr(self.seen.cache, field) + 1)
 
     def _graph_break(self, payload: str, key: CompileKey) -> None:
@@ -306,7 +326,7 @@ def not_captured() -> Iterator[None]:
     It captures loggers that do not propagate too. A handler turns the trace on, which makes each compilation write
     thousands of events, and each failure show them as empty lines.
     """
-    logger = _trace_logger()
+    logger = trace_logger()
     handlers = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]
     for handler in handlers:
         logger.removeHandler(handler)
@@ -322,11 +342,21 @@ def _compile_id(key: CompileKey) -> str:
     return f"{f'!{autograd}/' if autograd is not None else ''}{frame}/{compiled}"
 
 
-def _trace_logger() -> logging.Logger:
+def trace_logger() -> logging.Logger:
     from torch._logging._internal import trace_log
 
     logger: logging.Logger = trace_log
     return logger
+
+
+def _counted() -> dict[str, int]:
+    """What torch counts itself, by the name of the field it is kept in here."""
+    from torch._dynamo.utils import counters
+
+    breaks = {"graph_break": sum(counters["graph_break"].values())}
+    fx = {f"fx_{ours}": counters["inductor"][f"fxgraph_cache_{name}"] for name, ours in _OUTCOMES.items()}
+    aot = {f"aot_{ours}": counters["aot_autograd"][f"autograd_cache_{name}"] for name, ours in _OUTCOMES.items()}
+    return {**breaks, **fx, **aot}
 
 
 def _cudagraph_skips() -> int:

@@ -11,7 +11,7 @@ from ..observation import Location
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+?)_at_\d+$")
-_OWN = str(Path(__file__).resolve().parents[1])
+OWN_FOLDER = str(Path(__file__).resolve().parents[1])
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
@@ -46,7 +46,7 @@ def readable(frame: Location) -> Location:
 
 def below_own(frames: list[Location]) -> list[Location]:
     """The frames that lie below the last one of this package."""
-    own = [index for index, frame in enumerate(frames) if frame.file.startswith(_OWN)]
+    own = [index for index, frame in enumerate(frames) if frame.file.startswith(OWN_FOLDER)]
     return frames[own[-1] + 1 :] if own else frames
 
 
@@ -77,7 +77,7 @@ def is_library(file: str) -> bool:
 def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
     """Whether code is the user's own: not installed, or installed in one of ``packages``, and never torch or ours."""
     path = file.replace("\\", "/")
-    if not path or path.startswith(_OWN) or is_torch(path):
+    if not path or path.startswith(OWN_FOLDER) or is_torch(path):
         return False
     for marker in ("/site-packages/", "/dist-packages/"):
         if marker in path:

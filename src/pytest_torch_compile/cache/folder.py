@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .._torch.reset import forget_cache_folder
+from ..findings import CompileUsageError
 from ..settings import below_root
 from .artifacts import ArtifactSession, is_url
 
@@ -45,6 +46,7 @@ class CacheFolder:
 
     Raises:
         ArtifactsRefused: the URL cannot be used on this machine.
+        CompileUsageError: the folder cannot be written.
     """
 
     def __init__(self, choice: str, root: Path, *, leads: bool = True) -> None:
@@ -62,7 +64,14 @@ class CacheFolder:
             self._drop()
         folder = self._kept or self._temporary or Path(tempfile.mkdtemp(prefix="torch-compile-"))
         self._temporary = None if self._kept else folder
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CompileUsageError(f"the compile cache folder {folder} cannot be made: {error.strerror}") from None
+        if not os.access(folder, os.W_OK):  # torch cannot even be imported then
+            raise CompileUsageError(
+                f"the compile cache folder {folder} cannot be written: name another one, --compile-cache"
+            )
         self._used = True
         os.environ[VARIABLE] = str(folder)
         if self._artifacts is not None:

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 
 from .. import settings
-from .._torch import support
+from .._torch import canary, support
 from .._torch.compiled import uncompiled
 from .._torch.deviations import deviations
 from .._torch.sandbox import Sandbox, sandbox
-from .._torch.trace import TraceObserver
 from .._torch.warning_filters import calm
 from ..diagnose import Remake, diagnosis
 from ..events import announce
@@ -43,8 +42,9 @@ from ..report.failure_text import failure_text, not_compared_text
 from . import acceptance
 from .describe import call_row, located, rerun_command, target_name
 from .judge import judge, merged_over_calls
-from .leg_errors import error_findings, raise_if_usage_error
+from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
 from .remarks import unused_breaks, unused_tolerances
+from .time_limit import time_limit
 from .warm_start import cache_misses
 
 
@@ -133,12 +133,14 @@ def check_compile(
     )
     _validate(work)
     tolerances = tolerances or Tolerances()
-    report = _examine(work, compiling, budget, tolerances)
+    report = _examined_in_time(work, compiling, budget, tolerances)
     if backend is None and compile is None and usual != settings.current.backend:
-        report.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
-    report.findings += cache_misses(report.observation.cache) if warm else []
-    acceptance.note(report, own)
-    report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
+        report.observation.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
+    if not any(finding.kind == "timeout" for finding in report.findings):
+        report.findings += cache_misses(report.observation.cache) if warm else []
+        acceptance.note(report, own)
+        with time_limit(settings.current.timeout):
+            report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
     report.text = failure_text(report)
     announce(report)
     if not_compared := report.numerics.not_compared:
@@ -149,6 +151,17 @@ def check_compile(
 
 
 KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
+
+
+def _examined_in_time(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
+    """The report of both legs; where they take too long, one that says where they hang."""
+    report = None
+    with time_limit(settings.current.timeout) as limit, machine_faults_named():
+        report = _examine(work, compiling, budget, tolerances)
+    if report is None:
+        report = _report(work, compiling, budget, _Run(Observation()))
+        report.findings = limit.findings
+    return report
 
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
@@ -202,7 +215,7 @@ def _require_same_device(work: Work) -> None:
 def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: Sandbox) -> _Run:
     """Run every call in eager, then compiled, and compare, before the next one."""
     eager = Leg(work)
-    observer = TraceObserver()
+    observer = canary.observer()
     run = _Run(observer.seen)
     try:
         compiled = Leg(work, eager.shared, wrap=compiling)

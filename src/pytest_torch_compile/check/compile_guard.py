@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from .._torch import support
+from .. import settings
+from .._torch import canary, support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
-from .._torch.trace import TraceObserver
 from ..events import announce, guard_opens
 from ..findings import Budget, CompileCheckFailed, CompileReport
 from ..observation import Observation
@@ -19,7 +19,9 @@ from ..report.failure_text import failure_text
 from . import acceptance
 from .describe import rerun_command
 from .judge import judge
+from .leg_errors import machine_faults_named
 from .remarks import unused_breaks
+from .time_limit import time_limit
 
 
 @contextmanager
@@ -54,23 +56,30 @@ def compile_guard(
     own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
     guard_opens()
-    settings, before = deviations(), functions_with_graphs()
+    differing, before = deviations(), functions_with_graphs()
     calls: list[None] = []
-    with counting_calls(lambda: calls.append(None)) as observed, TraceObserver() as observer:
-        observer.seen.compiled_before = before
-        yield observer.seen
-    observer.seen.compiled_calls = len(calls) if observed else None
-    report = _report(observer.seen, budget, name)
-    report.deviations = settings
-    report.findings = judge(
-        observer.seen,
-        budget,
-        aborted=False,
-        cudagraphs=cudagraphs,
-        limit=support.recompile_limit(),
-        deviations=settings,
-    )
-    acceptance.note(report, own)
+    with machine_faults_named():
+        opened = canary.observer()
+    opened.seen.compiled_before = before
+    ended = False
+    with time_limit(settings.current.timeout) as limit:
+        with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
+            yield observer.seen
+        ended = True
+    opened.seen.compiled_calls = len(calls) if observed else None
+    report = _report(opened.seen, budget, name)
+    report.deviations = differing
+    report.findings = limit.findings
+    if ended:
+        report.findings = judge(
+            opened.seen,
+            budget,
+            aborted=False,
+            cudagraphs=cudagraphs,
+            limit=support.recompile_limit(),
+            deviations=differing,
+        )
+        acceptance.note(report, own)
     report.text = failure_text(report)
     announce(report)
     if report.findings:

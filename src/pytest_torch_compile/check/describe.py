@@ -89,7 +89,7 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
     if now.errors and raised:
         outcome, guard = "compilation failed", ""
     elif now.errors:
-        outcome, guard = "eager (error swallowed)", now.errors[0].message.splitlines()[0]
+        outcome, guard = "eager (error swallowed)", (now.errors[0].message or now.errors[0].error).splitlines()[0]
     elif now.fallbacks:
         outcome, guard = "eager (recompile limit)", now.fallbacks[0].detail
     elif now.recompiles:

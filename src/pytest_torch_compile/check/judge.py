@@ -27,7 +27,7 @@ def judge(
     ``limit`` is torch's recompile limit; ``cudagraphs`` whether CUDA graphs were asked for; ``deviations`` are the
     settings that differ from torch's defaults, which a finding names as its cause where one made it.
     """
-    findings = _graph_breaks(seen.graph_breaks, budget)
+    findings = _graph_breaks(seen.graph_breaks, budget) + _not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget)
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
     fallbacks = [_fallback(fallback, limit) for fallback in reversed(first_of_each_frame.values())]
@@ -35,7 +35,7 @@ def judge(
     if not aborted:
         findings += [_swallowed(error, first_of(deviations, SWALLOWS)) for error in seen.errors]
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
-        if not seen.graphs and not from_cache and not seen.errors:
+        if not (seen.graphs or from_cache or seen.errors or seen.undecided):
             findings += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
     return findings + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if cudagraphs else [])
 
@@ -44,6 +44,13 @@ def _number(limit: int | Mapping[str, int]) -> int:
     if isinstance(limit, Mapping):
         raise TypeError("the budget depends on the torch version: judge(budget.on(version))")
     return limit
+
+
+def _not_observable(undecided: Sequence[str]) -> list[Finding]:
+    if not undecided:
+        return []
+    message = "this check cannot pass: what it relies on cannot be seen"
+    return [Finding("not-observable", message, None, "\n".join(undecided), advice.OTHER_TORCH)]
 
 
 def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
@@ -133,9 +140,7 @@ def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
 def _nothing_compiled(seen: Observation) -> Finding:
     message = "0 graphs with an op were compiled, at least 1 expected"
     hint = advice.LOOK_FOR_SWITCHES
-    if seen.not_observable:
-        why = "\n".join(seen.not_observable)
-    elif seen.compiled_calls == 0:
+    if seen.compiled_calls == 0:
         why = "no compiled function was called in this block: torch.compile only wraps, the first call compiles"
         hint = advice.CALL_INSIDE
     elif seen.compiled_calls and seen.compiled_before and not seen.frames:

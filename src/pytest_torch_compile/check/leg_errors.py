@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from .. import advice
 from .._torch import support
 from .._torch.causes import LIMITS, REFUSES_RECOMPILES, caused
-from .._torch.defaults import defaults
+from .._torch.deviations import deviations
 from .._torch.error_text import error_summary
 from .._torch.guards import parse_guard, readable
+from .._torch.machine_faults import machine_fault
 from .._torch.trace import error_location
 from ..findings import CompileUsageError, Finding
 from ..legs.compiling import Compiling
@@ -22,24 +24,57 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Co
     """Raise where the check cannot say anything.
 
     Raises:
-        CompileUsageError: both legs raise, so that the error is the target's own; or there is no C++ compiler.
+        CompileUsageError: both legs raise, so that the error is the target's own; or the machine is at fault: there is
+            no memory left, the compile cache cannot be written, or there is no C++ compiler.
     """
     if isinstance(expected.error, CompileUsageError):
         raise expected.error
+    for leg, record in (("eager", expected), ("compiled", actual)):
+        only_compiled = record is actual and expected.error is None
+        if record.error is not None and (fault := machine_fault(record.error, compiling=only_compiled)):
+            raise CompileUsageError(f"call {record.number}, {leg}: {fault}") from record.error
     if expected.error is not None and actual.error is not None:
-        error, device, remark = expected.error, defaults().device, ""
-        if device is not None and device.type != "cpu":  # another test may have left it
-            set_by = "by torch.set_default_device: tensors that name no device are made there"
-            remark = f" (the default device is {device}, {set_by})"
+        error = expected.error
         raise CompileUsageError(
             f"call {expected.number} raises in eager, before torch.compile is involved: {type(error).__name__}: {error}"
-            f"{remark}"
+            f"{_leaked_defaults(str(error))}"
         ) from error
     if actual.error is not None and support.is_missing_compiler(actual.error):
         raise CompileUsageError(
             "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, or check with "
             f"backend='aot_eager', which needs none ({error_summary(actual.error)})"
         ) from actual.error
+
+
+# Where a default is not torch's own, and an error is about it.
+_ABOUT = {
+    "torch.set_default_device": re.compile(r"\b(devices?|meta|cuda|cpu)\b", re.I),
+    "torch.set_default_dtype": re.compile(r"dtype|scalar type|\b(Float|Double|Half|BFloat16)\b"),
+}
+
+
+def _leaked_defaults(error: str) -> str:
+    """Where torch makes tensors on another device or in another dtype: who set that, which may be another test."""
+    leaked = [one for one in deviations() if one.name in _ABOUT and _ABOUT[one.name].search(error)]
+    if not leaked:
+        return ""
+    return f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore it there, or name device and dtype of new tensors"
+
+
+@contextmanager
+def machine_faults_named() -> Iterator[None]:
+    """What the body raises because of the machine is said to be that.
+
+    Raises:
+        CompileUsageError: there is no memory left, or the compile cache cannot be written.
+    """
+    try:
+        yield
+    except Exception as error:
+        fault = machine_fault(error, compiling=not isinstance(error, CompileUsageError))
+        if not fault or fault in str(error):
+            raise
+        raise CompileUsageError(f"the check cannot be made: {fault}") from error
 
 
 def error_findings(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..findings import Budget, CompileReport, CompileUsageError
+from ..findings import NO_VERDICT, Budget, CompileReport, CompileUsageError
 from ..legs.compiling import Compiling
 from ..legs.leg import Work
 from ..numerics import Tolerances
@@ -39,8 +39,9 @@ class Subject:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of what was found, but for what a setting of torch is known to have caused."""
-        return {finding.kind for finding in self.report.findings if not finding.cause}
+        """The kinds of what was found, without what a setting of torch caused and what says nothing about the code."""
+        kinds = (finding.kind for finding in self.report.findings if not finding.cause)
+        return {kind for kind in kinds if kind not in NO_VERDICT}
 
     @property
     def left(self) -> float:

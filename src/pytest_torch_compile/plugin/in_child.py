@@ -43,6 +43,7 @@ def begin(config: pytest.Config) -> None:
     if job is None:
         return
     config.stash[_JOB] = job
+    child.follow(job)
     for name, value in {**child.NOT_INHERITED, **job.options}.items():
         if hasattr(config.option, name):
             setattr(config.option, name, value)

@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import pytest
 
+from .. import settings
+from .._torch.stuck import main_frames, place_of, stack_text
+from ..child import Ended
 from . import payload
 from .in_child import child_for
 
+# Of a whole test, where --compile-timeout does not say it; and what a process may take to start, beyond that.
+SECONDS = 1800.0
+TO_START = 60.0
+
 
 def run(item: pytest.Item) -> list[pytest.TestReport]:
-    """Run one test in a fresh pytest and give its reports; a child that dies is a failed test."""
-    ended = child_for(item).run()
+    """Run one test in a fresh pytest and give its reports; a child that dies or hangs is a failed test."""
+    seconds = settings.current.timeout
+    # pytest-timeout interrupts this process, and not the one in which the test hangs.
+    ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
     hook = item.config.hook
     reports = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]
     if item.config.getoption("capture", "") == "no":
-        print(ended.output)
+        encoding = sys.stdout.encoding or "utf-8"
+        print(ended.output.encode(encoding, "replace").decode(encoding))
     # A process that dies in the test has reported its setup already.
     if not any(report.when == "teardown" for report in reports):
-        text = f"the process of {item.nodeid} ended with {ended.status} and no report\n{ended.output}"
-        died = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
+        died = pytest.TestReport(item.nodeid, item.location, {}, "failed", _why(item.nodeid, ended), "call")
         payload.attach(item, died, always=True)
         reports.append(died)
     return reports
+
+
+def _why(test: str, ended: Ended) -> str:
+    """How the process ended, and where it was."""
+    if ended.status is None:
+        frames = main_frames(ended.stacks)
+        place = place_of(frames)
+        where = f"it hangs at {place.shown()}" if place else "where it hangs is not known"
+        return f"the process of {test} did not end: {where}\n{stack_text(frames)}\n{ended.output}"
+    how = f"ended with {ended.status} and no report"
+    if ended.status < 0:
+        name = signal.Signals(-ended.status).name
+        how = f"was killed by {name}"
+        if name == "SIGKILL":
+            how += ", as the kernel does when memory runs out"
+    if "std::bad_alloc" in ended.output:
+        how += ": it ran out of memory"
+    return f"the process of {test} {how}\n{ended.output}"

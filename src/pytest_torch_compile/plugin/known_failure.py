@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from ..findings import FINDING_KINDS, CompileCheckFailed
+from ..findings import FINDING_KINDS, NO_VERDICT, CompileCheckFailed
 
 MARKER = "compile_known_failure"
 
@@ -33,10 +33,14 @@ class KnownFailure:
             return False
 
     def explains(self, error: BaseException) -> bool:
-        """Whether this is the failure that was expected: a failed check with findings of these kinds only."""
+        """Whether this is the failure that was expected: a failed check with findings of these kinds only.
+
+        Without kinds it is any, but for what says nothing about the code under check.
+        """
         if not isinstance(error, CompileCheckFailed):
             return False
-        return not self.kinds or {finding.kind for finding in error.findings} <= set(self.kinds)
+        kinds = {finding.kind for finding in error.findings}
+        return kinds <= set(self.kinds) if self.kinds else kinds.isdisjoint(NO_VERDICT)
 
 
 def read(item: pytest.Item) -> list[KnownFailure]:

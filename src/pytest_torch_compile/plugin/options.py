@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
 from typing import Any
 
@@ -22,6 +23,8 @@ OPTIONS: dict[str, str] = {
     "(the smallest module too, for 10 minutes at most)",
     "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
     "baselines": "folder of the stored baselines (default: baselines in the root directory)",
+    "timeout": "seconds that a check may take, and under --compile-isolate a whole test (30 minutes by default); one "
+    "that takes longer fails with the line at which it hangs",
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a process of its own",
@@ -63,6 +66,8 @@ def read(config: pytest.Config) -> Settings:
     for name, known in CHOICES.items():
         if name in chosen and chosen[name] not in known:
             raise pytest.UsageError(f"--compile-{name}={chosen[name]}: it is one of {', '.join(known)}")
+    if "timeout" in chosen:
+        chosen["timeout"] = _seconds(chosen["timeout"])
     settings = Settings(**chosen)
     # Figures of aot_eager must never be taken for those of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
@@ -70,6 +75,17 @@ def read(config: pytest.Config) -> Settings:
     if settings.fast and config.getoption("--compile-backend") == "inductor":
         raise pytest.UsageError("--compile-fast and --compile-backend=inductor exclude each other: give one of them")
     return settings
+
+
+def _seconds(text: str) -> float | None:
+    """A time limit; 0 is none, so that a command line can switch off that of the ini file."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise pytest.UsageError(f"--compile-timeout={text}: give a number of seconds, 0 for no limit")
+    return seconds or None
 
 
 def _key(name: str) -> str:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from .._torch.stuck import main_frames, place_of
 from ..check.describe import rerun_command
 from ..findings import CompileCheckFailed, Finding
 from ..observation import Location
 from ..report.failure_text import count, failure_text, finding_text, headline
-from .worker import Outcome, Raised, place_of
-
-# The format of Python's faulthandler.
-_THREAD = re.compile(r"^(?:Current thread|Thread) 0x0*(?P<ident>[0-9a-f]+)")
-_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$')
+from .worker import Outcome, Raised
 
 
 def named(ranks: Iterable[int]) -> str:
@@ -94,19 +90,8 @@ def _at(place: Location | None) -> str:
 
 
 def main_stack(path: Path) -> Location | None:
-    """Where the main thread was, from a rank's stack file; None while there is nothing of it.
-
-    The first line names the main thread. A file may be read while it is written, so no other thread counts.
-    """
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    frames: list[Location] = []
-    inside = False
-    for line in lines[1:]:
-        if thread := _THREAD.match(line):
-            inside = thread["ident"] == lines[0]
-        elif inside and (frame := _FRAME.match(line)):
-            frames.append(Location(frame["file"], int(frame["line"]), frame["function"]))
-    return place_of(frames[::-1])  # written innermost first
+    """Where the main thread was, from a rank's stack file; None while there is nothing of it."""
+    return place_of(main_frames(path.read_text(encoding="utf-8", errors="replace"))) if path.exists() else None
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .. import settings
 from .._torch.reset import reset_dynamo
-from .._torch.user_lines import user_location
+from .._torch.stuck import place_of
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport, Finding
 from ..observation import Location
@@ -136,10 +136,3 @@ def _leave() -> None:
 
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-
-
-def place_of(frames: list[Location]) -> Location | None:
-    """The innermost frame of the user's own, of frames given outermost first; None without any but this package's."""
-    own = str(Path(__file__).parents[1])
-    others = [frame for frame in frames if not frame.file.startswith(own)]
-    return user_location(others) if others else None

@@ -1,0 +1,218 @@
+"""Whether this torch shows what checks rely on: code with known defects is compiled once, and they must be seen.
+
+A torch that renames a trace event would otherwise read as "no recompiles". How often the backend is called comes from
+torch itself: where it is not called at all, compilation is switched off, which is for the check to find.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
+``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
+``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; the logger of the trace and those below ``torch._dynamo``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch._dynamo import convert_frame
+from torch._dynamo.eval_frame import reset_code
+
+from ..observation import Observation
+from .defaults import Defaults, set_defaults
+from .machine_faults import machine_fault
+from .sandbox import kept_settings
+from .support import torch_version
+from .trace import TraceObserver, trace_logger
+from .user_lines import is_torch
+
+_TRACKERS = (convert_frame.input_codes, convert_frame.output_codes)
+_lock = threading.Lock()
+_not_shown: tuple[list[str], list[str]] | None = None
+
+
+def breaking(x: torch.Tensor) -> torch.Tensor:
+    """Two graphs and a break between them."""
+    x = x.sin()
+    torch._dynamo.graph_break()
+    return x.cos()
+
+
+def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
+    """A break at which torch skips the whole function."""
+    try:
+        x = x.sin()
+        torch._dynamo.graph_break()
+        return x.cos()
+    except ValueError:
+        return x
+
+
+def retyped(x: torch.Tensor) -> torch.Tensor:
+    """Called with a second dtype it is compiled once more, with a third one it hits the recompile limit."""
+    return x.tanh()
+
+
+def refused(x: torch.Tensor) -> torch.Tensor:
+    """Its backend raises, and the error is swallowed."""
+    return x.tan()
+
+
+# Under a file name of its own: the lines of this package are never the user's.
+_FILE = "planted.py"
+_FUNCTIONS = {
+    function.__name__: FunctionType(function.__code__.replace(co_filename=_FILE), globals(), function.__name__)
+    for function in (breaking, breaking_in_try, retyped, refused)
+}
+_FIRST = {name: function.__code__.co_firstlineno for name, function in _FUNCTIONS.items()}
+# What a verdict relies on, as ``_shown`` tells it.
+_PLANTED: dict[str, list[Any]] = {
+    "graphs": [
+        ("breaking", (0, "0"), ("sin",)),
+        ("breaking", (1, "0"), ("cos",)),
+        ("retyped", (2, "0"), ("tanh",)),
+        ("retyped", (2, "1"), ("tanh",)),
+        ("refused", (3, "0"), ("tan",)),
+    ],
+    "graph breaks": [("breaking", _FIRST["breaking"] + 3), ("breaking_in_try", _FIRST["breaking_in_try"] + 4)],
+    "recompiles": [("retyped", _FIRST["retyped"], "dtype")],
+    "eager fallback at the recompile limit": [("retyped", _FIRST["retyped"], "dtype")],
+    "swallowed errors of the backend": [("refused", _FIRST["refused"], True)],
+}
+
+
+def observer() -> TraceObserver:
+    """A new observer, which says from the start what this torch does not show."""
+    undecided, not_observable = not_shown()
+    new = TraceObserver()
+    new.seen.undecided += undecided
+    new.seen.not_observable += not_observable
+    return new
+
+
+def not_shown() -> tuple[list[str], list[str]]:
+    """What this torch does not show: what verdicts rely on, and what is only reported. Tried out once per process."""
+    global _not_shown
+    with _lock:
+        if _not_shown is not None:
+            return _not_shown
+        backend_calls: list[None] = []
+        try:
+            seen = _compile_planted(backend_calls)
+            shown = _shown(seen)
+        except Exception as error:  # never the caller's mistake, and no reason to lose what the check can say
+            if machine_fault(error, compiling=True):
+                raise
+            return [f"not observable on torch {torch_version()}: a test of the observer raised {error!r}"], []
+        if not backend_calls:
+            return [], []
+        version = f"not observable on torch {torch_version()}"
+        missing = [
+            f"{version}: {what} (planted ones were not seen)" for what in _PLANTED if shown[what] != _PLANTED[what]
+        ]
+        reported = {
+            "compile times": bool(seen.compile_seconds.total and seen.compile_seconds.dynamo),
+            "guards of a graph": all(graph.guards for graph in seen.graphs if graph.frame != "refused"),
+        }
+        _not_shown = missing, [f"{version}: {what}" for what, is_there in reported.items() if not is_there]
+        return _not_shown
+
+
+def _shown(seen: Observation) -> dict[str, list[Any]]:
+    def line(place: Any) -> int:
+        return place.line if place is not None and place.file == _FILE else 0
+
+    ids = [graph.compile_id.rpartition("/") for graph in seen.graphs]
+    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # their numbers go on from what was compiled before
+    numbers = [(frames.index(frame), attempt) for frame, _, attempt in ids]
+    return {
+        "graphs": [(g.frame, number, g.ops) for g, number in zip(seen.graphs, numbers, strict=True)],
+        "graph breaks": [(b.location.function, line(b.location)) for b in seen.graph_breaks],
+        "recompiles": [(r.frame, line(r.location), r.guards[0].cause) for r in seen.recompiles],
+        "eager fallback at the recompile limit": [(f.frame, line(f.location), f.cause) for f in seen.fallbacks],
+        "swallowed errors of the backend": [(e.frame, line(e.location), "planted" in e.message) for e in seen.errors],
+    }
+
+
+def _compile_planted(backend_calls: list[None]) -> Observation:
+    def backend(graph: Any, inputs: Any) -> Callable[..., Any]:
+        backend_calls.append(None)
+        forward: Callable[..., Any] = graph.forward
+        return forward
+
+    def refuses(graph: Any, inputs: Any) -> Callable[..., Any]:
+        backend_calls.append(None)
+        raise NotImplementedError("planted")
+
+    with kept_settings(), _usual_settings(), _unnoticed(), TraceObserver() as planted:
+        x = torch.ones(2, device="cpu", dtype=torch.float32)
+        torch.compile(_FUNCTIONS["breaking"], backend=backend)(x)
+        torch.compile(_FUNCTIONS["breaking_in_try"], backend=backend)(x)
+        compiled = torch.compile(_FUNCTIONS["retyped"], backend=backend)
+        for values in (x, x.double(), x.int()):
+            compiled(values)
+        torch.compile(_FUNCTIONS["refused"], backend=refuses)(x)
+    return planted.seen
+
+
+@contextmanager
+def _usual_settings() -> Iterator[None]:
+    """What the caller has set must not decide: torch's own settings, a low recompile limit and swallowed errors."""
+    config: Any = torch._dynamo.config
+    wanted = {
+        "disable": False,
+        "suppress_errors": True,
+        "error_on_recompile": False,
+        "fail_on_recompile_limit_hit": False,
+        "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit": 2,
+    }
+    for name, value in wanted.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
+    set_defaults(Defaults(torch.float32, None))
+    with torch.compiler.set_stance("default"), torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+@contextmanager
+def _unnoticed() -> Iterator[None]:
+    """Leave no trace: nothing of it is logged, warned of, counted or kept compiled."""
+    logger, counter, codes_before = trace_logger(), convert_frame.FRAME_COUNTER, _codes()
+    compile_counter = dict(convert_frame.FRAME_COMPILE_COUNTER)
+    listening, logger.handlers[:] = list(logger.handlers), []
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("torch._dynamo")]
+    loud = [one for one in map(logging.getLogger, names) if not one.disabled]
+    for one in loud:
+        one.disabled = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for one in loud:
+            one.disabled = False
+        logger.handlers[:] = listening
+        _forget(_codes() - codes_before)
+        convert_frame.FRAME_COUNTER = counter
+        for frame in convert_frame.FRAME_COMPILE_COUNTER.keys() - compile_counter.keys():
+            del convert_frame.FRAME_COMPILE_COUNTER[frame]
+
+
+def _codes() -> set[CodeType]:
+    """What dynamo has looked at of the planted functions, and of torch's own that they call."""
+    references = [reference for tracker in _TRACKERS for reference in tracker.seen]
+    codes = [code for reference in references if (code := reference()) is not None]
+    return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}
+
+
+def _forget(codes: set[CodeType]) -> None:
+    for tracker in _TRACKERS:
+        tracker.seen[:] = [reference for reference in tracker.seen if reference() not in codes]
+        tracker.seen_ids -= set(map(id, codes))
+    for code in codes:
+        reset_code(code)

@@ -1,0 +1,50 @@
+"""Where a thread is that does not end: the user's line in its stack. Text and frames only: no torch."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+
+from ..observation import Location
+from .user_lines import OWN_FOLDER, user_location
+
+# The format of Python's faulthandler.
+_THREAD = re.compile(r"^(?:Current thread|Thread) 0x0*(?P<ident>[0-9a-f]+)")
+_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$')
+SHOWN = 8
+
+
+def place_of(frames: Sequence[Location]) -> Location | None:
+    """The innermost frame of the user's own, of frames given outermost first; None without any but this package's."""
+    others = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
+    return user_location(others) if others else None
+
+
+def frames_of(frame: FrameType | None) -> list[Location]:
+    """The stack of a frame of this process, outermost first."""
+    stack = traceback.extract_stack(frame) if frame is not None else []
+    return [Location(entry.filename, entry.lineno or 0, entry.name, entry.line or "") for entry in stack]
+
+
+def main_frames(text: str) -> list[Location]:
+    """The stack of the main thread, outermost first, from what faulthandler wrote.
+
+    The first line names the main thread. A file may be read while it is written, so no other thread counts.
+    """
+    lines = text.splitlines()
+    frames: list[Location] = []
+    inside = False
+    for line in lines[1:]:
+        if thread := _THREAD.match(line):
+            inside = thread["ident"] == lines[0]
+        elif inside and (frame := _FRAME.match(line)):
+            frames.append(Location(frame["file"], int(frame["line"]), frame["function"]))
+    return frames[::-1]  # written innermost first
+
+
+def stack_text(frames: Sequence[Location]) -> str:
+    """The innermost frames, the innermost first, a line each."""
+    frames = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
+    return "\n".join(f"{frame.shown()}: {frame.source}".rstrip(": ") for frame in frames[: -SHOWN - 1 : -1])

@@ -1,0 +1,115 @@
+"""A time limit for a check: where it hangs, and an exception that ends it where Python can raise one."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from .. import advice
+from .._torch.stuck import frames_of, place_of, stack_text
+from ..findings import Finding
+from ..observation import Location
+
+# What ends a check may be caught by the code under check, and code in C is not interrupted: it is tried again.
+AGAIN_SECONDS = 10.0
+# It also ends what waits in C for time to pass, for a lock or for a file. Alarms are left to pytest-timeout.
+SIGNAL = signal.SIGUSR2
+_limited = threading.local()
+
+
+class TimeIsUp(BaseException):
+    """A check took too long. Code that handles errors must not take it for one of its own."""
+
+
+class TimeLimit:
+    """The time limit of one check; it has a finding once it is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.findings: list[Finding] = []
+        self._seconds = seconds
+        self._thread = threading.get_ident()
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+
+    def watch(self) -> None:
+        """In a thread of its own: wait, and end the check when its time is over."""
+        wait = self._seconds
+        while not self._done.wait(wait):
+            with self._lock:
+                if self._done.is_set():
+                    return
+                frames = frames_of(sys._current_frames().get(self._thread))
+                if not self.findings:
+                    self.findings = [timeout_finding(frames, self._seconds)]
+                else:
+                    self._say(place_of(frames))
+                self._interrupt()
+            wait = AGAIN_SECONDS
+
+    def end(self) -> None:
+        """The check has ended: from here on nothing interrupts it."""
+        with self._lock:
+            self._done.set()
+
+    def _interrupt(self) -> None:
+        if self._thread == threading.main_thread().ident:
+            signal.pthread_kill(self._thread, SIGNAL)
+        else:  # only Python code is ended so
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
+
+    def raise_in_main(self, number: int, frame: FrameType | None) -> None:
+        """The handler of the signal."""
+        if not self._done.is_set():
+            raise TimeIsUp
+
+    def _say(self, place: Location | None) -> None:
+        where = f" at {place.shown()}" if place else ""
+        text = f"a check is over its limit of {self._seconds:g} s{where}, in C code that cannot be interrupted"
+        print(f"pytest-torch-compile: {text}: {advice.ISOLATE}", file=sys.__stderr__, flush=True)
+
+
+def timeout_finding(frames: list[Location], seconds: float) -> Finding:
+    """What is said of a check that took too long; ``frames`` is its stack, outermost first."""
+    message = f"did not end within {seconds:g} s"
+    inner = "innermost first:\n" + stack_text(frames)
+    return Finding("timeout", message, place_of(frames), inner, advice.LONGER, limit=seconds)
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
+    """End the body after ``seconds``; the findings of what it gives say so. In another limit it has none of its own."""
+    limit = TimeLimit(seconds or 0)
+    if seconds is None or getattr(_limited, "now", False):
+        yield limit
+        return
+    watch = threading.Thread(target=limit.watch, name="torch-compile-limit", daemon=True)
+    _limited.now = True
+    try:
+        with _handled_by(limit.raise_in_main):
+            watch.start()
+            try:
+                yield limit
+            finally:
+                limit.end()
+    except TimeIsUp:
+        if not limit.findings:
+            raise
+    finally:
+        _limited.now = False
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(SIGNAL, handler)
+    try:
+        yield
+    finally:
+        signal.signal(SIGNAL, before if before is not None else signal.SIG_DFL)

@@ -1,0 +1,190 @@
+"""A machine at its end is named as the cause: no memory, a compile cache that cannot be written, a leaked default."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile import CompileCheckFailed, CompileUsageError, check_compile, compile_guard  # noqa: E402
+from pytest_torch_compile._torch import canary  # noqa: E402
+from pytest_torch_compile._torch.machine_faults import machine_fault  # noqa: E402
+from pytest_torch_compile.cache.folder import CacheFolder  # noqa: E402
+
+X = torch.ones(4)
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def sine(x):
+    return x.sin()
+
+
+def backend_raising(error):
+    def backend(graph, inputs):
+        raise error
+
+    return backend
+
+
+def test_eager_without_memory_is_no_error_of_the_target():
+    def target(x):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    with pytest.raises(
+        CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*holds the target several times"
+    ):
+        check_compile(target, X, backend="eager")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+    ],
+    ids=["cuda", "python", "cpu"],
+)
+@pytest.mark.parametrize("swallowed_by_dynamo", [True, False])
+def test_compiled_without_memory_is_no_error_of_inductor(error, swallowed_by_dynamo):
+    def at_run_time(graph, inputs):
+        def run(*args):
+            raise error
+
+        return run
+
+    backend = backend_raising(error) if swallowed_by_dynamo else at_run_time
+    with pytest.raises(CompileUsageError, match=r"call 1, compiled: out of memory"):
+        check_compile(sine, X, backend=backend)
+
+
+def test_real_allocation_that_fails_is_named():
+    with pytest.raises(CompileUsageError, match=r"call 1, eager: out of memory \(RuntimeError: "):
+        check_compile(lambda x: x + torch.empty(2**60, dtype=torch.uint8), X, backend="eager")
+
+
+def test_copies_that_do_not_fit_are_named():
+    class Large(torch.nn.Module):
+        def __deepcopy__(self, memo):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        def forward(self, x):
+            return x.sin()
+
+    with pytest.raises(CompileUsageError, match="cannot be made: out of memory"):
+        check_compile(Large(), X, backend="eager")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FULL,
+        OSError(errno.EROFS, os.strerror(errno.EROFS), "{cache}/abc/main.cpp"),
+        PermissionError(errno.EACCES, os.strerror(errno.EACCES), "{cache}/abc"),
+        RuntimeError("compiling in a subprocess failed\n  OSError: [Errno 28] No space left on device"),
+    ],
+    ids=["full", "read-only", "denied", "subprocess"],
+)
+def test_cache_that_cannot_be_written_is_no_error_of_inductor(error, monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    if getattr(error, "filename", None):
+        error.filename = error.filename.format(cache=tmp_path)
+    expected = f"the compile cache {tmp_path} cannot be written .*(No space|Read-only|denied).*--compile-cache"
+    with pytest.raises(CompileUsageError, match=expected):
+        check_compile(sine, X, backend=backend_raising(error))
+
+
+def test_full_disk_stops_inductor_with_that_reason(tmp_path):
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", tmp_path], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no right to mount a small disk")
+    source = f"import torch\nfrom {__name__.rpartition('.')[2]} import sine, X\nfrom pytest_torch_compile import check_compile\ncheck_compile(sine, X)\n"
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", source],
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert "CompileUsageError" in last and f"the compile cache {tmp_path} cannot be written" in last, done.stderr
+
+
+def test_file_errors_of_the_target_are_its_own(tmp_path):
+    def target(x):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path / "weights.pt"))
+
+    with pytest.raises(CompileUsageError, match=r"raises in eager, before torch.compile is involved: PermissionError"):
+        check_compile(target, X, backend="eager")
+    with pytest.raises(CompileCheckFailed, match=r"weights\.pt"):
+        check_compile(sine, X, backend=backend_raising(FileNotFoundError(errno.ENOENT, "no such file", "/weights.pt")))
+
+
+def test_an_error_that_only_speaks_of_memory_is_none_of_these():
+    assert not machine_fault(RuntimeError("memory format channels_last is not supported"), compiling=True)
+    assert not machine_fault(FULL, compiling=False)
+
+
+def test_fault_while_the_observer_is_tried_out_is_no_fault_of_torch(monkeypatch):
+    def fails(backend_calls):
+        raise FULL
+
+    monkeypatch.setattr(canary, "_not_shown", None)
+    monkeypatch.setattr(canary, "_compile_planted", fails)
+    with pytest.raises(CompileUsageError, match="cannot be written"):
+        check_compile(sine, X, backend="eager")
+    with pytest.raises(CompileUsageError, match="cannot be written"):
+        with compile_guard():
+            pass
+
+
+def test_cache_folder_in_the_way_of_a_file_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CompileUsageError, match="file/cache cannot be made: Not a directory"):
+        CacheFolder("file/cache", tmp_path).enter_test()
+
+
+def test_cache_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(CompileUsageError, match="kept cannot be written: name another one"):
+        CacheFolder("kept", tmp_path).enter_test()
+
+
+@pytest.mark.parametrize(
+    ("set_default", "value", "target", "named"),
+    [
+        (torch.set_default_device, "meta", lambda x: x + torch.ones(4) @ x, "set_default_device is 'meta'"),
+        (torch.set_default_dtype, torch.float64, lambda x: torch.ones(4) @ x, "set_default_dtype is torch.float64"),
+    ],
+    ids=["device", "dtype"],
+)
+def test_leaked_default_is_named_with_the_test_that_left_it(set_default, value, target, named, monkeypatch):
+    from pytest_torch_compile._torch import deviations
+
+    before = torch.get_default_dtype()
+    monkeypatch.setattr(deviations, "_left_by", {})
+    set_default(value)
+    try:
+        deviations.note_left_by("tests/test_other.py::test_leaky")
+        with pytest.raises(
+            CompileUsageError, match=f"likely cause: torch.{named}.*left by tests/test_other.py::test_leaky"
+        ):
+            check_compile(target, X, backend="eager")
+        with pytest.raises(CompileUsageError, match="KeyError") as other:
+            check_compile(lambda x: {}["missing"], X, backend="eager")
+        assert "likely cause" not in str(other.value)
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(before)

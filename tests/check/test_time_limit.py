@@ -1,0 +1,162 @@
+"""--compile-timeout: a check that hangs fails with where it hangs, and what comes after it goes on."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile import CompileCheckFailed, check_compile, compile_guard, settings  # noqa: E402
+from pytest_torch_compile.check import time_limit  # noqa: E402
+from tests.plugin.projects import HEAD, other_process  # noqa: E402
+
+X = torch.ones(4)
+LIMIT = 2.0
+
+
+def sine(x):
+    return x.sin()
+
+
+def sleeping(graph, inputs):
+    time.sleep(600)
+
+
+def endless(x):
+    while True:
+        x = x.sin()
+
+
+def catching(x):
+    try:
+        time.sleep(600)
+    except Exception:
+        return x
+    return x
+
+
+@pytest.fixture(autouse=True)
+def limited(monkeypatch):
+    torch._dynamo.reset()
+    check_compile(sine, X, backend="eager")  # what torch loads with the first check is not counted
+    monkeypatch.setattr(settings, "current", replace(settings.current, timeout=LIMIT))
+
+
+def timeout_of(check):
+    """The one finding of a check, which has to end soon after its limit."""
+    handler, start = signal.getsignal(time_limit.SIGNAL), time.monotonic()
+    with pytest.raises(CompileCheckFailed, match=r"timeout: did not end within 2 s") as failed:
+        check()
+    assert time.monotonic() - start < LIMIT + 5
+    assert signal.getsignal(time_limit.SIGNAL) is handler
+    (finding,) = failed.value.findings
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("target", "backend", "function", "source"),
+    [
+        (sine, sleeping, "sleeping", "time.sleep(600)"),
+        (endless, "eager", "endless", "x = x.sin()"),
+        (catching, "eager", "catching", "time.sleep(600)"),
+    ],
+    ids=["sleeps in C", "loops", "catches exceptions"],
+)
+def test_hang_is_a_finding_with_the_users_line_first(target, backend, function, source):
+    finding = timeout_of(lambda: check_compile(target, X, backend=backend, diagnose="full"))
+    assert finding.location.file == __file__ and finding.location.function == function
+    assert function in finding.evidence.splitlines()[1]
+    assert finding.limit == LIMIT and "--compile-timeout" in finding.hint
+    if source != "x = x.sin()":
+        assert finding.location.source == source
+    assert check_compile(sine, X, backend="eager").ok
+
+
+def test_guarded_region_has_a_limit():
+    def check():
+        with compile_guard(name="sampling"):
+            time.sleep(600)
+
+    assert timeout_of(check).location.function == "check"
+
+
+def test_check_in_a_guard_has_the_time_of_the_guard():
+    def check():
+        with compile_guard():
+            check_compile(endless, X, backend="eager")
+
+    assert timeout_of(check).location.function == "endless"
+
+
+def test_check_in_a_thread_is_ended_too():
+    findings = []
+    worker = threading.Thread(
+        target=lambda: findings.append(timeout_of(lambda: check_compile(endless, X, backend="eager")))
+    )
+    worker.start()
+    worker.join(60)
+    assert [finding.kind for finding in findings] == ["timeout"]
+
+
+def test_hang_in_c_is_said(capfd, monkeypatch):
+    monkeypatch.setattr(time_limit, "AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr(sys, "__stderr__", sys.stderr)
+    limit = time_limit.TimeLimit(0.2)
+    monkeypatch.setattr(limit, "_interrupt", lambda: None)  # as where Python runs no code
+    watch = threading.Thread(target=limit.watch)
+    watch.start()
+    time.sleep(1)
+    limit.end()
+    watch.join()
+    text = capfd.readouterr().err
+    assert "over its limit of 0.2 s at " in text and "test_time_limit.py" in text and "--compile-isolate ends" in text
+
+
+def test_quick_check_is_not_interrupted_and_leaves_no_thread():
+    before = threading.active_count()
+    for _ in range(3):
+        check_compile(sine, X, backend="eager")
+    time.sleep(0.2)
+    assert threading.active_count() == before
+
+
+def test_exception_of_a_guarded_region_passes():
+    with pytest.raises(KeyError):
+        with compile_guard():
+            raise KeyError("of the body")
+
+
+@pytest.mark.parametrize("ini", [False, True])
+def test_session_goes_on_after_a_hang(tmp_path, ini):
+    (tmp_path / "pytest.ini").write_text("[pytest]\ncompile_backend = eager\n" + "compile_timeout = 15\n" * ini)
+    (tmp_path / "test_a.py").write_text(
+        HEAD
+        + """
+import time
+
+def hanging(x):
+    time.sleep(600)
+
+def test_hangs(compile_check):
+    compile_check(hanging, torch.ones(2))
+
+def test_next(compile_check):
+    compile_check(changing, torch.ones(2), 2)
+"""
+    )
+    result = other_process(tmp_path, *([] if ini else ["--compile-timeout=15"]), "--compile-report=out")
+    assert "1 failed, 1 passed" in result.stdout, result.stdout + result.stderr
+    assert "timeout: did not end within 15 s" in result.stdout and "in hanging" in result.stdout
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan"])
+def test_limit_that_is_no_time_is_refused(tmp_path, text):
+    (tmp_path / "test_a.py").write_text("def test_a():\n    pass\n")
+    result = other_process(tmp_path, f"--compile-timeout={text}")
+    assert result.returncode == 4 and "give a number of seconds" in result.stderr
