@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..disk import write_atomically
-from ..report import document, github, markdown
+from ..report import document, github, markdown, safe_text
 from . import forks, runner
 from .environment import Setup, SetupFailed
 from .inputs import VARIABLE as INPUTS
@@ -104,8 +104,8 @@ def compare(inputs: Inputs) -> int:
         text = done.stdout.decode("utf-8", "replace")
         runner.say(text)
     write_atomically(_work("report") / "compare.txt", text)
-    shown = "\n".join(markdown.fenced(text.splitlines()[-200:]))
-    runner.add_summary(f"## Speed against {markdown.code(inputs.compare_with)}\n\n{shown}\n\n")
+    shown = "\n".join(safe_text.markdown_block(text.splitlines()[-200:]))
+    runner.add_summary(f"## Speed against {safe_text.markdown_code(inputs.compare_with)}\n\n{shown}\n\n")
     runner.set_outputs({"status": str(done.returncode)})
     return 0
 

@@ -10,7 +10,7 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
-from . import document, view
+from . import document, safe_text, view
 from .failure_text import count, cudagraphs, headline
 
 COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
@@ -28,7 +28,12 @@ def page(made: Mapping[str, Any]) -> str:
 
     loader = PackageLoader(__package__ or "", "templates")
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: safe_text.html(value) if type(value) is str else value,
     )
     environment.globals.update(view=view, count=count, headline=headline, cudagraphs=cudagraphs)
     environment.filters.update(duration=view.duration, percent=view.percent)
