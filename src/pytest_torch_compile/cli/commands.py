@@ -83,8 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     shown.set_defaults(run=_list)
     prune = actions.add_parser("prune", help="remove entries that no test uses")
     prune.set_defaults(run=_prune)
-    for action in (shown, prune):
-        action.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
+    shown.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
+    prune.add_argument("--baselines", type=Path, help="folder (default: where pytest stores them)")
     prune.add_argument("--write", action="store_true", help="remove them; without it they are only shown")
     prune.add_argument("tests", nargs="*", help="what pytest should collect (default: what it does by itself)")
 
@@ -148,8 +148,10 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace) -> int:
-    lines = maintenance.prune(options.baselines, maintenance.collected(options.tests), write=options.write)
-    print(*map(terminal, lines or [f"every entry in {options.baselines} is used"]), sep="\n")
+    collection = maintenance.collected(options.tests)
+    folder = options.baselines or collection.baselines
+    lines = maintenance.prune(folder, collection, write=options.write)
+    print(*map(terminal, lines or [f"every entry in {folder} is used"]), sep="\n")
     if lines and not options.write:
         print("nothing was removed; run it again with --write")
     return 0
