@@ -37,7 +37,9 @@ class Collector:
         file, line, _ = report.location
         entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
         entry["duration"] += report.duration
-        if report.when != "teardown" or report.failed:
+        if report.when == "setup" and report.passed:  # until its call is reported
+            entry |= {"outcome": "error", "message": "the run ended before the test did"}
+        elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
         if sent and report.when != "teardown":
             entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}

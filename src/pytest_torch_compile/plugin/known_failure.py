@@ -59,9 +59,11 @@ def require_valid(item: pytest.Item) -> None:
 
 
 def _parse(test: str, *positional: Any, **named: Any) -> KnownFailure:
-    values = dict(zip(("reason", "kind", "torch"), positional, strict=False)) | named
-    reason, kind, torch = (values.pop(name, None) for name in ("reason", "kind", "torch"))
-    if not (isinstance(reason, str) and reason) or values or len(positional) > 3:
+    try:
+        reason, kind, torch = _arguments(*positional, **named)
+    except TypeError:
+        reason, kind, torch = None, None, None
+    if not (isinstance(reason, str) and reason):
         raise CompileUsageError(f"{test}: write @pytest.mark.{MARKER}(reason, kind=None, torch=None)")
     kinds = tuple(kind) if isinstance(kind, (list, tuple, set, frozenset)) else () if kind is None else (kind,)
     for name in kinds:
@@ -71,6 +73,10 @@ def _parse(test: str, *positional: Any, **named: Any) -> KnownFailure:
         return KnownFailure(reason, kinds, SpecifierSet(torch) if torch is not None else None)
     except (InvalidSpecifier, TypeError, AttributeError):
         raise CompileUsageError(f"{test}: {MARKER}(torch={torch!r}): write a version specifier like '>=2.8'") from None
+
+
+def _arguments(reason: Any = "", kind: Any = None, torch: Any = None) -> tuple[Any, Any, Any]:
+    return reason, kind, torch
 
 
 def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:
