@@ -91,16 +91,16 @@ def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(_is(value, kind) for kind in kinds):
-        return f"{at or 'it'} must be {' or '.join(kinds)}, and is {_shown(value)}"
+        return f"{at or 'it'} must be {' or '.join(kinds)}, and is {shown(value)}"
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if allowed is not None and not any(type(value) is type(one) and value == one for one in allowed):
-        return f"{at or 'it'} must be {', '.join(map(str, allowed))}, and is {_shown(value)}"
+        return f"{at or 'it'} must be {', '.join(map(str, allowed))}, and is {shown(value)}"
     if isinstance(value, dict):
         return _in_object(value, schema, whole, at)
     if isinstance(value, list):
         return _in_array(value, schema, whole, at)
     if isinstance(value, str) and "pattern" in schema and not re.fullmatch(schema["pattern"], value):
-        return f"{at or 'it'} does not look like {schema['pattern']}: {_shown(value)}"
+        return f"{at or 'it'} does not look like {schema['pattern']}: {shown(value)}"
     return _in_number(value, schema, at) if isinstance(value, (int, float)) else ""
 
 
@@ -120,8 +120,8 @@ def _in_object(value: Mapping[str, Any], schema: Schema, whole: Schema, at: str)
     for name, item in value.items():
         own = properties.get(name, others)
         if own is False:
-            return f"{at or 'it'} has {_shown(name)}, which is no key of it"
-        place = f"{at}.{name}" if name in properties else f"{at}[{_shown(name)}]"
+            return f"{at or 'it'} has {shown(name)}, which is no key of it"
+        place = f"{at}.{name}" if name in properties else f"{at}[{shown(name)}]"
         if own is not True and (text := problem(item, own, whole, place.lstrip("."))):
             return text
     return ""
@@ -140,15 +140,15 @@ def _in_array(value: list[Any], schema: Schema, whole: Schema, at: str) -> str:
 
 def _in_number(value: float, schema: Schema, at: str) -> str:
     if value < schema.get("minimum", value) or value > schema.get("maximum", value):
-        return f"{at or 'it'} is out of range: {_shown(value)}"
+        return f"{at or 'it'} is out of range: {shown(value)}"
     if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
-        return f"{at or 'it'} must be above {schema['exclusiveMinimum']}, and is {_shown(value)}"
+        return f"{at or 'it'} must be above {schema['exclusiveMinimum']}, and is {shown(value)}"
     return ""
 
 
-def _shown(value: Any) -> str:
-    """A value on one line, with nothing in it that a terminal would act on."""
+def shown(value: Any, width: int = 60) -> str:
+    """A value on one line of limited width, with nothing in it that a terminal would act on."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "an array"
     text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -173,16 +173,18 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
         raise Corrupt(f"{path} is not a {kind} baseline: it has no {KEY!r} header or no {LIST_OF_ENTRIES[kind]!r}")
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(
-            f"{path} has schema {header.get('schema_version')!r} and this version reads {SCHEMA_VERSION}; "
+            f"{path} has schema {schema.shown(header.get('schema_version'))} and this version reads {SCHEMA_VERSION}; "
             f"install the version that wrote it, or delete the file and record it again"
         )
     if header.get("environment") != environment:
-        raise BaselineError(f"{path} was recorded on {header.get('environment')!r}, not on {environment}")
+        raise BaselineError(f"{path} was recorded on {schema.shown(header.get('environment'))}, not on {environment}")
     if wrong := schema.problem(listed, {"type": "array", "items": stored.NAMED}):
         raise Corrupt(f"{path} is not a {kind} baseline: {wrong}")
     for entry in listed:
         if wrong := schema.problem(entry, stored.SCHEMAS[kind]):
-            raise Corrupt(f"{path} is damaged in the entry of {entry['fullname']}: {wrong}; {RESTORE}")
+            raise Corrupt(
+                f"{path} is damaged in the entry of {schema.shown(entry['fullname'], 200)}: {wrong}; {RESTORE}"
+            )
     return {entry["fullname"]: entry for entry in listed}, document
 
 

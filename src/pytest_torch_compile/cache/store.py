@@ -37,7 +37,10 @@ _MANIFEST: schema.Schema = {
     "additionalProperties": False,
     "properties": {
         "schema": {"const": SCHEMA_VERSION},
-        "environment": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+        "environment": {
+            "type": "object",
+            "additionalProperties": {"type": ["string", "null"], "pattern": "[ -~]{0,100}"},
+        },
         "parts": {"type": "array", "items": _PART},
         "sha256": {"type": "string", "pattern": "[0-9a-f]{64}"},
     },
@@ -78,7 +81,8 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
     stored = header["environment"]
     if different := [name for name in {**environment, **stored} if stored.get(name) != environment.get(name)]:
         there, here = (
-            ", ".join(f"{name} {values.get(name) or 'none'}" for name in different) for values in (stored, environment)
+            ", ".join(f"{name[:40]} {values.get(name) or 'none'}" for name in different[:8])
+            for values in (stored, environment)
         )
         raise ArtifactsRefused(f"they were made with {there}; here is {here}")
     expected = sum(part["size"] for part in header["parts"])
@@ -103,7 +107,7 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
         raise ArtifactsRefused(f"they are truncated or damaged: their metadata {refused}") from None
     version = header.get("schema") if isinstance(header, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
-        raise ArtifactsRefused(f"they have schema {version}, and this version reads {SCHEMA_VERSION}")
+        raise ArtifactsRefused(f"they have schema {schema.shown(version)}, and this version reads {SCHEMA_VERSION}")
     if wrong := schema.problem(header, _MANIFEST):
         raise ArtifactsRefused(f"they are damaged: in their metadata {wrong}")
     return header, body

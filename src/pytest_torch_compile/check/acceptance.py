@@ -135,7 +135,9 @@ def _read(path: Path) -> dict[str, Entry]:
     document = baselines.parse(path)
     version, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests", {})
     if version != SCHEMA_VERSION:
-        raise baselines.BaselineError(f"{path} has schema {version!r} and this version reads {SCHEMA_VERSION}")
+        raise baselines.BaselineError(
+            f"{path} has schema {schema.shown(version)} and this version reads {SCHEMA_VERSION}"
+        )
     if wrong := schema.problem(tests, _TESTS):
         raise baselines.Corrupt(f"{path} is damaged: {wrong}; {baselines.RESTORE}")
     return dict(tests)

@@ -162,7 +162,9 @@ def read(path: Path) -> Document:
     if version is None or not isinstance(content.get("tests"), list) or not isinstance(content.get("summary"), dict):
         raise DocumentError(f"{path} is not a report of pytest-torch-compile")
     if version != SCHEMA_VERSION:
-        raise DocumentError(f"{path} has schema {version!r}, and this version reads schema {SCHEMA_VERSION}")
+        raise DocumentError(
+            f"{path} has schema {schema.shown(version)}, and this version reads schema {SCHEMA_VERSION}"
+        )
     if wrong := schema.problem(content, report_schema()):
         raise DocumentError(f"{path} is no sound report: {wrong}")
     return dict(content)

@@ -124,7 +124,9 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
     """A change beside the band that its baseline allows, in percent of the width of the plot."""
-    floor, effect = abs(change["floor"]), change["effect"]
+    effect = change["effect"]
+    # Null is infinite: there everything is allowed.
+    floor = abs(effect if change["floor"] is None else change["floor"])
     reach = 1.25 * max(floor, abs(effect), 1e-6)
     return {
         **change,
