@@ -26,6 +26,8 @@ class Step:
     outputs: dict[str, str] = field(default_factory=dict)
     log: str = ""
     given: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    links: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -79,6 +81,10 @@ def run(workspace: Path, temporary: Path, environment: dict[str, str], **inputs:
         context.variables |= read_outputs(files["ENV"])
         if added := files["PATH"].read_text(encoding="utf-8").split():
             base["PATH"] = os.pathsep.join([*added, base["PATH"]])
+        context.steps[-1].files = {name: file.read_text(encoding="utf-8") for name, file in files.items()}
+        context.steps[-1].links = [name for name, file in files.items() if file.is_symlink()]
+        for file in files.values():  # the next step has files of its own
+            file.unlink()
     outputs = {name: context.text(spec["value"]) for name, spec in action["outputs"].items()}
     return Job(context.steps, outputs, summary.read_text(encoding="utf-8"))
 

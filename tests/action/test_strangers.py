@@ -28,8 +28,10 @@ def poison():
 FAILS = "\ndef test_fails():\n    check(Finding('numerics', 'wrong'))\n"
 
 
-def runner_files(job) -> dict[str, str]:  # noqa: F811
-    return {path.name: path.read_text() for path in job.temporary.glob("github_*")}
+def poisoned(done) -> list[str]:
+    return [
+        step.name for step in done.steps if "owned" in str(step.files) or "status=0" in str(step.files) or step.links
+    ]
 
 
 def test_tests_are_told_of_no_file_and_no_token_of_the_runner(job):  # noqa: F811
@@ -42,10 +44,10 @@ def test_tests_are_told_of_no_file_and_no_token_of_the_runner(job):  # noqa: F81
 
 
 def test_what_tests_write_to_the_runners_files_is_taken_back(job):  # noqa: F811
-    done = job(PASSING + FAILS + GUESSED + "\ndef test_poison():\n    assert len(FILES) > 4\n    poison()\n")
+    done = job(PASSING + FAILS + GUESSED + "\ndef test_poison():\n    assert len(FILES) == 4\n    poison()\n")
     assert done["test"].status == 1
     assert done.outputs["result"] == "failed"
-    assert not [name for name, text in runner_files(job).items() if "owned" in text or "status=0" in text]
+    assert not poisoned(done)
 
 
 def test_files_of_the_runner_that_tests_replace_by_links_are_put_back(job):  # noqa: F811
@@ -57,7 +59,7 @@ def test_files_of_the_runner_that_tests_replace_by_links_are_put_back(job):  # n
     done = job(PASSING + code)
     assert done.outputs["result"] == "passed"
     assert (job.workspace / "victim").read_text() == "untouched"
-    assert not [path for path in job.temporary.glob("github_*") if path.is_symlink()]
+    assert not poisoned(done)
 
 
 def test_nothing_that_tests_started_goes_on(job):  # noqa: F811
@@ -77,7 +79,7 @@ def test_nothing_that_tests_started_goes_on(job):  # noqa: F811
     done = job(PASSING + FAILS + code)
     assert done["test"].status == 1
     assert done.outputs["result"] == "failed"
-    assert not [name for name, text in runner_files(job).items() if "owned" in text]
+    assert not poisoned(done)
     time.sleep(0.1)
     assert not Path(f"/proc/{(job.workspace / 'daemon').read_text()}").exists()
 
@@ -130,7 +132,7 @@ def test_the_build_of_a_project_cannot_speak_to_the_runner(job, uv_log, tmp_path
     done = job(PASSING, torch="2.13.0")
     assert done.outputs["result"] == "passed"
     assert not done.commands
-    assert not [name for name, text in runner_files(job).items() if "owned" in text]
+    assert not poisoned(done)
     assert not [name for name in strangers.FILES if name in (job.temporary / "variables").read_text()]
 
 
