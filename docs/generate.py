@@ -21,6 +21,7 @@ from pytest_torch_compile.plugin import options as declared
 ROOT = Path(__file__).parent.parent
 COVERAGE = ROOT / "docs" / "coverage.md"
 PRACTICES = ROOT / "docs" / "coverage" / "practices.yaml"
+SCHEMA = ROOT / "src" / "pytest_torch_compile" / "report" / "report.schema.json"
 TABLE = re.compile(r"(?<=<!-- begin: coverage -->\n).*?(?=<!-- end: coverage -->)", re.S)
 NOTE = "<!-- Made by docs/generate.py from practices.yaml. -->"
 
@@ -33,6 +34,14 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         if mark in markdown:
             markdown = markdown.replace(mark, make())
     return markdown
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Show the schema of the report, which is a part of the package, beside the pages."""
+    from mkdocs.structure.files import File
+
+    files.append(File.generated(config, SCHEMA.name, abs_src_path=str(SCHEMA)))
+    return files
 
 
 def options() -> str:

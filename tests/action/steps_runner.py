@@ -26,6 +26,8 @@ class Step:
     outputs: dict[str, str] = field(default_factory=dict)
     log: str = ""
     given: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    links: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -71,7 +73,18 @@ def run(workspace: Path, temporary: Path, environment: dict[str, str], **inputs:
     base = {**environment, "GITHUB_STEP_SUMMARY": str(summary), "GITHUB_WORKSPACE": str(workspace)}
     base |= {"RUNNER_TEMP": str(temporary), "GITHUB_ACTIONS": "true", "CI": "true"}
     for number, spec in enumerate(action["runs"]["steps"]):
-        _run_step(spec, context, {**base, "GITHUB_OUTPUT": str(temporary / f"output-{number}")}, workspace)
+        files = {name: temporary / f"github_{name.lower()}-{number}" for name in ("OUTPUT", "ENV", "PATH", "STATE")}
+        for file in files.values():
+            file.touch()
+        own = {f"GITHUB_{name}": str(file) for name, file in files.items()}
+        _run_step(spec, context, {**base, **context.variables, **own}, workspace)
+        context.variables |= read_outputs(files["ENV"])
+        if added := files["PATH"].read_text(encoding="utf-8").split():
+            base["PATH"] = os.pathsep.join([*added, base["PATH"]])
+        context.steps[-1].files = {name: file.read_text(encoding="utf-8") for name, file in files.items()}
+        context.steps[-1].links = [name for name, file in files.items() if file.is_symlink()]
+        for file in files.values():  # the next step has files of its own
+            file.unlink()
     outputs = {name: context.text(spec["value"]) for name, spec in action["outputs"].items()}
     return Job(context.steps, outputs, summary.read_text(encoding="utf-8"))
 
@@ -81,6 +94,7 @@ class _Context:
         self.inputs, self.temporary = inputs, temporary
         self.steps: list[Step] = []
         self.failed = False
+        self.variables: dict[str, str] = {}
 
     def value(self, expression: str) -> Any:
         expression = expression.strip()
@@ -89,12 +103,19 @@ class _Context:
                 left, right = expression.split(operator, 1)
                 values = self.value(left), self.value(right)
                 return all(values) if operator == "&&" else values[0] == values[1]
+        if expression in ("always()", "!cancelled()"):
+            return True
         if "!=" in expression:
             left, right = expression.split("!=")
             return self.value(left) != self.value(right)
         if expression.startswith("'"):
             return expression.strip("'")
-        known = {"always()": True, "toJSON(inputs)": json.dumps(self.inputs), "github.action_path": str(ACTION.parent)}
+        known = {
+            "always()": True,
+            "!cancelled()": True,
+            "toJSON(inputs)": json.dumps(self.inputs),
+            "github.action_path": str(ACTION.parent),
+        }
         if expression in known:
             return known[expression]
         kind, _, rest = expression.partition(".")
@@ -109,7 +130,8 @@ class _Context:
         return re.sub(r"\$\{\{(.*?)\}\}", lambda found: str(self.value(found[1])), template)
 
     def wants(self, condition: str) -> bool:
-        return bool(self.value(condition)) and ("always()" in condition or not self.failed)
+        condition = condition.removeprefix("${{").removesuffix("}}").strip()
+        return bool(self.value(condition)) and (re.search(r"(always|!cancelled)\(\)", condition) or not self.failed)
 
 
 def _run_step(spec: dict[str, Any], context: _Context, environment: dict[str, str], workspace: Path) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
+from pytest_torch_compile.speed.deciding.scatter import priors_of
 
 from pytest_torch_compile import Finding
 from pytest_torch_compile.baselines import structure
-from pytest_torch_compile.baselines.entries import has_checks, has_runs
+from pytest_torch_compile.baselines.entries import SCHEMAS
+from pytest_torch_compile.schema import problem
 from pytest_torch_compile.speed.deciding import stored_runs as record
-from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
-from pytest_torch_compile.speed.deciding.scatter import priors_of
 
 Path = tuple[str | int, ...]
 DAMAGE = ("null", '""', "[]", "{}", "-1", "0", '"1.5"', "true", "1e308", "1e999", "1" + 400 * "0", "[[]]", '{"a": 1}')
@@ -65,38 +66,34 @@ def read_structure(entry: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "is_sound", "read"),
-    [
-        (SPEED, lambda found: has_runs(found, "torch_compile"), read_speed),
-        (STRUCTURE, has_checks, read_structure),
-    ],
-    ids=["speed", "structure"],
+    ("entry", "kind", "read"), [(SPEED, "speed", read_speed), (STRUCTURE, "structure", read_structure)]
 )
-def test_damaged_value_is_refused_or_harmless(
-    entry: Any, is_sound: Callable[[Any], bool], read: Callable[[Any], None]
-) -> None:
-    assert is_sound(entry)
+def test_damaged_value_is_refused_or_harmless(entry: Any, kind: str, read: Callable[[Any], None]) -> None:
+    assert not problem(entry, SCHEMAS[kind])
     refused = 0
     for path in places({name: its for name, its in entry.items() if name != "fullname"}):
         for text in DAMAGE:
             found = damaged(entry, path, text)
-            if is_sound(found):
-                read(found)
-            else:
+            if wrong := problem(found, SCHEMAS[kind]):
+                assert "\n" not in wrong
                 refused += 1
+            else:
+                read(found)
     assert refused > 100
 
 
 @pytest.mark.parametrize("missing", ["target", "graphs", "graph_breaks", "recompiles"])
 def test_structure_without_what_is_compared_is_refused(missing: str) -> None:
     check = {name: value for name, value in CHECK.items() if name != missing}
-    assert not has_checks({**STRUCTURE, "checks": [check]})
+    assert problem({**STRUCTURE, "checks": [check]}, SCHEMAS["structure"]) == f"checks[0] has no {missing}"
 
 
 def test_kernels_that_are_no_counts_are_refused() -> None:
-    assert not has_checks({**STRUCTURE, "kernels": [["20", 7]]})
+    wrong = problem({**STRUCTURE, "kernels": [["20", 7]]}, SCHEMAS["structure"])
+    assert wrong == "kernels[0][0] must be integer, and is '20'"
 
 
 def test_run_without_a_wall_time_is_refused() -> None:
     run = {name: three for name, three in RUN.items() if name != "wall"}
-    assert not has_runs({"extra_info": {"torch_compile": {"runs": [RUN, run]}}}, "torch_compile")
+    wrong = problem({**SPEED, "extra_info": {"torch_compile": {"runs": [RUN, run]}}}, SCHEMAS["speed"])
+    assert wrong == "extra_info.torch_compile.runs[1] has no wall"

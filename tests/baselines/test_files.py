@@ -114,13 +114,16 @@ BROKEN = {
     "another document": ('{"benchmarks": []}', "has no 'torch_compile' header"),
     "an entry without a name": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [{}]}),
-        "an entry has no 'fullname'",
+        "has no fullname",
     ),
-    "two figures of three": (holding(1.0, 2.0), "is damaged in the entry of a.py::test_a"),
-    "no time": (holding(0.0, 2.0, 0.5), "is damaged in the entry of a.py::test_a"),
-    "no figure": (holding(1.0, 2.0, "fast"), "is damaged in the entry of a.py::test_a"),
-    "a figure beyond all": (holding(1.0, 2.0, 0.5).replace("2.0", "1e999"), "is damaged in the entry of a.py::test_a"),
-    "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "is damaged in the entry of a.py::test_a"),
+    "two figures of three": (holding(1.0, 2.0), "is damaged in the entry of 'a.py::test_a'"),
+    "no time": (holding(0.0, 2.0, 0.5), "is damaged in the entry of 'a.py::test_a'"),
+    "no figure": (holding(1.0, 2.0, "fast"), "is damaged in the entry of 'a.py::test_a'"),
+    "a figure beyond all": (
+        holding(1.0, 2.0, 0.5).replace("2.0", "1e999"),
+        "is damaged in the entry of 'a.py::test_a'",
+    ),
+    "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "is damaged in the entry of 'a.py::test_a'"),
     "NaN": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [float("nan")]}),
         "holds NaN, which is no measurement",
@@ -173,8 +176,8 @@ def test_baseline_of_another_device_is_refused_and_untouched(tmp_path: Path) -> 
     moved = tmp_path / H200 / "speed.json"
     moved.parent.mkdir()
     moved.write_bytes(path.read_bytes())
-    assert load(tmp_path, H200).problem.endswith(f"was recorded on NVIDIA-A100_torch-2.11_cuda-13.0, not on {H200}")
-    with pytest.raises(BaselineError, match="was recorded on NVIDIA-A100"):
+    assert load(tmp_path, H200).problem.endswith(f"was recorded on 'NVIDIA-A100_torch-2.11_cuda-13.0', not on {H200}")
+    with pytest.raises(BaselineError, match="was recorded on 'NVIDIA-A100"):
         put(tmp_path, entry("b.py::test_b"))
     assert moved.read_bytes() == path.read_bytes()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import uuid
+from datetime import timedelta
 
 import pytest
 
@@ -126,7 +128,26 @@ def test_refused_artifacts_are_kept(store, tmp_path):
     assert [path.read_bytes() for path in (tmp_path / "artifacts").iterdir()] == [damaged]
 
 
-def test_failed_upload_leaves_the_old_artifacts_and_no_rest(store, tmp_path, monkeypatch):
+@pytest.fixture
+def remote():
+    """A store that is no local folder."""
+    made = Store(f"memory://{uuid.uuid4().hex}")
+    yield made
+    made._files.rm(made._root, recursive=True)
+
+
+def test_what_a_killed_run_left_at_a_remote_store_is_removed_after_an_hour(remote, monkeypatch):
+    for age, part in ((2, "old"), (0, "running")):
+        name = f"{remote.path(HERE)}.{part}.part"
+        remote._files.pipe_file(name, b"part")
+        remote._files.store[name].modified -= timedelta(hours=age)
+    remote.write(PARTS, HERE)
+    assert remote.read(HERE) == PARTS
+    assert [name.rsplit(".", 2)[1] for name in remote._files.glob(f"{remote._root}/*.part")] == ["running"]
+
+
+def test_failed_upload_leaves_the_old_artifacts_and_no_rest(remote, monkeypatch):
+    store = remote
     store.write(PARTS[:1], HERE)
 
     def fail(*_):
@@ -135,7 +156,7 @@ def test_failed_upload_leaves_the_old_artifacts_and_no_rest(store, tmp_path, mon
     monkeypatch.setattr(store._files, "mv", fail)
     with pytest.raises(OSError, match="connection lost"):
         store.write(PARTS[1:], HERE)
-    assert len(list((tmp_path / "artifacts").iterdir())) == 1
+    assert len(store._files.ls(store._root)) == 1
     assert store.read(HERE) == PARTS[:1]
 
 

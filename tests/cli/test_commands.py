@@ -220,3 +220,61 @@ def test_options_of_a_speed_comparison_need_a_revision(saved, capsys):
     path = saved(documents.made(documents.case("one")), "one")
     assert cli.main(["compare", path, path, "--anew"]) == 2
     assert "give --against REF too" in capsys.readouterr().err
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Store entries of these names in a project with an ini file, and give those that are left."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(tmp_path)
+
+    def store(*names):
+        ours = {"torch_compile": {"runs": [{"wall": [2e-3, 1e-3, -0.7]}]}}
+        entries = {name: {"fullname": name, "extra_info": ours} for name in names}
+        baselines.update(tmp_path / "baselines", "cpu_torch-2.13", lambda old: entries)
+
+    store.left = lambda: sorted(baselines.load(tmp_path / "baselines", "cpu_torch-2.13").entries)
+    return store
+
+
+def test_prune_from_a_subfolder_keeps_what_is_used(stored, tmp_path, monkeypatch, capsys):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"test_{folder}.py").write_text("def test_kept(): pass\n")
+    stored("a/test_a.py::test_kept", "a/test_a.py::test_gone", "b/test_b.py::test_kept", "b/test_deleted.py::test_x")
+    monkeypatch.chdir(tmp_path / "a")
+    assert cli.main(["baselines", "prune", "--write"]) == 0
+    assert stored.left() == ["a/test_a.py::test_kept", "b/test_b.py::test_kept"]
+
+
+def test_prune_keeps_what_another_machine_collects(stored, tmp_path):
+    (tmp_path / "test_a.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('device', ['cpu'])\ndef test_devices(device): pass\n"
+        "if False:\n    def test_on_gpus(): pass\n"
+        "class TestKept:\n    def test_in_class(self): pass\n"
+    )
+    here = ["test_a.py::TestKept::test_in_class", "test_a.py::test_devices[cpu]"]
+    there = ["test_a.py::test_devices[cuda]", "test_a.py::test_on_gpus"]
+    stored(*here, *there, "test_a.py::TestGone::test_in_class", "test_a.py::test_gone[cuda]")
+    assert cli.main(["baselines", "prune", "--write"]) == 0
+    assert stored.left() == sorted(here + there)
+
+
+def test_prune_of_some_tests_of_a_file_keeps_the_others(stored, tmp_path):
+    (tmp_path / "test_a.py").write_text("def test_kept(): pass\ndef test_other(): pass\n")
+    stored("test_a.py::test_kept", "test_a.py::test_gone")
+    assert cli.main(["baselines", "prune", "--write", "test_a.py::test_other"]) == 0
+    assert stored.left() == ["test_a.py::test_gone", "test_a.py::test_kept"]
+
+
+def test_prune_refuses_baselines_of_another_project(stored, tmp_path, monkeypatch, capsys):
+    stored("test_a.py::test_kept")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "pytest.ini").write_text("[pytest]\n")
+    (inner / "test_b.py").write_text("def test_b(): pass\n")
+    monkeypatch.chdir(inner)
+    assert cli.main(["baselines", "prune", "--write", "--baselines=../baselines"]) == 2
+    assert "is not below pytest's root directory" in capsys.readouterr().err
+    assert stored.left() == ["test_a.py::test_kept"]

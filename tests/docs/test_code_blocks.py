@@ -189,7 +189,9 @@ def test_a_gated_pull_request_takes_one_file_of_under_30_lines():
 
 def test_the_schema_of_the_report_is_valid():
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        (ROOT / "src" / "pytest_torch_compile" / "report" / "report.schema.json").read_text(encoding="utf-8")
+    )
     jsonschema.Draft202012Validator.check_schema(schema)
 
 

@@ -14,7 +14,7 @@ from pytest_torch_compile.report import records as entries
 from pytest_torch_compile.report.failure_text import headline
 from tests.report import documents
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
+SCHEMA = Path(document.__file__).with_name("report.schema.json")
 MAKERS = [documents.typical, documents.hostile, documents.made]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import strangers
 from .inputs import Inputs
 
 _LOOK = """
@@ -40,7 +40,6 @@ class Setup:
     inputs: Inputs
     action: Path
     folder: Path
-    variables: Mapping[str, str]
 
     def existing(self) -> Environment | None:
         """The environment that is active and has torch, unless the inputs ask for a certain torch or Python."""
@@ -53,7 +52,7 @@ class Setup:
         """The same environment with the plugin in it; its torch stays."""
         if active.plugin:
             return active
-        has_uv = shutil.which("uv", path=self.variables.get("PATH"))
+        has_uv = shutil.which("uv")
         pip = ["uv", "pip", "install", "--python", active.python] if has_uv else [active.python, "-m", "pip", "install"]
         self._run(*pip, plugin(self.inputs, self.action), f"torch=={active.torch}")
         return self._installed(active.python)
@@ -71,15 +70,18 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """What an interpreter has, or None if it does not run."""
+        """What an interpreter has, or None if it does not run. In this folder Python finds no module of the tests."""
         command = [python, "-c", _LOOK]
         try:
             done = subprocess.run(
-                command, env=self.variables, cwd=self.folder, capture_output=True, text=True, check=False
+                command, env=strangers.variables(), cwd=self.action, capture_output=True, text=True, check=False
             )
-            return Environment(*json.loads(done.stdout)) if done.returncode == 0 else None
+            words = json.loads(done.stdout) if done.returncode == 0 else None
         except (OSError, ValueError):
             return None
+        if not (isinstance(words, list) and len(words) == 3 and all(isinstance(word, str) for word in words)):
+            return None
+        return Environment(*words)
 
     def _installed(self, python: str) -> Environment:
         environment = self._look(python)
@@ -88,7 +90,7 @@ class Setup:
         return environment
 
     def _run(self, *command: str) -> None:
-        done = subprocess.run(command, env=self.variables, cwd=self.folder, check=False)
+        done = strangers.run(command, self.folder)
         if done.returncode:
             raise SetupFailed(f"{' '.join(command[:3])} ended with status {done.returncode}")
 

@@ -1,28 +1,50 @@
-"""Whether the code that is about to run comes from a fork, and whether this machine may run it."""
+"""Whether the code that is about to run is a stranger's, and what it may do here."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-REFUSAL = (
+SELF_HOSTED = (
     "This is the pull request of a fork, and this runner is self-hosted: a stranger's code would run on your machine. "
     "Let a maintainer push the branch to this repository, or set allow-forks: true on ephemeral runners only."
 )
+PRIVILEGED = (
+    "This is the pull request of a fork, and {event} gives it the rights, secrets and caches of this repository: "
+    "run the action on pull_request, which gives it none."
+)
+# They run with the rights of the base repository, and save to caches that its main branch reads.
+PRIVILEGED_EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
 
 
 def refusal(environment: Mapping[str, str], allowed: bool) -> str:
     """Why the run is refused, or nothing. A runner that does not say what it is counts as self-hosted."""
-    if allowed or environment.get("RUNNER_ENVIRONMENT") == "github-hosted":
+    if not is_fork(environment):
         return ""
+    if is_privileged(environment):
+        return PRIVILEGED.format(event=environment["GITHUB_EVENT_NAME"])
+    hosted = environment.get("RUNNER_ENVIRONMENT") == "github-hosted"
+    return "" if allowed or hosted else SELF_HOSTED
+
+
+def is_privileged(environment: Mapping[str, str]) -> bool:
+    """Whether the event runs with the rights of the base repository, whoever started it."""
+    return environment.get("GITHUB_EVENT_NAME") in PRIVILEGED_EVENTS
+
+
+def is_fork(environment: Mapping[str, str]) -> bool:
+    """Whether the event is about code of another repository; a comment does not say whose pull request it is about."""
     path = environment.get("GITHUB_EVENT_PATH")
-    event = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+    event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []
     if request := event.get("pull_request"):
         heads.append((request.get("head") or {}).get("repo"))
     if run := event.get("workflow_run"):
         heads.append(run.get("head_repository"))
+    if (event.get("issue") or {}).get("pull_request"):
+        heads.append(None)
     # A repository that was deleted since has no name, and counts as a fork.
     own = environment.get("GITHUB_REPOSITORY", "")
-    return REFUSAL if any((head or {}).get("full_name") != own for head in heads) else ""
+    return any((head or {}).get("full_name") != own for head in heads)

@@ -1,47 +1,74 @@
-"""What an entry of a baseline must hold, so that a damaged one is refused where the file is read. Plain data."""
+"""What an entry of a baseline must hold, so that a damaged one is refused where the file is read. Plain data.
+
+Keys that are not named here are allowed: pytest-benchmark and newer versions have theirs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from ..schema import Schema
 
 # No seconds and no bytes come near it, and sums and squares of figures under it are finite.
 LARGEST = 1e100
 
-
-def has_runs(entry: Mapping[str, Any], key: str) -> bool:
-    """Whether the runs under this key of a speed entry's extra info hold eager, compiled and log ratio throughout."""
-    try:
-        ours = entry["extra_info"][key]
-        named = _all(str, [*ours.get("devices", []), *ours.get("codes", [])])
-        return named and all(_is_run(run) for run in ours["runs"])
-    except (KeyError, TypeError, AttributeError):
-        return False
+NUMBER: Schema = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+TEXT: Schema = {"type": "string"}
+NAMED: Schema = {"type": "object", "required": ["fullname"], "properties": {"fullname": TEXT}}
+# Far beyond any speedup, and its exponential is finite, also of the difference of two.
+RATIO: Schema = {"type": "number", "minimum": -300, "maximum": 300}
+POSITIVE: Schema = {**NUMBER, "exclusiveMinimum": 0}
 
 
-def has_checks(entry: Mapping[str, Any]) -> bool:
-    """Whether a structure entry holds what is exact of its checks, and what its timing counts, if it has one."""
-    try:
-        counts = {name: values for name, values in entry.get("counts", {}).items() if name != "python"}
-        counted = _all(int, [count for values in counts.values() for count in values])
-        return counted and all(_is_check(check) for check in entry["checks"])
-    except (KeyError, TypeError, AttributeError):
-        return False
+def _list_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
 
 
-def _is_run(run: Mapping[str, Any]) -> bool:
-    return "wall" in run and all(_are_figures(three) for three in run.values())
-
-
-def _are_figures(three: Any) -> bool:
-    finite = _all((int, float), three) and all(abs(figure) < LARGEST for figure in three)
-    return finite and len(three) == 3 and min(three[:2]) > 0
-
-
-def _is_check(check: Mapping[str, Any]) -> bool:
-    names = [check["target"], check["backend"], check["checked_mode"], *check["graph_breaks"]]
-    return _all(str, names) and _all(int, [check["recompiles"], check["cudagraph_skips"], *check["graphs"]])
-
-
-def _all(kind: Any, values: Iterable[Any]) -> bool:
-    return all(isinstance(value, kind) for value in values)
+# Eager, compiled, and the log of their ratio.
+FIGURES: Schema = {"type": "array", "prefixItems": [POSITIVE, POSITIVE, RATIO], "minItems": 3, "maxItems": 3}
+RUN: Schema = {"type": "object", "required": ["wall"], "additionalProperties": FIGURES}
+OURS: Schema = {
+    "type": "object",
+    "required": ["runs"],
+    "properties": {
+        "runs": _list_of(RUN),
+        "devices": _list_of(TEXT),
+        "codes": _list_of(TEXT),
+        "kept_caches": _list_of({"type": "boolean"}),
+    },
+}
+CHECK: Schema = {
+    "type": "object",
+    "required": ["target", "backend", "checked_mode", "graphs", "graph_breaks", "recompiles", "cudagraph_skips"],
+    "properties": {
+        "target": TEXT,
+        "backend": TEXT,
+        "checked_mode": TEXT,
+        "graphs": _list_of(COUNT),
+        "graph_breaks": _list_of(TEXT),
+        "recompiles": COUNT,
+        "cudagraph_skips": COUNT,
+        "guards": COUNT,
+    },
+}
+# Every value that was recorded of what a timing counts.
+COUNTS: Schema = {
+    "type": "object",
+    "properties": {"python": TEXT},
+    "additionalProperties": {**_list_of(COUNT), "minItems": 1},
+}
+# The entry of a test in each kind of file.
+SCHEMAS: dict[str, Schema] = {
+    "speed": {
+        "type": "object",
+        "required": ["fullname", "extra_info"],
+        "properties": {
+            "fullname": TEXT,
+            "extra_info": {"type": "object", "required": ["torch_compile"], "properties": {"torch_compile": OURS}},
+        },
+    },
+    "structure": {
+        "type": "object",
+        "required": ["fullname", "checks"],
+        "properties": {"fullname": TEXT, "checks": _list_of(CHECK), "counts": COUNTS},
+    },
+}

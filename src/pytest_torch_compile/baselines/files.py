@@ -15,13 +15,15 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal
 
+from .. import schema
 from ..disk import machine_lock, write_atomically
-from .entries import has_checks, has_runs
+from . import entries as stored
 
 SCHEMA_VERSION = 1
 KEY = "torch_compile"
 LIST_OF_ENTRIES = {"speed": "benchmarks", "structure": "tests"}
 WAIT_SECONDS = 60.0
+RESTORE = "restore it from version control"
 Kind = Literal["speed", "structure"]
 Entry = dict[str, Any]
 # From the entries stored now to those to write; None removes one.
@@ -108,18 +110,25 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     nothing changed. A file that cannot be read is moved aside and reported, not overwritten.
 
     Raises:
-        BaselineError: the file is of a newer schema or another environment, or the new entries hold a NaN.
+        BaselineError: the file is of a newer schema or another environment, the new entries hold a NaN, or it cannot be
+            written.
     """
     # Not imported at the top: a session that stores nothing needs no lock.
     from filelock import Timeout
 
     path = directory / environment / f"{kind}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with machine_lock(hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]).acquire(WAIT_SECONDS):
             return _update(path, environment, merge, kind)
     except Timeout:
         raise BaselineError(f"another process has been writing {path} for {WAIT_SECONDS:.0f} s") from None
+    except OSError as error:
+        raise _not_written(path, error) from None
+
+
+def _not_written(path: Path, error: OSError) -> BaselineError:
+    return BaselineError(f"{path} cannot be written: {error.strerror or error}")
 
 
 def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
@@ -164,19 +173,19 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
         raise Corrupt(f"{path} is not a {kind} baseline: it has no {KEY!r} header or no {LIST_OF_ENTRIES[kind]!r}")
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(
-            f"{path} has schema {header.get('schema_version')!r} and this version reads {SCHEMA_VERSION}; "
+            f"{path} has schema {schema.shown(header.get('schema_version'))} and this version reads {SCHEMA_VERSION}; "
             f"install the version that wrote it, or delete the file and record it again"
         )
     if header.get("environment") != environment:
-        raise BaselineError(f"{path} was recorded on {header.get('environment')}, not on {environment}")
-    try:
-        entries = {entry["fullname"]: entry for entry in listed}
-    except (KeyError, TypeError):
-        raise Corrupt(f"{path} is not a {kind} baseline: an entry has no 'fullname'") from None
-    for test, entry in entries.items():
-        if not (has_runs(entry, KEY) if kind == "speed" else has_checks(entry)):
-            raise Corrupt(f"{path} is damaged in the entry of {test}; restore it from version control")
-    return entries, document
+        raise BaselineError(f"{path} was recorded on {schema.shown(header.get('environment'))}, not on {environment}")
+    if wrong := schema.problem(listed, {"type": "array", "items": stored.NAMED}):
+        raise Corrupt(f"{path} is not a {kind} baseline: {wrong}")
+    for entry in listed:
+        if wrong := schema.problem(entry, stored.SCHEMAS[kind]):
+            raise Corrupt(
+                f"{path} is damaged in the entry of {schema.shown(entry['fullname'], 200)}: {wrong}; {RESTORE}"
+            )
+    return {entry["fullname"]: entry for entry in listed}, document
 
 
 def parse(path: Path) -> dict[str, Any]:
@@ -186,16 +195,14 @@ def parse(path: Path) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         Corrupt: it cannot be read, holds a NaN, or something else than an object.
     """
-
-    def refuse(constant: str) -> None:
-        raise Corrupt(f"{path} holds {constant}, which is no measurement; restore it from version control")
-
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
-    except (FileNotFoundError, Corrupt):
+        content = schema.read(path)
+    except FileNotFoundError:
         raise
-    except (ValueError, OSError) as error:
-        raise Corrupt(f"{path} cannot be read ({error}); restore it from version control") from None
+    except schema.Refused as refused:
+        raise Corrupt(f"{path} cannot be read: it {refused}; {RESTORE}") from None
+    except OSError as error:
+        raise BaselineError(f"{path} cannot be read: {error.strerror}") from None
     if not isinstance(content, dict):
         raise Corrupt(f"{path} is not a baseline: its top level is a {type(content).__name__}")
     return content
@@ -205,7 +212,7 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     """Write a document in one step, sorted and indented, with each list of numbers on one line.
 
     Raises:
-        BaselineError: it holds a NaN.
+        BaselineError: it holds a NaN, or cannot be written.
     """
     try:
         text = json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
@@ -213,7 +220,10 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
         raise BaselineError(f"a measurement for {path} is NaN or infinite; nothing was written") from None
     # So that a changed figure is one changed line.
     text = re.sub(r"\[\n\s+([-+.\deE,\s]+?)\n\s+\]", lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
-    write_atomically(path, text + "\n")
+    try:
+        write_atomically(path, text + "\n")
+    except OSError as error:
+        raise _not_written(path, error) from None
 
 
 def set_aside(path: Path) -> Path:

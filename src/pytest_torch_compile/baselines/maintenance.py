@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,19 @@ from . import files as baselines
 from .files import BaselineError, Entry, Kind
 
 KINDS: tuple[Kind, ...] = ("speed", "structure")
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What pytest collects: the ids of the tests, which are relative to ``root``, and where baselines are stored.
+
+    ``partly`` are the files of which only some tests were asked for.
+    """
+
+    root: Path
+    baselines: Path
+    tests: tuple[str, ...] = ()
+    partly: tuple[str, ...] = ()
 
 
 def listing(directory: Path) -> list[str]:
@@ -31,8 +46,8 @@ def _files(directory: Path) -> Iterator[tuple[str, Kind]]:
                 yield folder.name, kind
 
 
-def collected(arguments: Sequence[str]) -> list[str]:
-    """The ids of all tests that pytest collects.
+def collected(arguments: Sequence[str]) -> Collection:
+    """All tests that pytest collects in this folder.
 
     Raises:
         BaselineError: pytest cannot collect them, so that nothing can be said about unused entries.
@@ -40,22 +55,28 @@ def collected(arguments: Sequence[str]) -> list[str]:
     ended = Child(["--collect-only", "-q", "--", *arguments], Path.cwd()).run()
     if ended.status not in (0, 1, 5):
         raise BaselineError(f"pytest could not collect the tests: {ended.last_line}")
-    if ended.status == 0 and not ended.results:
+    if not ended.results:
         # Nothing would be said to be unused, which is wrong: the plugin lists the tests.
         raise BaselineError("pytest collected the tests without this plugin; load it, as with -p torch_compile")
-    return list(ended.results)
+    about, *tests = ended.results
+    return Collection(Path(about["root"]), Path(about["baselines"]), tuple(tests), tuple(about["partly"]))
 
 
-def prune(directory: Path, tests: Sequence[str], *, write: bool) -> list[str]:
-    """Find the entries that no test uses, and remove them with ``write``; one line for each.
+def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
+    """Find the entries whose test is certainly gone, and remove them with ``write``; one line for each.
 
-    Entries of a file that was not collected are left alone while the file exists.
+    Raises:
+        BaselineError: the baselines are of another project, whose tests these are not.
     """
+    if not directory.resolve().is_relative_to(collection.root.resolve()):
+        raise BaselineError(f"{directory} is not below pytest's root directory {collection.root}: start it there")
     lines = []
     for environment, kind in _files(directory):
         entries = baselines.load(directory, environment, kind).entries
-        deleted = {test for test in entries if not Path(_file_of(test)).exists()}
-        gone: dict[str, None] = dict.fromkeys(sorted({*unused(entries, tests), *deleted}))
+        deleted = {test for test in entries if not (collection.root / _file_of(test)).exists()}
+        left_out = unused(entries, collection.tests, collection.partly)
+        removed = {test for test in left_out if not _is_written(collection.root, test)}
+        gone: dict[str, None] = dict.fromkeys(sorted(deleted | removed))
         lines += [f"{environment}  {kind}: {test}" for test in gone]
         if gone and write:
             baselines.update(directory, environment, partial(_removed, gone), kind)
@@ -67,14 +88,14 @@ def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[s
 
 
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
-    """The entries that no test uses any more.
+    """The entries whose test function was not collected, in files that were.
 
     A run of some files says nothing about the tests of others, and ``selected`` names files of which only some tests
-    were asked for. A file that is gone altogether is the caller's to look for.
+    were asked for. Another machine may collect other parameters of a function, as those of its devices.
     """
     tests = set(collected)
-    files = set(map(_file_of, tests)) - set(selected)
-    return sorted(entry for entry in entries if entry not in tests and _file_of(entry) in files)
+    functions, files = set(map(_function_of, tests)), set(map(_file_of, tests)) - set(selected)
+    return sorted(entry for entry in entries if _function_of(entry) not in functions and _file_of(entry) in files)
 
 
 def probable_renames(
@@ -95,3 +116,19 @@ def probable_renames(
 
 def _file_of(test: str) -> str:
     return test.split("::")[0]
+
+
+def _function_of(test: str) -> str:
+    """An id without its parameters."""
+    file, separator, name = test.partition("::")
+    return file + separator + name.partition("[")[0]
+
+
+def _is_written(root: Path, test: str) -> bool:
+    """Whether the file has the test still, for a machine that it is made for: under a condition, perhaps."""
+    file, _, names = _function_of(test).partition("::")
+    try:
+        text = (root / file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True  # nobody can say
+    return all(re.search(rf"\b(def|class)\s+{re.escape(name)}\b", text) for name in names.split("::"))

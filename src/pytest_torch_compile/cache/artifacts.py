@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..disk import TemporaryFolder
 from .store import ArtifactsRefused, Staging, Store
 
 VARIABLE = "PYTEST_TORCH_COMPILE_STAGING"
@@ -32,8 +31,8 @@ class ArtifactSession:
         self._store = Store(url)
         self._leads = leads
         shared = None if leads else os.environ.get(VARIABLE)  # the folder of the leading process
-        folder = Path(shared or tempfile.mkdtemp(prefix="torch-compile-artifacts-"))
-        self._own = None if shared else folder
+        self._own = None if shared else TemporaryFolder("torch-compile-staging-")
+        folder = self._own.path if self._own else Path(str(shared))
         self._staging = Staging(folder)
         self._loaded: set[str] | None = None
         if leads:
@@ -91,10 +90,11 @@ class ArtifactSession:
 
     def close(self) -> None:
         """Remove what was temporary."""
-        if self._leads and os.environ.get(VARIABLE) == str(self._own):
+        if self._own is None:
+            return
+        if os.environ.get(VARIABLE) == str(self._own.path):
             del os.environ[VARIABLE]
-        if self._own is not None:
-            shutil.rmtree(self._own, ignore_errors=True)
+        self._own.remove()
 
     def _say_problem(self, environment: Mapping[str, str], error: Exception) -> None:
         if isinstance(error, ArtifactsRefused):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from .._torch.reset import forget_cache_folder
+from ..disk import TemporaryFolder
 from ..findings import CompileUsageError
 from ..settings import below_root
 from .artifacts import ArtifactSession, is_url
@@ -54,7 +54,7 @@ class CacheFolder:
         self._artifacts = ArtifactSession(choice, leads=leads) if is_url(choice) else None
         keeps = is_kept(choice) and self._artifacts is None
         self._kept = below_root(root, choice).resolve() if keeps else None
-        self._temporary: Path | None = None
+        self._temporary: TemporaryFolder | None = None
         self._before = os.environ.get(VARIABLE)
         self._used = False
 
@@ -62,8 +62,10 @@ class CacheFolder:
         """Point Inductor to the folder for the test that starts."""
         if self._new_for_each_test:
             self._drop()
-        folder = self._kept or self._temporary or Path(tempfile.mkdtemp(prefix="torch-compile-"))
-        self._temporary = None if self._kept else folder
+        folder = self._kept
+        if folder is None:
+            self._temporary = self._temporary or TemporaryFolder("torch-compile-cache-")
+            folder = self._temporary.path
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -95,6 +97,6 @@ class CacheFolder:
 
     def _drop(self) -> None:
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary.remove()
             self._temporary = None
             forget_cache_folder()

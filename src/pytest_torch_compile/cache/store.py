@@ -7,10 +7,13 @@ import io
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from .. import schema
 from ..disk import write_atomically
 
 MAGIC = b"pytest-torch-compile artifacts\n"
@@ -18,7 +21,30 @@ SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
 # A run stores everything that it used again, so what only older runs stored is not needed any more.
 KEPT_RUNS = 3
+# No upload takes longer: what is older was left by a run that was killed. Storage knows no locks to ask.
+LONGEST_UPLOAD = timedelta(hours=1)
 Environment = Mapping[str, str]
+MOST_MANIFEST = 2**20
+_PART: schema.Schema = {
+    "type": "object",
+    "required": ["run", "size"],
+    "additionalProperties": False,
+    "properties": {"run": {"type": "string"}, "size": {"type": "integer", "minimum": 0}},
+}
+_MANIFEST: schema.Schema = {
+    "type": "object",
+    "required": ["schema", "environment", "parts", "sha256"],
+    "additionalProperties": False,
+    "properties": {
+        "schema": {"const": SCHEMA_VERSION},
+        "environment": {
+            "type": "object",
+            "additionalProperties": {"type": ["string", "null"], "pattern": "[ -~]{0,100}"},
+        },
+        "parts": {"type": "array", "items": _PART},
+        "sha256": {"type": "string", "pattern": "[0-9a-f]{64}"},
+    },
+}
 
 
 class ArtifactsRefused(ValueError):
@@ -52,12 +78,11 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
         ArtifactsRefused: it is another kind of file, damaged, of another schema, or made in another environment.
     """
     header, body = _split(blob)
-    if header.get("schema") != SCHEMA_VERSION:
-        raise ArtifactsRefused(f"they have schema {header.get('schema')}, and this version reads {SCHEMA_VERSION}")
     stored = header["environment"]
     if different := [name for name in {**environment, **stored} if stored.get(name) != environment.get(name)]:
         there, here = (
-            ", ".join(f"{name} {values.get(name) or 'none'}" for name in different) for values in (stored, environment)
+            ", ".join(f"{name[:40]} {values.get(name) or 'none'}" for name in different[:8])
+            for values in (stored, environment)
         )
         raise ArtifactsRefused(f"they were made with {there}; here is {here}")
     expected = sum(part["size"] for part in header["parts"])
@@ -74,11 +99,17 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
     if not blob.startswith(MAGIC):
         raise ArtifactsRefused("they are no compile cache artifacts, or their beginning is lost")
     line, _, body = blob[len(MAGIC) :].partition(b"\n")
+    if len(line) > MOST_MANIFEST:
+        raise ArtifactsRefused(f"their metadata is longer than {MOST_MANIFEST // 2**20} MiB")
     try:
-        header = json.loads(line)
-        header["environment"].items(), [part["size"] for part in header["parts"]], header["sha256"]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise ArtifactsRefused("they are truncated or damaged: their metadata cannot be read") from None
+        header = schema.parse(line)
+    except schema.Refused as refused:
+        raise ArtifactsRefused(f"they are truncated or damaged: their metadata {refused}") from None
+    version = header.get("schema") if isinstance(header, dict) else None
+    if isinstance(version, int) and version != SCHEMA_VERSION:
+        raise ArtifactsRefused(f"they have schema {schema.shown(version)}, and this version reads {SCHEMA_VERSION}")
+    if wrong := schema.problem(header, _MANIFEST):
+        raise ArtifactsRefused(f"they are damaged: in their metadata {wrong}")
     return header, body
 
 
@@ -137,8 +168,23 @@ class Store:
         newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]
         blob = pack([part for part in everything if part.run in newest_runs], environment)
         path = self.path(environment)
+        if self._is_local:
+            write_atomically(Path(path), blob)
+        else:
+            self._upload(path, blob)
+        return len(blob)
+
+    @property
+    def _is_local(self) -> bool:
+        return "file" in (self._files.protocol if isinstance(self._files.protocol, tuple) else (self._files.protocol,))
+
+    def _upload(self, path: str, blob: bytes) -> None:
         temporary = f"{path}.{uuid.uuid4().hex}.part"
         self._files.makedirs(self._root, exist_ok=True)
+        for old in self._files.glob(f"{path}.*.part"):
+            with suppress(Exception):  # removed by another run, or storage that knows no times
+                if datetime.now(timezone.utc) - self._files.modified(old) > LONGEST_UPLOAD:
+                    self._files.rm_file(old)
         try:
             self._files.pipe_file(temporary, blob)
             self._files.mv(temporary, path)
@@ -146,7 +192,6 @@ class Store:
             self._files.invalidate_cache()
             if self._files.exists(temporary):
                 self._files.rm_file(temporary)
-        return len(blob)
 
 
 class Staging:

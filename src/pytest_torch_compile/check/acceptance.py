@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import schema
 from ..baselines import files as baselines
 from ..findings import Budget
 
@@ -22,6 +23,24 @@ if TYPE_CHECKING:
 FILE_NAME = "compile-accepted.json"
 SCHEMA_VERSION = 1
 Entry = dict[str, Any]
+_VERSION: schema.Schema = {"type": "string", "pattern": r"[0-9]{1,4}(\.[0-9]{1,4})?"}
+_BREAK: schema.Schema = {
+    "type": "object",
+    "required": ["location", "reason", "torch"],
+    "properties": {
+        "location": {"type": "string"}, "reason": {"type": "string"}, "torch": {"type": "array", "items": _VERSION},
+    },
+}  # fmt: skip
+_ENTRY: schema.Schema = {
+    "type": "object",
+    "required": ["breaks", "recompiles"],
+    "additionalProperties": False,
+    "properties": {
+        "breaks": {"type": "object", "additionalProperties": _BREAK},
+        "recompiles": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    },
+}
+_TESTS: schema.Schema = {"type": "object", "additionalProperties": _ENTRY}
 
 
 @dataclass
@@ -114,21 +133,14 @@ def _read(path: Path) -> dict[str, Entry]:
     if not path.exists():
         return {}
     document = baselines.parse(path)
-    schema, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests")
-    if schema != SCHEMA_VERSION:
-        raise baselines.BaselineError(f"{path} has schema {schema!r} and this version reads {SCHEMA_VERSION}")
-    if not isinstance(tests, dict) or not all(_is_entry(entry) for entry in tests.values()):
-        raise baselines.Corrupt(f"{path} is damaged; restore it from version control")
-    return tests
-
-
-def _is_entry(entry: Any) -> bool:
-    try:
-        versions = [accepted["torch"] for accepted in entry["breaks"].values()]
-        counts = list(entry["recompiles"].values())
-    except (AttributeError, KeyError, TypeError):
-        return False
-    return all(isinstance(v, list) for v in versions) and all(isinstance(n, int) for n in counts) and len(entry) == 2
+    version, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests", {})
+    if version != SCHEMA_VERSION:
+        raise baselines.BaselineError(
+            f"{path} has schema {schema.shown(version)} and this version reads {SCHEMA_VERSION}"
+        )
+    if wrong := schema.problem(tests, _TESTS):
+        raise baselines.Corrupt(f"{path} is damaged: {wrong}; {baselines.RESTORE}")
+    return dict(tests)
 
 
 def allowed_recompiles(entry: Entry, torch: str) -> int:

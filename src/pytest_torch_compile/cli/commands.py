@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from ..baselines import maintenance
 from ..baselines.files import BaselineError
 from ..disk import write_atomically
 from ..report import changes, document, github, html, markdown, render
+from ..report.safe_text import terminal
 from . import doctor
 
 _WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
@@ -27,10 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return compare_speed([word.removeprefix("--against=") for word in given[1:] if word != "--against"])
     options = _parser().parse_args(given)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may know fewer letters than a report has
     try:
         return int(options.run(options))
     except (document.DocumentError, BaselineError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(terminal(f"error: {error}"), file=sys.stderr)
         return 2
 
 
@@ -76,8 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     shown.set_defaults(run=_list)
     prune = actions.add_parser("prune", help="remove entries that no test uses")
     prune.set_defaults(run=_prune)
-    for action in (shown, prune):
-        action.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
+    shown.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
+    prune.add_argument("--baselines", type=Path, help="folder (default: where pytest stores them)")
     prune.add_argument("--write", action="store_true", help="remove them; without it they are only shown")
     prune.add_argument("tests", nargs="*", help="what pytest should collect (default: what it does by itself)")
 
@@ -120,7 +125,7 @@ def _merge(options: argparse.Namespace) -> int:
         raise document.DocumentError(f"no {document.FILE_NAME} in {', '.join(map(str, options.paths))}")
     merged = document.merge([document.read(path) for path in paths])
     written = render.write_all(merged, options.output)
-    print(f"{len(paths)} reports merged into {written}: {merged['summary']['result']}")
+    print(terminal(f"{len(paths)} reports merged into {written}: {merged['summary']['result']}"))
     return int(merged["summary"]["result"] in ("failed", "error"))
 
 
@@ -134,13 +139,15 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     lines = maintenance.listing(options.baselines)
-    print("\n".join(lines) if lines else f"no baselines in {options.baselines}")
+    print(*map(terminal, lines or [f"no baselines in {options.baselines}"]), sep="\n")
     return 0
 
 
 def _prune(options: argparse.Namespace) -> int:
-    lines = maintenance.prune(options.baselines, maintenance.collected(options.tests), write=options.write)
-    print("\n".join(lines) if lines else f"every entry in {options.baselines} is used")
+    collection = maintenance.collected(options.tests)
+    folder = options.baselines or collection.baselines
+    lines = maintenance.prune(folder, collection, write=options.write)
+    print(*map(terminal, lines or [f"every entry in {folder} is used"]), sep="\n")
     if lines and not options.write:
         print("nothing was removed; run it again with --write")
     return 0
@@ -148,5 +155,5 @@ def _prune(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     lines = doctor.examine()
-    print(*lines, sep="\n")
+    print(*(terminal(str(line)) for line in lines), sep="\n")
     return int(any(line.status == "no" and line.needed for line in lines))

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from .. import settings
-from ..baselines import files as baselines
 from ..check import acceptance
 from ..report.records import relative
-from . import known_failure, payload
+from ..report.safe_text import terminal
+from . import known_failure, payload, unwritten
 from .in_child import is_child
 
 _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
@@ -58,11 +58,13 @@ class AcceptanceSession:
             for report, sent in payload.received(terminalreporter)
             if sent.accepted is not None
         }
-        lines = self._write(noted) if settings.current.accept else self._stale(noted)
+        lines = []
+        with unwritten.saying(terminalreporter, "torch.compile accepted: not written"):
+            lines = self._write(noted) if settings.current.accept else self._stale(noted)
         if self._problem and not settings.current.accept:
             lines.insert(0, f"{self._problem}; nothing of it was accepted")
         for line in lines:
-            terminalreporter.write_line(f"torch.compile accepted: {line}")
+            terminalreporter.write_line(terminal(f"torch.compile accepted: {line}"))
 
     def _stale(self, noted: Mapping[str, acceptance.Entry]) -> list[str]:
         lines = [
@@ -78,10 +80,7 @@ class AcceptanceSession:
         changed = {test: entry for test, entry in after.items() if entry != self._entries.get(test)}
         if not changed:
             return [f"nothing changed in {self._path.name}"]
-        try:
-            kept = acceptance.update(self._path, changed)
-        except baselines.BaselineError as error:
-            return [f"not written: {error}"]
+        kept = acceptance.update(self._path, changed)
         lines = [f"the old file could not be read; it was kept as {kept}"] if kept else []
         for test, entry in sorted(changed.items()):
             lines += [f"{test}: {line}" for line in _changes(self._entries.get(test) or _NOTHING, entry or _NOTHING)]

@@ -13,7 +13,8 @@ import pytest
 from .. import __version__
 from ..report import document, render
 from ..report import records as entries
-from . import payload
+from ..report.safe_text import terminal
+from . import payload, unwritten
 
 
 class Collector:
@@ -26,6 +27,7 @@ class Collector:
         self._tests: dict[str, dict[str, Any]] = {}
         self._environments: dict[str, Any] = {}
         self.written: Path | None = None
+        self._problem = self._remark = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the entry of a test that used the plugin, and any test that took its worker down."""
@@ -35,7 +37,9 @@ class Collector:
         file, line, _ = report.location
         entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
         entry["duration"] += report.duration
-        if report.when != "teardown" or report.failed:
+        if report.when == "setup" and report.passed:  # until its call is reported
+            entry |= {"outcome": "error", "message": "the run ended before the test did"}
+        elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
         if sent and report.when != "teardown":
             entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
@@ -71,12 +75,26 @@ class Collector:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the document and the views made from it."""
         # By -x, an interrupt, or an error of pytest's own.
-        early = session.shouldfail or session.shouldstop or int(exitstatus) in (2, 3, 4)
+        early = session.shouldfail or session.shouldstop or int(exitstatus) not in (0, 1, 5)
         try:
-            history = list(document.read(self._folder).get("history", []))
-        except document.DocumentError:  # an earlier report that cannot be used is no reason to fail this run
-            history = []
-        made = document.new(
+            history = self._earlier()
+            self.written = render.write_all(self._document(session, exitstatus, bool(early), history), self._folder)
+        except Exception as error:  # pytest would leave out its summary
+            self._problem = f"{self._folder} was not written: {unwritten.reason(error)}"
+            unwritten.fail(session)
+
+    def _earlier(self) -> list[Any]:
+        """The history of the report that is there; one that cannot be used is no reason to fail this run."""
+        if not (self._folder / document.FILE_NAME).exists():
+            return []
+        try:
+            return list(document.read(self._folder)["history"])
+        except document.DocumentError as error:
+            self._remark = f"the history begins again, since {error}"
+            return []
+
+    def _document(self, session: pytest.Session, exitstatus: int, early: bool, history: list[Any]) -> document.Document:
+        return document.new(
             self._tests.values(),
             self._environments,
             created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -86,11 +104,14 @@ class Collector:
             history=history,
             selection=", ".join(filter(None, [self._selection, "stopped early" if early else ""])),
         )
-        self.written = render.write_all(made, self._folder)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say where the report is."""
+        """Say where the report is, or why there is none."""
+        if self._problem:
+            unwritten.say(terminalreporter, f"torch.compile report: {self._problem}")
+        if self._remark:
+            terminalreporter.write_line(terminal(f"torch.compile report: {self._remark}"))
         if self.written is not None and self._tests:
             terminalreporter.write_line(f"torch.compile report: {self.written}")
 

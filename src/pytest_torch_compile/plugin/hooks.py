@@ -14,10 +14,11 @@ from .._torch.warning_filters import calm
 from ..cache.folder import CacheFolder
 from ..cache.store import ArtifactsRefused
 from ..check import acceptance
+from ..disk import remove_leftovers
 from ..events import hearing_guards, listening, sign_of_life
-from ..report import terminal
+from ..report import safe_text, terminal
 from ..report.records import check_entry
-from . import in_child, isolate, known_failure, options, payload, usage, workers
+from . import in_child, isolate, known_failure, options, payload, termination, unwritten, usage, workers
 from .collector import Collector
 from .tracebacks import OwnFramesHidden
 
@@ -63,20 +64,26 @@ def pytest_configure(config: pytest.Config) -> None:
     except ArtifactsRefused as error:
         raise pytest.UsageError(f"--compile-cache={chosen.cache}: {error}") from None
     if chosen.report and leads:
+        termination.end_in_order(config)
         register(Collector(settings.below_root(root, chosen.report), config), "torch-compile-report")
     if chosen.accept or (root / acceptance.FILE_NAME).exists():
         from .acceptance_session import AcceptanceSession
 
         register(AcceptanceSession(root), "torch-compile-accept")
     if chosen.perf != "off" or chosen.update_baselines:
+        if leads:
+            remove_leftovers(settings.below_root(root, chosen.baselines), nested=True)
         from .structure_session import StructureSession
 
         register(StructureSession(root), "torch-compile-structure")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Save the compile cache, where it is kept at a URL."""
-    session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
+    """Save the compile cache, where it is kept at a URL: whatever goes wrong costs the next run its warm start."""
+    try:
+        session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
+    except Exception as error:  # pytest would leave out its summary
+        session.config.stash[_CACHE_LINES] = [f"nothing was stored: {unwritten.reason(error)}"]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -100,18 +107,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse wrong markers before anything runs, and note every speed test before any is deselected."""
+    """Note every speed test before any is deselected."""
     config.stash[_SPEED_TESTS] = [item.nodeid for item in items if usage.is_speed_test(item)]
-    for item in items:
-        known_failure.read(item)
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """Say what checks run on, if there are any."""
     if not any(usage.uses_plugin(item) for item in items):
         return []
-    with calm():
-        import torch
+    try:
+        with calm():
+            import torch
+    except Exception as error:  # the tests that need it fail, and no other does
+        return [f"torch.compile: torch cannot be imported: {unwritten.reason(error)}"]
 
     chosen = settings.current
     device = chosen.device or "where the tests put it"
@@ -135,7 +143,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """Start tests that use the plugin or a guard, and only those, with nothing compiled."""
     payload.begin(item)
+    known_failure.require_valid(item)
     if usage.uses_plugin(item):
+        if not hasattr(item.config, "workerinput"):
+            termination.end_in_order(item.config)
         item.config.stash[_FOLDER].enter_test()
     if usage.starts_fresh(item):
         usage.reset()
@@ -191,19 +202,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         timings += sent.timings
     if rows:
         terminalreporter.section("torch.compile checks")
-        terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
+        with unwritten.saying(terminalreporter, "the table of the checks"):
+            terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
     if timings:
-        from ..speed import summary
-
-        collected: list[str] = config.stash.get(_SPEED_TESTS, [])
         terminalreporter.section("torch.compile speed")
-        summary.finish(
-            terminalreporter.write_line,
-            timings,
-            settings.below_root(config.rootpath, settings.current.baselines),
-            update=settings.current.update_baselines,
-            collected=collected,
-            selected=[argument.split("::")[0] for argument in config.args if "::" in argument],
-        )
+        with unwritten.saying(terminalreporter, "the summary of the speed tests"):
+            _speed_summary(terminalreporter, config, timings)
     for line in config.stash.get(_CACHE_LINES, []):
-        terminalreporter.write_line(f"torch.compile cache: {line}")
+        terminalreporter.write_line(safe_text.terminal(f"torch.compile cache: {line}"))
+
+
+def _speed_summary(reporter: pytest.TerminalReporter, config: pytest.Config, timings: list[dict[str, Any]]) -> None:
+    from ..speed import summary
+
+    collected: list[str] = config.stash.get(_SPEED_TESTS, [])
+    summary.finish(
+        lambda line, **colours: reporter.write_line(safe_text.terminal(line), **colours),
+        timings,
+        settings.below_root(config.rootpath, settings.current.baselines),
+        update=settings.current.update_baselines,
+        collected=collected,
+        selected=[argument.split("::")[0] for argument in config.args if "::" in argument],
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .. import child
+from .. import child, settings
 from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
@@ -84,6 +85,11 @@ class _InChild:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Where only this was asked for, say which tests there are."""
         if session.config.option.collectonly:
+            config = session.config
+            partly = [argument.split("::")[0] for argument in config.args if "::" in argument]
+            files = [os.path.relpath(config.invocation_params.dir / path, config.rootpath) for path in partly]
+            stored = settings.below_root(config.rootpath, settings.current.baselines)
+            self._say({"root": str(config.rootpath), "baselines": str(stored), "partly": files})
             for item in session.items:
                 self._say(item.nodeid)
 

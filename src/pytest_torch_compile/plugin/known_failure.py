@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from ..findings import FINDING_KINDS, NO_VERDICT, CompileCheckFailed
+from ..findings import FINDING_KINDS, NO_VERDICT, CompileCheckFailed, CompileUsageError
 
 MARKER = "compile_known_failure"
 
@@ -44,28 +44,43 @@ class KnownFailure:
 
 
 def read(item: pytest.Item) -> list[KnownFailure]:
-    """The known failures of a test that apply on this torch.
-
-    Raises:
-        pytest.UsageError: a marker without a reason, with an unknown kind, or with a specifier that does not parse.
-    """
-    failures = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
+    """The known failures of a test that apply on this torch; a marker that is wrong is none."""
+    try:
+        failures = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
+    except CompileUsageError:  # an error of this test, from its setup
+        return []
     return [failure for failure in failures if failure.applies()]
 
 
-def _parse(
-    test: str, reason: str = "", kind: str | Sequence[str] | None = None, torch: str | None = None, **unknown: Any
-) -> KnownFailure:
-    if not reason or unknown:
-        raise pytest.UsageError(f"{test}: write @pytest.mark.{MARKER}(reason, kind=None, torch=None)")
-    kinds = (kind,) if isinstance(kind, str) else tuple(kind or ())
+def require_valid(item: pytest.Item) -> None:
+    """Refuse a test whose marker is wrong.
+
+    Raises:
+        CompileUsageError: a marker without a reason, with an unknown kind, or with a specifier that does not parse.
+    """
+    for marker in item.iter_markers(MARKER):
+        _parse(item.nodeid, *marker.args, **marker.kwargs)
+
+
+def _parse(test: str, *positional: Any, **named: Any) -> KnownFailure:
+    try:
+        reason, kind, torch = _arguments(*positional, **named)
+    except TypeError:
+        reason, kind, torch = None, None, None
+    if not (isinstance(reason, str) and reason):
+        raise CompileUsageError(f"{test}: write @pytest.mark.{MARKER}(reason, kind=None, torch=None)")
+    kinds = tuple(kind) if isinstance(kind, (list, tuple, set, frozenset)) else () if kind is None else (kind,)
     for name in kinds:
         if name not in FINDING_KINDS:
-            raise pytest.UsageError(f"{test}: {MARKER}(kind={name!r}): it is one of {', '.join(FINDING_KINDS)}")
+            raise CompileUsageError(f"{test}: {MARKER}(kind={name!r}): it is one of {', '.join(FINDING_KINDS)}")
     try:
         return KnownFailure(reason, kinds, SpecifierSet(torch) if torch is not None else None)
-    except InvalidSpecifier:
-        raise pytest.UsageError(f"{test}: {MARKER}(torch={torch!r}): write a version specifier like '>=2.8'") from None
+    except (InvalidSpecifier, TypeError, AttributeError):
+        raise CompileUsageError(f"{test}: {MARKER}(torch={torch!r}): write a version specifier like '>=2.8'") from None
+
+
+def _arguments(reason: Any = "", kind: Any = None, torch: Any = None) -> tuple[Any, Any, Any]:
+    return reason, kind, torch
 
 
 def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:

@@ -61,7 +61,7 @@ def first_guard(item: pytest.Item) -> None:
 
 def leave(item: pytest.Item) -> None:
     """After a test that compiled: leave nothing of it, and note which settings of torch it left changed."""
-    if starts_fresh(item) or _GUARDED in item.stash:
+    if "torch" in sys.modules and (starts_fresh(item) or _GUARDED in item.stash):
         reset()
     note_left_by(item.nodeid)
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import document, markdown, view
+from . import document, view
 from .failure_text import count, headline
+from .safe_text import markdown_code, terminal
 
 _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
@@ -78,13 +79,14 @@ def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
 
 def as_text(found: Sequence[Change]) -> str:
     """The differences, one on a line."""
-    lines = [f"{'worse' if change.worse else '     '}  {change.test}  {change.what}" for change in found]
+    rows = [f"{'worse' if change.worse else '     '}  {change.test}  {change.what}" for change in found]
+    lines = [*map(terminal, rows)]
     return "\n".join([*lines, _total(found)])
 
 
 def as_markdown(found: Sequence[Change]) -> str:
     """The differences as a table."""
-    rows = [f"| {'worse' if c.worse else ''} | {markdown.code(c.test)} | {markdown.code(c.what)} |" for c in found]
+    rows = [f"| {'worse' if c.worse else ''} | {markdown_code(c.test)} | {markdown_code(c.what)} |" for c in found]
     table = ["| | test | change |", "|---|---|---|", *rows, ""] if rows else []
     return "\n".join([*table, _total(found)])
 
@@ -105,7 +107,7 @@ def overview(made: Mapping[str, Any]) -> str:
         place = f"{found.file}:{found.line}"
         lines += ["", f"{found.finding['kind']}: {headline(found.finding)}", f"  {found.test['id']}", f"  at {place}"]
         lines += [f"  fix: {found.finding['hint']}"] if found.finding["hint"] else []
-    return "\n".join(map(markdown.one_line, lines)) + "\n"
+    return "\n".join(map(terminal, lines)) + "\n"
 
 
 def _line(test: Mapping[str, Any], width: int) -> str:

@@ -6,10 +6,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from .. import schema
 from ..disk import write_atomically
+from .safe_text import json_text
 
 SCHEMA_VERSION = 1
 FILE_NAME = "report.json"
@@ -145,21 +149,32 @@ def read(path: Path) -> Document:
     """The document in a file, or in ``report.json`` of a folder.
 
     Raises:
-        DocumentError: there is no such file, it cannot be parsed, or it is of another schema.
+        DocumentError: there is no such file, it cannot be parsed, or it does not follow the schema.
     """
     path = path / FILE_NAME if path.is_dir() else path
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = schema.read(path)
     except OSError as error:
         raise DocumentError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise DocumentError(f"{path} is no JSON: {error}") from None
-    version = found.get("schema_version") if isinstance(found, dict) else None
-    if version is None or not isinstance(found.get("tests"), list) or not isinstance(found.get("summary"), dict):
+    except schema.Refused as refused:
+        raise DocumentError(f"{path} {refused}") from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version is None or not isinstance(content.get("tests"), list) or not isinstance(content.get("summary"), dict):
         raise DocumentError(f"{path} is not a report of pytest-torch-compile")
     if version != SCHEMA_VERSION:
-        raise DocumentError(f"{path} has schema {version}, and this version reads schema {SCHEMA_VERSION}")
-    return dict(found)
+        raise DocumentError(
+            f"{path} has schema {schema.shown(version)}, and this version reads schema {SCHEMA_VERSION}"
+        )
+    if wrong := schema.problem(content, report_schema()):
+        raise DocumentError(f"{path} is no sound report: {wrong}")
+    return dict(content)
+
+
+@cache
+def report_schema() -> schema.Schema:
+    """What every report follows: ``report.schema.json``."""
+    text = resources.files(__package__).joinpath("report.schema.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
 
 
 def write(document: Mapping[str, Any], path: Path) -> Path:
@@ -169,7 +184,7 @@ def write(document: Mapping[str, Any], path: Path) -> Path:
 
 def dumps(document: Mapping[str, Any]) -> str:
     """A document as the text of its file."""
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 def merge(documents: Sequence[Mapping[str, Any]]) -> Document:

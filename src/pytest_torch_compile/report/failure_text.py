@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..findings import CallReport, CompileReport, Finding, Reference
+from .safe_text import terminal_block
 
 
 def failure_text(report: CompileReport) -> str:
@@ -29,7 +30,7 @@ def failure_text(report: CompileReport) -> str:
     blocks += [f"Remark: {remark}" for remark in report.remarks]
     if report.rerun and report.findings:
         blocks.append(f"Run again: {report.rerun}")
-    return "\n\n".join(blocks)
+    return terminal_block("\n\n".join(blocks))
 
 
 def not_compared_text(target: str, paths: Sequence[str]) -> str:
@@ -61,7 +62,7 @@ def finding_text(number: int, finding: Finding) -> str:
         lines.append(f"   cause: {finding.cause}")
     if finding.hint:
         lines.append("   fix: " + finding.hint.replace("\n", "\n        "))
-    return "\n".join(lines)
+    return terminal_block("\n".join(lines))
 
 
 def sequence_table(calls: Sequence[CallReport]) -> str:

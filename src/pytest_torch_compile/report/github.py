@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import view
+from . import safe_text, view
 from .failure_text import count, cut, headline
 
 # GitHub shows ten of each level for a step and drops the rest without a word.
@@ -26,8 +26,9 @@ class Annotation:
 
     def command(self) -> str:
         """The workflow command, with everything escaped that would end it or start another."""
-        where = f"file={_property(self.file)},line={self.line}," if self.file else ""
-        return f"::{self.level} {where}title={_property(self.title)}::{_data(cut(self.message, MESSAGE_LIMIT))}"
+        where = f"file={safe_text.command_property(self.file)},line={self.line}," if self.file else ""
+        message = safe_text.command_message(cut(self.message, MESSAGE_LIMIT))
+        return f"::{self.level} {where}title={safe_text.command_property(self.title)}::{message}"
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
@@ -79,11 +80,3 @@ def _warnings(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
                 file, line = _in_repository(view.Found(test, None, {"location": None}), prefix)
                 text = f"{test['id']}: {speed['summary']}"
                 yield Annotation("warning", file, line, f"torch.compile: {speed['outcome']}", text)
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -10,7 +10,7 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
-from . import document, view
+from . import document, safe_text, view
 from .failure_text import count, cudagraphs, headline
 
 COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
@@ -28,7 +28,12 @@ def page(made: Mapping[str, Any]) -> str:
 
     loader = PackageLoader(__package__ or "", "templates")
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: safe_text.html(value) if type(value) is str else value,
     )
     environment.globals.update(view=view, count=count, headline=headline, cudagraphs=cudagraphs)
     environment.filters.update(duration=view.duration, percent=view.percent)
@@ -119,7 +124,9 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
     """A change beside the band that its baseline allows, in percent of the width of the plot."""
-    floor, effect = abs(change["floor"]), change["effect"]
+    effect = change["effect"]
+    # Null is infinite: there everything is allowed.
+    floor = abs(effect if change["floor"] is None else change["floor"])
     reach = 1.25 * max(floor, abs(effect), 1e-6)
     return {
         **change,

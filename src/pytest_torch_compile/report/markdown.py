@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import view
+from . import safe_text, view
 from .failure_text import headline
+from .safe_text import markdown_block as block
+from .safe_text import markdown_code as code
 
 # GitHub refuses a whole step summary over 1 MiB, and a comment over 65,536 characters.
 STEP_LIMIT = 1_000_000
@@ -47,11 +48,11 @@ def _findings(made: Mapping[str, Any]) -> Iterator[str]:
 
 def _finding(number: int, item: view.Found) -> str:
     finding, check = item.finding, item.check or {}
-    head = f"{number}. **{plain(finding['kind'])}** in {code(item.test['id'])}: {code(headline(finding))}"
+    head = f"{number}. **{safe_text.markdown(finding['kind'])}** in {code(item.test['id'])}: {code(headline(finding))}"
     lines = [head, "", f"   at {code(f'{item.file}:{item.line}')}", ""]
     if evidence := finding["evidence"].splitlines():
-        block = fenced(evidence[:EVIDENCE_LINES], "   ")
-        lines += ["   <details><summary>evidence</summary>", "", *block, "", "   </details>", ""]
+        fenced = block(evidence[:EVIDENCE_LINES], "   ")
+        lines += ["   <details><summary>evidence</summary>", "", *fenced, "", "   </details>", ""]
     facts = [("cause", finding.get("cause")), ("fix", finding["hint"])]
     # What holds for the whole check comes once, with its last finding.
     if check and finding is check["findings"][-1]:
@@ -73,7 +74,13 @@ def _speed(made: Mapping[str, Any]) -> Iterator[str]:
         for speed in test["speed"]:
             changes = {change["metric"]: view.percent(change["effect"]) for change in speed["changes"]}
             factor = f"{speed['speedup']:.2f}x" if speed["speedup"] else ""
-            cells = (code(test["id"]), speed["outcome"], factor, changes.get("wall", ""), changes.get("device", ""))
+            cells = (
+                code(test["id"]),
+                safe_text.markdown(speed["outcome"]),
+                factor,
+                changes.get("wall", ""),
+                changes.get("device", ""),
+            )
             yield f"| {' | '.join(cells)} | {code(speed['summary'])} |\n"
 
 
@@ -100,31 +107,3 @@ SECTIONS = {
     "|---|---|---:|---:|---:|---:|---:|---:|\n": _checks,
     "\n### Remarks\n\n": _remarks,
 }
-
-
-def plain(text: str) -> str:
-    """Text with everything that Markdown or HTML would read escaped, on one line."""
-    return re.sub(r"([\\`*_{}\[\]()#!|<>~@&])", r"\\\1", one_line(text))
-
-
-def code(text: str) -> str:
-    """A code span that holds in a table cell: nothing in it is Markdown, HTML, a mention or a new line."""
-    line = one_line(text).replace("|", "\\|").strip()
-    fence = "`" * (1 + _longest_fence([line]))
-    space = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{fence}{space}{line}{space}{fence}" if line else ""
-
-
-def fenced(lines: list[str], indent: str = "") -> list[str]:
-    """A block of code whose fence no line in it can close."""
-    fence = "`" * max(3, 1 + _longest_fence(lines))
-    return [f"{indent}{line}" for line in (f"{fence}text", *lines, fence)]
-
-
-def _longest_fence(lines: Iterable[str]) -> int:
-    return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-
-
-def one_line(text: str) -> str:
-    """Control characters, new lines among them, as a space; directions of writing are left out."""
-    return re.sub(r"[\u202a-\u202e\u2066-\u2069]", "", re.sub(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+", " ", text))

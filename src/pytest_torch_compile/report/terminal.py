@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .failure_text import count
+from .safe_text import terminal
 
 COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limit", "compile s", "verdict")
 
@@ -48,7 +49,7 @@ def table(rows: Iterable[dict[str, str]], width: int) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    entries = list(rows)
+    entries = [{**row, **{name: terminal(row[name]) for name in COLUMNS}} for row in rows]
     others = {name: max(len(name), *(len(entry[name]) for entry in entries)) for name in COLUMNS[1:]}
     taken = sum(others.values()) + 2 * len(others)
     names = shortened([entry["check"] for entry in entries], width - taken)
@@ -59,7 +60,8 @@ def table(rows: Iterable[dict[str, str]], width: int) -> str:
         grid.add_row(Text(name), *(Text(entry[column]) for column in others))
     output = io.StringIO()
     Console(file=output, width=max(map(len, names), default=0) + taken, color_system=None).print(grid)
-    return "\n".join([*(line.rstrip() for line in output.getvalue().splitlines()), *_notes(entries)])
+    lines = [line.rstrip() for line in output.getvalue().splitlines()]
+    return "\n".join([*lines, *map(terminal, _notes(entries))])
 
 
 def _notes(entries: Sequence[Mapping[str, str]]) -> Iterator[str]:

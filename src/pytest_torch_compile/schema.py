@@ -1,0 +1,154 @@
+"""Documents that others wrote: bounded in size and depth, and checked whole against a schema before they are used.
+
+A schema is JSON Schema, of which this knows the keywords below. An integer fits into 64 bits, a number into a float.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Schema = Mapping[str, Any]
+MOST_BYTES = 128 * 2**20
+MOST_LEVELS = 40
+ANNOTATIONS = frozenset({"$schema", "$defs", "title", "description"})
+KEYWORDS = frozenset(
+    {"type", "enum", "const", "anyOf", "$ref", "minimum", "maximum", "exclusiveMinimum", "items", "prefixItems"}
+    | {"minItems", "maxItems", "pattern", "properties", "required", "additionalProperties"}
+)
+_TYPES: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "null": type(None),
+    "integer": int,
+    "number": (int, float),
+}
+
+
+class Refused(ValueError):
+    """A document that cannot be used; the message says in a part of a line what is wrong with it."""
+
+
+def read(path: Path) -> Any:
+    """The JSON value in a file.
+
+    Raises:
+        OSError: the file cannot be read.
+        Refused: it is too large or too deep, no JSON, or holds a number that is not finite.
+    """
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    return parse(content)
+
+
+def parse(content: bytes) -> Any:
+    """The JSON value in a text. Raises as ``read`` does."""
+    if len(content) > MOST_BYTES:
+        raise Refused(f"is larger than {MOST_BYTES // 2**20} MiB")
+    try:
+        value = json.loads(content.decode("utf-8"), parse_constant=_refuse)
+    except Refused:
+        raise
+    except RecursionError:
+        raise Refused(f"is nested deeper than {MOST_LEVELS} levels") from None
+    except ValueError as error:
+        raise Refused(f"is no JSON ({error})") from None
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        level = [item for outer in level for item in _inside(outer)]
+    if level:
+        raise Refused(f"is nested deeper than {MOST_LEVELS} levels")
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise Refused(f"holds {constant}, which is no measurement")
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (item for item in values if isinstance(item, (dict, list)))
+
+
+def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "") -> str:
+    """The first place at which a value does not follow its schema, and what it must be; empty where it follows.
+
+    ``whole`` is the schema that references are looked up in, ``at`` the way to the value.
+    """
+    whole = schema if whole is None else whole
+    if "$ref" in schema:
+        return problem(value, whole["$defs"][schema["$ref"].rpartition("/")[2]], whole, at)
+    if "anyOf" in schema:
+        problems = [problem(value, choice, whole, at) for choice in schema["anyOf"]]
+        # The most telling one: of the choice that the value followed the furthest.
+        return "" if "" in problems else max(problems, key=lambda text: len(text.partition(" ")[0]))
+    kinds = schema.get("type", ())
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and not any(_is(value, kind) for kind in kinds):
+        return f"{at or 'it'} must be {' or '.join(kinds)}, and is {shown(value)}"
+    allowed = [schema["const"]] if "const" in schema else schema.get("enum")
+    if allowed is not None and not any(type(value) is type(one) and value == one for one in allowed):
+        return f"{at or 'it'} must be {', '.join(map(str, allowed))}, and is {shown(value)}"
+    if isinstance(value, dict):
+        return _in_object(value, schema, whole, at)
+    if isinstance(value, list):
+        return _in_array(value, schema, whole, at)
+    if isinstance(value, str) and "pattern" in schema and not re.fullmatch(schema["pattern"], value):
+        return f"{at or 'it'} does not look like {schema['pattern']}: {shown(value)}"
+    return _in_number(value, schema, at) if isinstance(value, (int, float)) else ""
+
+
+def _is(value: Any, kind: str) -> bool:
+    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
+        return False
+    if kind == "integer":
+        return bool(-(2**63) <= value < 2**63)
+    return kind != "number" or bool(-sys.float_info.max <= value <= sys.float_info.max)
+
+
+def _in_object(value: Mapping[str, Any], schema: Schema, whole: Schema, at: str) -> str:
+    for name in schema.get("required", ()):
+        if name not in value:
+            return f"{at or 'it'} has no {name}"
+    properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    for name, item in value.items():
+        own = properties.get(name, others)
+        if own is False:
+            return f"{at or 'it'} has {shown(name)}, which is no key of it"
+        place = f"{at}.{name}" if name in properties else f"{at}[{shown(name)}]"
+        if own is not True and (text := problem(item, own, whole, place.lstrip("."))):
+            return text
+    return ""
+
+
+def _in_array(value: list[Any], schema: Schema, whole: Schema, at: str) -> str:
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        return f"{at or 'it'} has {len(value)} items"
+    first = schema.get("prefixItems", ())
+    for place, item in enumerate(value):
+        own = first[place] if place < len(first) else schema.get("items")
+        if own is not None and (text := problem(item, own, whole, f"{at}[{place}]")):
+            return text
+    return ""
+
+
+def _in_number(value: float, schema: Schema, at: str) -> str:
+    if value < schema.get("minimum", value) or value > schema.get("maximum", value):
+        return f"{at or 'it'} is out of range: {shown(value)}"
+    if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
+        return f"{at or 'it'} must be above {schema['exclusiveMinimum']}, and is {shown(value)}"
+    return ""
+
+
+def shown(value: Any, width: int = 60) -> str:
+    """A value on one line of limited width, with nothing in it that a terminal would act on."""
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "an array"
+    text = ascii(value)
+    return text if len(text) <= width else f"{text[: width - 3]}..."
