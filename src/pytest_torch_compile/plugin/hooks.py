@@ -19,6 +19,7 @@ from ..report import terminal
 from ..report.records import check_entry
 from . import in_child, isolate, known_failure, options, payload, usage
 from .collector import Collector
+from .orphaned import end_with_session
 from .tracebacks import OwnFramesHidden
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """Start tests that use the plugin or a guard, and only those, with nothing compiled."""
     payload.begin(item)
     if usage.uses_plugin(item):
+        if hasattr(item.config, "workerinput"):
+            end_with_session()
         item.config.stash[_FOLDER].enter_test()
     if usage.starts_fresh(item):
         usage.reset()
