@@ -266,6 +266,7 @@ def count_kills(scenario: Scenario, kills: int, seed: int) -> Counts:
             counts.damaged_files += len(damaged)
             counts.note(*(f"damaged: {text}" for text in damaged))
             end_all(folder)
+            print(scenario.name, json.dumps(asdict(counts)), flush=True)
     return counts
 
 
@@ -285,7 +286,6 @@ def main() -> int:
         counts = count_kills(scenario, share + (place < rest), options.seed)
         bad += counts.orphans + counts.damaged_files + counts.temporary_after_next_run + counts.failed_next_runs
         result["scenarios"][scenario.name] = asdict(counts)  # type: ignore[index]
-        print(scenario.name, json.dumps(asdict(counts)), flush=True)
         if options.out:
             options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return int(bad > 0)
