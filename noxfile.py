@@ -51,7 +51,7 @@ def stress(session: nox.Session, torch: str) -> None:
     install(session, torch)
     results = Path(session.cache_dir).parent / "stress" / torch
     results.mkdir(parents=True, exist_ok=True)
-    pytest = ("python", "-m", "pytest", "-p", "random_order.plugin")
+    pytest = ("python", "-m", "pytest")
     parts = {
         "kills": [("python", "-m", "tests.stress.kills", "--out", str(results / "kills.json"))],
         "order": [
