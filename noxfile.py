@@ -47,7 +47,7 @@ def tests(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def stress(session: nox.Session, torch: str) -> None:
-    """What is too long for every push, all or by name: kills, order, alone, load, large; figures in .nox/stress."""
+    """What is too long for every push, all or by name (kills, order, alone, documents, load, large)."""
     install(session, torch)
     results = Path(session.cache_dir).parent / "stress" / torch
     results.mkdir(parents=True, exist_ok=True)
