@@ -25,6 +25,7 @@ PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 # Each worker of pytest-xdist has one core: threads of its own would only get in the way of the others.
 WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
+RANDOM_ORDERS = (1, 2, 3)
 
 nox.needs_version = ">=2024.10.9"
 nox.options.default_venv_backend = "uv|venv"
@@ -41,6 +42,30 @@ def tests(session: nox.Session, torch: str) -> None:
     """The plugin's own tests."""
     install(session, torch)
     session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or ["tests"]), env=WORKERS)
+
+
+@nox.session
+@each_torch
+def stress(session: nox.Session, torch: str) -> None:
+    """What is too long for every push, all or by name (kills, order, alone, documents, load, large)."""
+    install(session, torch)
+    results = Path(session.cache_dir).parent / "stress" / torch
+    results.mkdir(parents=True, exist_ok=True)
+    pytest = ("python", "-m", "pytest")
+    parts = {
+        "kills": [("python", "-m", "tests.stress.kills", "--out", str(results / "kills.json"))],
+        "order": [
+            (*pytest, *PARALLEL, "--random-order-bucket=global", f"--random-order-seed={seed}", "tests")
+            for seed in RANDOM_ORDERS
+        ],
+        "alone": [(*pytest, "-q", str(file)) for file in sorted(Path("tests").rglob("test_*.py"))],
+        "documents": [(*pytest, "-q", "tests/report/test_strange_documents.py")],
+        "load": [("python", "benchmarks/load.py", "--out", str(results / "load.json"))],
+        "large": [("python", "benchmarks/large_output.py", "--out", str(results / "large.json"))],
+    }
+    for part in session.posargs or parts:
+        for command in parts[part]:
+            session.run(*command, env={**WORKERS, "FUZZ_EXAMPLES": "20000"})
 
 
 @nox.session

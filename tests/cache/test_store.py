@@ -24,7 +24,8 @@ def store(tmp_path):
 
 @pytest.fixture(scope="module")
 def s3():
-    pytest.importorskip("s3fs")
+    # In random order this is set up several times, and fsspec would remember the server before.
+    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
     server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
     server.start()
     host, port = server.get_host_and_port()

@@ -11,7 +11,7 @@ import torch
 
 from ..findings import Reference
 from . import rule
-from .measure import Errors, bitwise_equal, difference, element, errors, is_floating, root_mean_square
+from .measure import Errors, all_finite, bitwise_equal, difference, element, errors, is_floating, root_mean_square
 from .rule import Level, Measured
 from .sections import GRADIENTS, SectionName
 from .tolerances import Tolerance, Tolerances
@@ -199,7 +199,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
     nothing_to_compare = LeafVerdict(pair.path, "spread", elements=pair.eager.numel(), compared=False)
     if not is_floating(pair.eager):
         return nothing_to_compare
-    if bool(pair.eager.isfinite().all()) and not bool(second.isfinite().all()):
+    if all_finite(pair.eager) and not all_finite(second):
         return nothing_to_compare
     # Measured from the first eager run, the second one's distance is what is allowed.
     found = errors(eager=second, compiled=pair.compiled, truth=pair.eager)

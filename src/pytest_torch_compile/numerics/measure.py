@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-BLOCK = 1 << 20  # elements that are held in float64 at once
+PIECE = 1 << 20  # elements that are copied at once where they are not in order in memory
+# Elements that are held in float64 at once: on a CPU what fits in the cache of a core, and less than the 32,768 from
+# which torch starts threads for an op, which would cost more than the block. On other devices a piece is one block.
+BLOCK_ON_CPU = 24 << 10
 
 
 @dataclass
@@ -64,42 +67,57 @@ def bitwise_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
         return False
     if not is_floating(left):
         return bool(torch.equal(left, right))
-    return all(bool(((a == b) | (a.isnan() & b.isnan())).all()) for _, (a, b) in blocks(left, right))
+    return all(bool(torch.equal(a, b) or _same(a, b).all()) for _, (a, b) in blocks(left, right))
+
+
+def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return (left == right) | (left.isnan() & right.isnan())
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Equally shaped tensors as flat float64 blocks (complex ones as pairs of reals), with the block's offset."""
+    """Equally shaped tensors as copies in flat float64 blocks (complex ones as pairs of reals), with their offset."""
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0
     for pieces in _split(views):
-        if size := pieces[0].numel():
-            yield offset, tuple(_to_double(piece).reshape(-1) for piece in pieces)
-            offset += size
+        flat = tuple(piece.reshape(-1) for piece in pieces)
+        size = flat[0].numel()
+        step = BLOCK_ON_CPU if flat[0].device.type == "cpu" else PIECE
+        for start in range(0, size, step):
+            yield offset + start, tuple(_to_double(part[start : start + step], copy=True) for part in flat)
+        offset += size
 
 
 def _split(tensors: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, ...]]:
     shape, count = tensors[0].shape, tensors[0].numel()
-    if count <= BLOCK:
+    if count <= PIECE:
         yield tensors
         return
-    rows = BLOCK * shape[0] // count
+    rows = PIECE * shape[0] // count
     for start in range(0, shape[0], max(1, rows)):
         if rows or len(shape) == 1:
             yield tuple(t[start : start + max(1, rows)] for t in tensors)
-        else:  # one row is larger than a block
+        else:  # one row is larger than a piece
             yield from _split(tuple(t[start] for t in tensors))
 
 
-def _to_double(tensor: torch.Tensor) -> torch.Tensor:
-    return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
+def _to_double(tensor: torch.Tensor, *, copy: bool = False) -> torch.Tensor:
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64, copy=copy)
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no element is NaN or infinite, for every dtype: torch cannot ask float8 itself."""
+    return all(bool(values.isfinite().all()) for _, (values,) in blocks(tensor))
 
 
 def root_mean_square(tensor: torch.Tensor) -> float:
     """Over the finite elements; 0 for none."""
     total, count = 0.0, 0
     for _, (values,) in blocks(tensor):
-        values = values[values.isfinite()]
-        total, count = total + float(values.square().sum()), count + values.numel()
+        squared = float(values.square().sum())
+        if not math.isfinite(squared):
+            values = values[values.isfinite()]
+            squared = float(values.square().sum())
+        total, count = total + squared, count + values.numel()
     return math.sqrt(total / count) if count else 0.0
 
 
@@ -107,17 +125,21 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
     """Compare every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same places."""
     result = Difference()
     for offset, (left, right) in blocks(eager, compiled):
-        same = (left == right) | (left.isnan() & right.isnan())
-        result.differing += int((~same).sum())
-        broken = ~same & ~(left.isfinite() & right.isfinite())
-        if result.nonfinite is None and bool(broken.any()):
-            result.nonfinite = offset + int(broken.to(torch.uint8).argmax())
-        error = torch.where(same | broken, 0.0, (left - right).abs())
-        allowed = atol + rtol * torch.where(left.isfinite(), left.abs(), 0.0)
-        ratio = torch.where(error > 0, error / allowed, 0.0)
-        worst = int(ratio.argmax())
-        if float(ratio[worst]) > result.ratio:
-            result.ratio, result.index = float(ratio[worst]), offset + worst
+        error = (left - right).abs_()
+        if math.isfinite(float(error.max())):
+            result.differing += int(error.count_nonzero())
+        else:
+            same, finite = _same(left, right), left.isfinite() & right.isfinite()
+            result.differing += int((~same).sum())
+            if result.nonfinite is None and not bool((same | finite).all()):
+                result.nonfinite = offset + int((~(same | finite)).to(torch.uint8).argmax())
+            error, left = (torch.where(finite, part, 0.0) for part in (error, left))
+        allowed = left.abs_().mul_(rtol).add_(atol)
+        ratio = (error / allowed).nan_to_num_(0.0, math.inf)  # no error where none is allowed: 0 / 0
+        largest = float(ratio.max())
+        if largest > result.ratio:
+            worst = int(ratio.argmax())
+            result.ratio, result.index = largest, offset + worst
             result.error, result.limit = float(error[worst]), float(allowed[worst])
     return result
 
@@ -129,23 +151,28 @@ def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) 
     eager leg where there is no fp64 run.
     """
     result = Errors()
-    sums = torch.zeros(6, dtype=torch.float64, device="cpu")
+    sums = [0.0] * 6
     for offset, (left, right, true) in blocks(eager, compiled, truth):
-        finite = left.isfinite() & right.isfinite() & true.isfinite()
-        zero = torch.zeros((), dtype=torch.float64, device=true.device)
-        true = torch.where(finite, true, zero)
-        left, right = torch.where(finite, left - true, zero), torch.where(finite, right - true, zero)
+        count = true.numel()
+        left_error, right_error = left - true, right - true
+        largest = [float(part.abs().max()) for part in (left_error, right_error)]
+        if not all(map(math.isfinite, largest)):
+            finite = left.isfinite() & right.isfinite() & true.isfinite()
+            count = int(finite.sum())
+            left_error, right_error, true = (torch.where(finite, t, 0.0) for t in (left_error, right_error, true))
+            largest = [float(part.abs().max()) for part in (left_error, right_error)]
         squares = true.square()
-        parts = (squares, left.square(), right.square(), left * true, right * true, squares.square())
-        sums += torch.stack([part.sum() for part in parts]).cpu()
-        result.count += int(finite.sum())
-        result.max_eager = max(result.max_eager, float(left.abs().max()))
-        worst = int(right.abs().argmax())
-        if float(right[worst].abs()) > result.max_compiled:
-            result.max_compiled, result.worst = float(right[worst].abs()), offset + worst
+        parts = (
+            squares, left_error.square(), right_error.square(), left_error * true, right_error * true, squares.square(),
+        )  # fmt: skip
+        sums = [total + part for total, part in zip(sums, torch.stack([p.sum() for p in parts]).tolist(), strict=True)]
+        result.count += count
+        result.max_eager = max(result.max_eager, largest[0])
+        if largest[1] > result.max_compiled:
+            result.max_compiled, result.worst = largest[1], offset + int(right_error.abs().argmax())
     if not result.count:
         return result
-    squared, squared_eager, squared_compiled, product_eager, product_compiled, quartic = (float(s) for s in sums)
+    squared, squared_eager, squared_compiled, product_eager, product_compiled, quartic = sums
     result.rms_reference = math.sqrt(squared / result.count)
     result.rms_eager = math.sqrt(squared_eager / result.count)
     result.rms_compiled = math.sqrt(squared_compiled / result.count)
@@ -159,7 +186,7 @@ def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) 
 def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> None:
     """Errors averaged over everything but the channels: rounding averages out there, a wrong constant does not."""
     complete = result.count == truth.numel() and not truth.dtype.is_complex
-    if truth.dim() < 2 or truth.numel() > BLOCK or not complete:
+    if truth.dim() < 2 or truth.numel() > PIECE or not complete:
         return
     channel = 1 if truth.dim() == 4 else truth.dim() - 1
     others = [dim for dim in range(truth.dim()) if dim != channel]

@@ -20,6 +20,7 @@ from ..report import safe_text, terminal
 from ..report.records import check_entry
 from . import in_child, isolate, known_failure, options, payload, termination, unwritten, usage, workers
 from .collector import Collector
+from .orphaned import end_with_session
 from .tracebacks import OwnFramesHidden
 
 if TYPE_CHECKING:
@@ -145,7 +146,9 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     payload.begin(item)
     known_failure.require_valid(item)
     if usage.uses_plugin(item):
-        if not hasattr(item.config, "workerinput"):
+        if hasattr(item.config, "workerinput"):
+            end_with_session()
+        else:
             termination.end_in_order(item.config)
         item.config.stash[_FOLDER].enter_test()
     if usage.starts_fresh(item):

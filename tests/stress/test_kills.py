@@ -1,0 +1,53 @@
+"""A slice of the kills that `nox -s stress` makes: what they leave is counted, and must be nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stress.kills import ORPHAN_SECONDS, SCENARIOS, Counts, Folder, Scenario, count_kills, kill, run_to_the_end
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
+SEED = 21
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+@pytest.mark.parametrize(("name", "kills"), [("baselines", 3), ("report", 3), ("store", 2), ("plain", 2)])
+def test_kills_at_random_moments_leave_nothing(name, kills):
+    counts = count_kills(BY_NAME[name], kills, SEED)
+    print(f"seed {SEED}: {counts}")
+    assert counts.kills == kills
+    assert (counts.damaged_files, counts.orphans, counts.temporary_after_next_run) == (0, 0, 0), counts.names
+    assert counts.failed_next_runs == 0
+
+
+class TestTheHarness:
+    """It sees what it counts."""
+
+    def test_orphans(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tests.stress.kills.ORPHAN_SECONDS", 0.5)
+        starts_another = (
+            "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+            "print('started', flush=True); time.sleep(60)"
+        )
+        folder = Folder(Scenario("orphan", [sys.executable, "-c", starts_another], [], forever=True), tmp_path)
+        counts = Counts()
+        kill(folder, signal.SIGKILL, 0.1, counts)
+        assert counts.orphans == 1 and "time.sleep(60)" in counts.names[0]
+        assert not folder.processes()
+        assert ORPHAN_SECONDS == 10
+
+    def test_damaged_and_temporary_files(self, tmp_path):
+        folder = Folder(BY_NAME["report"], tmp_path)
+        assert run_to_the_end(folder)[0] == 0
+        assert (list(folder.damaged()), folder.temporaries()) == ([], [])
+        report = tmp_path / "report" / "report.json"
+        os.truncate(report, report.stat().st_size // 2)
+        (tmp_path / "report" / ".report.json-part").touch()
+        (tmp_path / "tmp" / "torch-compile-cache-left").mkdir()
+        assert len(list(folder.damaged())) == 1
+        assert folder.temporaries() == ["report/.report.json-part", "tmp/torch-compile-cache-left"]
