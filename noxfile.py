@@ -89,12 +89,14 @@ def sweep(session: nox.Session, torch: str) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """All suites on a CUDA device, or those named: what is right and whole in workers, then speed, gated, alone."""
+    """All suites on CUDA, or those named: what is right and whole in workers, then speed, gated, on every GPU."""
     install(session, torch_for(session))
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
     session.run("python", "-m", "pytest", *workers, "--compile-device=cuda", "--benchmark-skip", *chosen, env=WORKERS)
-    session.run("python", "-m", "pytest", "--compile-perf=gate", "--benchmark-only", "-rfE", *chosen, env=BYTECODE)
+    # A worker for each GPU. pytest-benchmark refuses --benchmark-only beside pytest-xdist.
+    speed = ("-n", "auto", "--dist", "worksteal", "-k", "test_speed", "--compile-perf=gate", "-rfE")
+    session.run("python", "-m", "pytest", *speed, *chosen, env=BYTECODE)
 
 
 @nox.session
