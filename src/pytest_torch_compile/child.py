@@ -16,13 +16,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TextIO
+
+from .disk import TemporaryFolder
 
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
 
@@ -116,10 +117,10 @@ class Child:
 
         ``environment`` adds variables, and removes those that are None. Whatever the child has started ends with it.
         """
-        with tempfile.TemporaryDirectory(prefix="torch-compile-child-") as place:
+        with TemporaryFolder("torch-compile-child-") as place:
             # A file and no pipe: a process that the child started and left would keep a pipe open.
-            output = Path(place) / "output"
-            job = replace(self.job, results=str(Path(place) / "results.jsonl"), stacks=str(Path(place) / "stacks"))
+            output = place / "output"
+            job = replace(self.job, results=str(place / "results.jsonl"), stacks=str(place / "stacks"))
             process, parent = self._start(job, output, environment or {})
             try:
                 status: int | None = process.wait(seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +26,8 @@ def empty_cache() -> Iterator[None]:
     """Compile in the body as if nothing had been compiled before; what it writes is removed."""
     before = os.environ.get(VARIABLE)
     forget_cache_folder()
-    with tempfile.TemporaryDirectory(prefix="torch-compile-", ignore_cleanup_errors=True) as folder:
-        os.environ[VARIABLE] = folder
+    with TemporaryFolder("torch-compile-cache-") as folder:
+        os.environ[VARIABLE] = str(folder)
         try:
             yield
         finally:

@@ -6,11 +6,9 @@ import atexit
 import contextlib
 import multiprocessing
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -26,6 +24,7 @@ import torch
 
 from .. import settings
 from ..check.describe import target_name
+from ..disk import TemporaryFolder
 from ..events import announce
 from ..findings import CompileUsageError, Finding
 from ..observation import Location
@@ -118,7 +117,7 @@ class RankGroup:
         self.backend = backend
         self.timeout = timeout
         self._environment = dict(environment or {})
-        self._folder: Path | None = None
+        self._folder: TemporaryFolder | None = None
         self._ranks: list[_Rank] = []
         self._jobs = 0
         self._failed = False
@@ -137,7 +136,7 @@ class RankGroup:
         self._needs_main = getattr(function, "__module__", "") == "__main__"
         limit = self.timeout if timeout is None else timeout
         try:
-            self._ask(self._folder or self._start(), payload, limit)
+            self._ask(self._folder.path if self._folder else self._start(), payload, limit)
             findings = self._findings(limit)
         except BaseException:
             self._kill()
@@ -176,7 +175,8 @@ class RankGroup:
                 f"{devices}; use backend='gloo', or fewer ranks"
             )
         atexit.register(self._kill)  # at exit, multiprocessing would wait for ranks that nobody has ended
-        folder = self._folder = Path(tempfile.mkdtemp(prefix="torch-compile-ranks-"))
+        self._folder = TemporaryFolder("torch-compile-ranks-")
+        folder = self._folder.path
         # Spawning would start this process. It outlives the ranks, so it must not have their variables.
         resource_tracker.ensure_running()
         context = multiprocessing.get_context("spawn")
@@ -259,14 +259,14 @@ class RankGroup:
                     os.killpg(rank.process.pid, signal.SIGKILL)
                 rank.process.kill()
             rank.process.join()
-        for pid in processes_with(f"{TOKEN}={self._folder}"):
+        for pid in processes_with(f"{TOKEN}={self._folder.path}"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         self._show_logs()
         for rank in self._ranks:
             rank.connection.close()
             rank.log.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
         self._folder, self._ranks = None, []
         atexit.unregister(self._kill)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 from ..child import Child, Ended
+from ..disk import TemporaryFolder
 from . import gpus
 from .deciding.confirmation import NoFigures
 from .sample import SpeedSample
@@ -33,10 +33,10 @@ def run(
     child: Child, seconds: float, environment: Mapping[str, str | None] | None = None
 ) -> tuple[dict[str, SpeedSample], Ended]:
     """Run a child; the samples that it left, by test id, and how it ended."""
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryFolder("torch-compile-samples-") as folder:
         # pytest-benchmark times nothing in a worker of pytest-xdist, and the child of one is not a worker.
-        ended = child.run({**(environment or {}), SAMPLES: folder, "PYTEST_XDIST_WORKER": None}, seconds)
-        left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("*.json"))]
+        ended = child.run({**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}, seconds)
+        left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left}, ended
 
 
@@ -49,7 +49,7 @@ def fresh_sample(
         NoFigures: it failed, was skipped, or took longer than ``seconds``.
     """
     with ExitStack() as stack:
-        folder = cache or stack.enter_context(tempfile.TemporaryDirectory())
+        folder = cache or str(stack.enter_context(TemporaryFolder("torch-compile-cache-")))
         variables = {CONFIRMS: "1", CACHE: folder, **(environment or {})}
         samples, ended = run(child.with_options(compile_cache=folder), seconds, variables)
     if not samples:
@@ -74,6 +74,6 @@ def cold_and_warm_start(child: Child) -> tuple[float, float]:
     Raises:
         NoFigures: a process gave no figures.
     """
-    with tempfile.TemporaryDirectory() as cache:
-        cold, warm = (fresh_sample(child, cache=cache) for _ in range(2))
+    with TemporaryFolder("torch-compile-cache-") as cache:
+        cold, warm = (fresh_sample(child, cache=str(cache)) for _ in range(2))
     return cold.cold_start[1], warm.cold_start[1]

@@ -6,7 +6,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..child import Child, Job
+from ..disk import TemporaryFolder
 from . import fresh_process, gpus
 from .deciding import exact, times, wording
 from .deciding.confirmation import Decision
@@ -134,7 +134,7 @@ def report(compared: Iterable[Compared]) -> list[str]:
 
 def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
     """Run the speed tests of one side once, from an empty compile cache, a GPU for each worker."""
-    with tempfile.TemporaryDirectory() as cache:
+    with TemporaryFolder("torch-compile-cache-") as cache:
         # As arguments, not as options of the job: the plugin of an older revision may know none.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
         if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
@@ -155,8 +155,8 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
 @contextmanager
 def checkout(root: Path, revision: str) -> Iterator[Path]:
     """A work tree of a revision, removed afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "base"
+    with TemporaryFolder("torch-compile-revision-") as folder:
+        tree = folder / "base"
         _git("-C", str(root), "worktree", "add", "--detach", str(tree), revision)
         try:
             yield tree
