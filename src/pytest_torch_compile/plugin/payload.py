@@ -58,8 +58,9 @@ def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """All reports of the run with a record; none in a child, whose parent shows and stores them."""
-    if not is_child(terminalreporter.config):
+    """All reports of the run with a record; none in a child or a worker, whose parent shows and stores them."""
+    config = terminalreporter.config
+    if not (is_child(config) or hasattr(config, "workerinput")):
         for reports in terminalreporter.stats.values():
             for report in reports:
                 if isinstance(report, pytest.TestReport) and (payload := read(report)):
