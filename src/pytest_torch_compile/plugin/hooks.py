@@ -223,6 +223,7 @@ def _speed_summary(reporter: pytest.TerminalReporter, config: pytest.Config, tim
         lambda line, **colours: reporter.write_line(safe_text.terminal(line), **colours),
         timings,
         settings.below_root(config.rootpath, settings.current.baselines),
+        say_not_written=lambda line: unwritten.say(reporter, line),
         update=settings.current.update_baselines,
         collected=collected,
         selected=[argument.split("::")[0] for argument in config.args if "::" in argument],

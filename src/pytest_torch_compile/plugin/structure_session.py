@@ -15,7 +15,8 @@ from ..check.judge import graph_break_finding
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport
 from ..report.failure_text import finding_text
-from . import payload
+from ..report.safe_text import terminal
+from . import payload, unwritten
 
 
 class StructureSession:
@@ -67,18 +68,21 @@ class StructureSession:
                 entry = sent.structure["entry"]
                 by_environment.setdefault(sent.structure["environment"], {})[entry["fullname"]] = entry
         for environment, entries in sorted(by_environment.items()):
-            for line in self._lines(environment, entries):
-                terminalreporter.write_line(f"torch.compile structure: {line}")
+            try:
+                lines = self._lines(environment, entries)
+            except baselines.BaselineError as error:
+                unwritten.say(terminalreporter, f"torch.compile structure: baselines not updated: {error}")
+                continue
+            for line in lines:
+                terminalreporter.write_line(terminal(f"torch.compile structure: {line}"))
 
     def _lines(self, environment: str, entries: Mapping[str, structure.Entry]) -> list[str]:
+        """What changed, and written if asked to. Raises BaselineError where that cannot be."""
         stored = baselines.load(self._folder, environment, "structure")
         lines = structure.table(stored.entries, entries)
         if not settings.current.update_baselines:
             return [*lines, *([stored.problem] if stored.problem else [])]
-        try:
-            done = baselines.update(self._folder, environment, lambda old: dict(entries), "structure")
-        except baselines.BaselineError as error:
-            return [f"baselines not updated: {error}"]
+        done = baselines.update(self._folder, environment, lambda old: dict(entries), "structure")
         kept = [f"the old file could not be read; it was kept as {done.kept}"] if done.kept else []
         return [*lines, *kept, f"{done.path}: {len(done.rows) or 'no'} entries changed"]
 

@@ -22,6 +22,7 @@ def finish(
     results: Sequence[Mapping[str, Any]],
     directory: Path,
     *,
+    say_not_written: Say,
     update: bool,
     collected: Iterable[str] = (),
     selected: Iterable[str] = (),
@@ -30,6 +31,7 @@ def finish(
 
     Args:
         say: writes a line, and takes colours as keyword arguments, as pytest's terminal reporter does.
+        say_not_written: writes a line that says why the baselines could not be updated.
         collected: the ids of all speed tests found, so that entries of tests that are gone can be named.
         selected: files of which only some tests were asked for.
     """
@@ -42,7 +44,10 @@ def finish(
         here = [r for r in results if r["environment"] == environment]
         _name_unused(say, directory, environment, here, set(collected), set(selected))
         if update:
-            _update(say, directory, environment, here)
+            try:
+                _update(say, directory, environment, here)
+            except baselines.BaselineError as error:
+                say_not_written(f"baselines not updated: {error}")
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -83,11 +88,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
     def merge(old: Mapping[str, Any]) -> dict[str, Any]:
         return {r["test"]: stored_runs.merged(old.get(r["test"]), r["entry"], r["changed"]) for r in usable}
 
-    try:
-        done = baselines.update(directory, environment, merge)
-    except baselines.BaselineError as error:
-        say(f"baselines not updated: {error}")
-        return
+    done = baselines.update(directory, environment, merge)
     if done.kept:
         say(f"the old file could not be read; it was kept as {done.kept}")
     say(f"{done.path}: {f'{len(done.rows)} entries changed' if done.rows else 'nothing changed'}")
