@@ -218,6 +218,27 @@ def tables(draws: int) -> dict[str, Any]:
     }
 
 
+def as_markdown(rates: Mapping[str, Any]) -> str:
+    """The tables of the study."""
+    lines = ["| slowdown | " + " | ".join(rates["caught"]) + " |", "| --- " * (1 + len(rates["caught"])) + "|"]
+    levels = dict.fromkeys(level for rows in rates["caught"].values() for level in rows)
+    for level in levels:
+        cells = [rows.get(level) for rows in rates["caught"].values()]
+        shown = [f"{one[0]:.0f} % ({one[1]:.0f} %) of {one[2]:,}" if one else "" for one in cells]
+        lines.append(f"| {level} % | {' | '.join(shown)} |")
+    lines += ["", "| unchanged suites | red | further compilations a suite |", "| --- | --- | --- |"]
+    for name, row in rates["unchanged"].items():
+        lines.append(f"| {name} | {row['red']:,} of {row['draws']:,} | {row['further runs']:.1f} |")
+    lines += ["", "| case | change | device | wall | memory | counted |", "| --- | --- | --- | --- | --- | --- |"]
+    for row in rates["changes"]:
+        counted = [*row["worse"], *(f"{text} (better)" for text in row["better"])]
+        sizes = " | ".join(f"{row[name]:+.1f} %" for name in ("device", "wall", "memory"))
+        lines.append(f"| {row['case']} | {row['change']} | {sizes} | {', '.join(counted)} |")
+    lines += ["", "| test | device time | wall time against eager |", "| --- | --- | --- |"]
+    lines += [f"| {name} | {row['device']:.2f} % | {row['wall']:.2f} % |" for name, row in rates["scatter"].items()]
+    return "\n".join(lines)
+
+
 # What each part is replaced by, to see what it is worth.
 ABLATIONS: dict[str, dict[str, Any]] = {
     "the rule": {},
@@ -249,7 +270,7 @@ def main() -> None:
         return
     document |= {**tables(options.draws), "changes": changed_legs(), "scatter": scatter(compilations())}
     (DATA / "rates.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document, indent=1))
+    print(as_markdown(document))
 
 
 if __name__ == "__main__":
