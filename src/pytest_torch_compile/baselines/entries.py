@@ -14,7 +14,8 @@ def has_runs(entry: Mapping[str, Any], key: str) -> bool:
     try:
         ours = entry["extra_info"][key]
         named = _all(str, [*ours.get("devices", []), *ours.get("codes", [])])
-        return named and all(_is_run(run) for run in ours["runs"])
+        kept = _all(bool, [*ours.get("kept_caches", [])])
+        return named and kept and all(_is_run(run) for run in ours["runs"])
     except (KeyError, TypeError, AttributeError):
         return False
 
@@ -23,7 +24,7 @@ def has_checks(entry: Mapping[str, Any]) -> bool:
     """Whether a structure entry holds what is exact of its checks, and what its timing counts, if it has one."""
     try:
         counts = {name: values for name, values in entry.get("counts", {}).items() if name != "python"}
-        counted = _all(int, [count for values in counts.values() for count in values])
+        counted = _are_counts(count for values in counts.values() for count in values)
         return counted and all(_is_check(check) for check in entry["checks"])
     except (KeyError, TypeError, AttributeError):
         return False
@@ -40,7 +41,12 @@ def _are_figures(three: Any) -> bool:
 
 def _is_check(check: Mapping[str, Any]) -> bool:
     names = [check["target"], check["backend"], check["checked_mode"], *check["graph_breaks"]]
-    return _all(str, names) and _all(int, [check["recompiles"], check["cudagraph_skips"], *check["graphs"]])
+    counts = [check["recompiles"], check["cudagraph_skips"], check.get("guards", 0), *check["graphs"]]
+    return _all(str, names) and _are_counts(counts)
+
+
+def _are_counts(counts: Iterable[Any]) -> bool:
+    return all(isinstance(count, int) and abs(count) < LARGEST for count in counts)
 
 
 def _all(kind: Any, values: Iterable[Any]) -> bool:

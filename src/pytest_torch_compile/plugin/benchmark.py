@@ -102,7 +102,9 @@ class CompileBenchmark:
         try:
             with device_lock(environment.get("uuid", "cpu")):
                 # As the stored runs were recorded: with the cache that is kept, or each time an empty one.
-                kept = is_kept(settings.current.cache) and (stored.kept_cache or not stored.runs)
+                # A process that confirms was told which.
+                told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
+                kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
                     bench = Bench(target, *args, **chosen)
                     sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
@@ -131,6 +133,9 @@ class CompileBenchmark:
         test, name = self._item.nodeid, name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
+        gates = settings.current.perf == "gate" and not settings.current.update_baselines
+        if (problem := speed.problem or counted.problem) and gates:
+            raise CompileCheckFailed(f"nothing can be gated: {problem}", None)
         runs = stored_runs.runs_of(speed.entries.get(test))
         counts = structure.counts_of(counted.entries.get(test), environment["python"])
         self._missing = speed.missing if not speed.entries else f"{speed.path} has no entry for this test"
@@ -179,7 +184,9 @@ class CompileBenchmark:
         """Samples of this test from fresh processes, that compile as the first one did."""
         cache = os.environ.get(fresh_process.CACHE) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
-        return self._in_fresh_processes(partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache))
+        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache)
+        samples = self._in_fresh_processes(run)
+        return samples if first.start is None else [self._with_start(sample) for sample in samples]
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         try:
