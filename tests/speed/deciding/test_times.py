@@ -133,6 +133,12 @@ def test_time_that_some_runs_lack_is_not_judged() -> None:
     assert verdict(*slow_start, before=[*before, run()]).outcome == "pass"
 
 
+def test_wall_time_of_runs_without_device_time_is_compared_with_eagers_own() -> None:
+    before = [replace(one, device=None) for one in stored()]
+    assert verdict(run(0.0, 0.3), before=before).changes[0].against == "wall"
+    assert compare(before, stored(), tests=1).outcome == "pass"
+
+
 def test_what_eight_compilations_leave_open_is_said() -> None:
     unsteady = [run(4 * noise) for noise in NOISE]
     new = [run(0.1), *[run(0.05 + 4 * noise) for noise in NOISE[1:8]]]
@@ -165,7 +171,7 @@ def test_two_revisions_are_compared_without_a_first_run() -> None:
 
 def test_false_alarms_of_whole_suites_stay_at_the_level() -> None:
     """Sessions as the gate runs them: compilations are added while it asks for them."""
-    rng, suites, tests = random.Random(3), 150, 12
+    rng, suites, tests = random.Random(3), 150, 3
 
     def compilation() -> Run:
         return run(rng.gauss(0, 0.015), rng.gauss(0, 0.025), eager=rng.gauss(0, 0.002))

@@ -148,7 +148,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
     """The change of one time, and whether it takes a further compilation to decide."""
-    against = _against(metric, new)
+    against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)
     change = _compared(metric, against, before, further or [first], is_kept(stored))
@@ -183,14 +183,14 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
     )
 
 
-def _against(metric: Metric, new: Sequence[Run]) -> str:
+def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
     """Which time of eager a time is divided by, so that a slower machine cancels out.
 
     A leg that waits for its kernels does not get slower with its host, as eager does: its wall time is compared with
     eager's device time.
     """
     if metric == "wall":
-        return "wall" if host_bound(new) else "device"
+        return "wall" if host_bound(new) or not all(run.device for run in (*stored, *new)) else "device"
     return "device" if metric == "device" else ""
 
 
