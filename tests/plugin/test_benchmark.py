@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import torch
 
+from pytest_torch_compile import CompileUsageError
+from pytest_torch_compile.plugin.benchmark import require_counted
 from pytest_torch_compile.speed.measuring.bench import measure_compile
 
 pytest.importorskip("pytest_benchmark")
@@ -281,6 +283,22 @@ def test_more_can_be_allowed_for_a_test(
     record(project, times=1)
     monkeypatch.setenv("COUNTS", f'{{"kernels": {kernels}, "guards": 5}}')
     run(project).assert_outcomes(passed=1 - failed, failed=failed)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "message"),
+    [
+        ({"kernel": 1}, "allow_more: 'kernel' is not counted: did you mean 'kernels'\\?"),
+        ({"xyz": 1}, "allow_more: 'xyz' is not counted: it is one of kernels, memory, graphs, "),
+        ({"kernels": -1}, "allow_more: kernels is -1: give a number, a share such as 0.05, or None"),
+        ({"kernels": "5 %"}, "allow_more: kernels is '5 %': give a number"),
+        ({"kernels": float("nan")}, "allow_more: kernels is nan: give a number"),
+    ],
+)
+def test_wrong_allowance_is_one_line(allowed: Any, message: str) -> None:
+    with pytest.raises(CompileUsageError, match=f"^{message}"):
+        require_counted(allowed)
+    require_counted({"kernels": 10, "memory": 0.05, "guards": None})
 
 
 def test_counts_are_stored_and_python_calls_of_another_python_are_not_compared(

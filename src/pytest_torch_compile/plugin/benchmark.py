@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from ..baselines import files as baselines
 from ..baselines import structure
 from ..cache.folder import empty_cache, is_kept
 from ..child import Child
-from ..findings import CompileCheckFailed, Finding
+from ..findings import CompileCheckFailed, CompileUsageError, Finding
 from ..speed import fresh_process
 from ..speed.deciding import exact, stored_runs, times, wording
 from ..speed.deciding.confirmation import Decision, NoFigures, decide
@@ -93,7 +94,7 @@ class CompileBenchmark:
             # They are those of a whole suite: not every target has an argument of each name.
             names = argument_names(target)
             chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
-        exact.require_known(allow_more)
+        require_counted(allow_more)
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if settings.current.perf == "off":
             self._time(Bench(target, *args, **chosen))
@@ -233,3 +234,18 @@ class CompileBenchmark:
 def name_of(environment: Mapping[str, Any]) -> str:
     """The folder of an environment's baselines."""
     return baselines.environment_name(environment["device"], environment["torch"], environment["cuda"])
+
+
+def require_counted(allow_more: AllowMore | None) -> None:
+    """Refuse a name that is no quantity, and a value that is no number.
+
+    Raises:
+        CompileUsageError: with the names that there are.
+    """
+    for name, allowed in (allow_more or {}).items():
+        if name not in exact.NAMES:
+            near = difflib.get_close_matches(name, exact.NAMES, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(exact.NAMES)}"
+            raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
+        if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
+            raise CompileUsageError(f"allow_more: {name} is {allowed!r}: give a number, a share such as 0.05, or None")

@@ -1,7 +1,7 @@
 """Every constant of the speed gate, with its reason. The study of the gate has the figures."""
 
-# The chance that any time of an unchanged suite turns red is 1 %. Half of it is shared out: stored runs that are fast by
-# chance make the first run look slow and the further ones too, which with 5 of them doubles it.
+# The chance that any time of an unchanged suite turns red is 1 %. Half of it is shared out, as stored runs that are
+# fast by chance make the first run look slow and the further ones too: with 5 of them that doubles it.
 FAMILY_LEVEL = 0.005
 # A further compilation is asked where a time would be so rare by chance: 5 to 7 in all for 24 unchanged tests. A gain
 # has to be rarer, as it fails nothing.

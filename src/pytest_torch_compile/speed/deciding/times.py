@@ -61,11 +61,6 @@ class Change:
     against: str = ""
     outcome: Outcome = "pass"
 
-    @property
-    def percent(self) -> float:
-        """The effect in percent."""
-        return 100 * math.expm1(self.effect)
-
 
 @dataclass(frozen=True)
 class Verdict:
