@@ -16,13 +16,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pytest_torch_compile.speed.deciding.verdict import judge
-
 from benchmarks.speed.replay import figures
 from pytest_torch_compile import __version__
 from pytest_torch_compile.report import document, render
 from pytest_torch_compile.report import records as entries
 from pytest_torch_compile.speed.deciding import wording as message
+from pytest_torch_compile.speed.deciding.verdict import judge
 
 DATA = Path(__file__).parent.parent / "speed" / "data"
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"

@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
-from pytest_torch_compile.speed.deciding.scatter import priors_of
 from sessions import figures
 
+from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
+from pytest_torch_compile.speed.deciding.scatter import priors_of
 from pytest_torch_compile.speed.sample import Figures
 
 DATA = Path(__file__).with_name("data")

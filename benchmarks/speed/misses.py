@@ -23,13 +23,13 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from inject import KERNEL_SHARE
-from pytest_torch_compile.speed.deciding.comparison import MIN_RUNS_OF_A_CODE, SpeedComparison
-from pytest_torch_compile.speed.deciding.scatter import priors_of
-from pytest_torch_compile.speed.deciding.verdict import Verdict
 
 from pytest_torch_compile.speed.deciding import counts as counted
+from pytest_torch_compile.speed.deciding.comparison import MIN_RUNS_OF_A_CODE, SpeedComparison
 from pytest_torch_compile.speed.deciding.confirmation import MAX_PROCESSES, NoFigures, confirm
 from pytest_torch_compile.speed.deciding.origin import side_of, split_wall
+from pytest_torch_compile.speed.deciding.scatter import priors_of
+from pytest_torch_compile.speed.deciding.verdict import Verdict
 
 BASELINE_RUNS, CONFIRMING = 15, MAX_PROCESSES - 1
 FEWEST_PROCESSES = MIN_RUNS_OF_A_CODE + MAX_PROCESSES

@@ -17,12 +17,11 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-from pytest_torch_compile.speed.deciding.scatter import METRICS, control_of, log_ratio, priors_of
-from pytest_torch_compile.speed.deciding.verdict import Verdict, judge, needs_another_process
-
 from pytest_torch_compile.speed.deciding.confirmation import MAX_PROCESSES
 from pytest_torch_compile.speed.deciding.origin import side_of, split_wall
+from pytest_torch_compile.speed.deciding.scatter import METRICS, control_of, log_ratio, priors_of
 from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
+from pytest_torch_compile.speed.deciding.verdict import Verdict, judge, needs_another_process
 from pytest_torch_compile.speed.sample import Figures
 
 Process = dict[str, Any]

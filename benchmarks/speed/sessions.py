@@ -11,11 +11,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from pytest_torch_compile.speed.deciding.scatter import log_ratio, priors_of
-from pytest_torch_compile.speed.deciding.verdict import changes_of
 from replay import gate
 
 from pytest_torch_compile.speed.deciding.confirmation import MAX_PROCESSES
+from pytest_torch_compile.speed.deciding.scatter import log_ratio, priors_of
+from pytest_torch_compile.speed.deciding.verdict import changes_of
 from pytest_torch_compile.speed.sample import Figures
 
 DATA = Path(__file__).with_name("data")

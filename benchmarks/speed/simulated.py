@@ -14,9 +14,8 @@ import random
 from collections.abc import Iterable
 from statistics import fmean
 
-from pytest_torch_compile.speed.deciding.verdict import judge, needs_another_process
-
 from pytest_torch_compile.speed.deciding.confirmation import MAX_PROCESSES
+from pytest_torch_compile.speed.deciding.verdict import judge, needs_another_process
 from pytest_torch_compile.speed.sample import Figures
 
 TESTS, STORED, DRAWS = 12, 10, 2000
