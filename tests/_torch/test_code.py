@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytest_torch_compile.speed.deciding.comparison import source_of
 
 from pytest_torch_compile._torch import code
-from pytest_torch_compile.speed.deciding.comparison import source_of
 
 PROGRAM = """
 import sys, torch

@@ -6,27 +6,29 @@ import copy
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
-from pytest_torch_compile.speed.deciding.scatter import priors_of
 
 from pytest_torch_compile import Finding
 from pytest_torch_compile.baselines import structure
 from pytest_torch_compile.baselines.entries import SCHEMAS
 from pytest_torch_compile.schema import problem
+from pytest_torch_compile.speed.deciding import exact, times
 from pytest_torch_compile.speed.deciding import stored_runs as record
+from pytest_torch_compile.speed.sample import Exact, Times
 
 Path = tuple[str | int, ...]
 DAMAGE = ("null", '""', "[]", "{}", "-1", "0", '"1.5"', "true", "1e308", "1e999", "1" + 400 * "0", "[[]]", '{"a": 1}')
-QUANTITIES = ("wall", "host", "device", "memory", "kernels")
+QUANTITIES = ("wall", "host", "device", "start", "warm-start")
 RUN = {name: [2e-3, 1e-3, math.log(0.5)] for name in QUANTITIES}
-OURS = {"runs": [RUN] * 6, "devices": ["GPU-1"] * 6, "codes": [*["source/a"] * 5, "other/a"]}
+OURS = {"runs": [RUN] * 6, "devices": ["GPU-1"] * 6, "codes": [*["source/a"] * 5, "other/a"],
+        "kept_caches": [False] * 6}  # fmt: skip
 SPEED = {"fullname": "test_a", "extra_info": {"torch_compile": OURS}}
 CHECK = {"target": "f", "backend": "eager", "checked_mode": "fullgraph", "graphs": [2], "graph_breaks": ["a"],
-         "recompiles": 1, "cudagraph_skips": 0}  # fmt: skip
-STRUCTURE = {"fullname": "test_a", "checks": [CHECK], "kernels": [[20, 7]]}
+         "recompiles": 1, "cudagraph_skips": 0, "guards": 5}  # fmt: skip
+STRUCTURE = {"fullname": "test_a", "checks": [CHECK], "counts": {"kernels": [7], "memory": [1000, 2000], "python_calls": [300], "python": "3.11"}}  # fmt: skip
 
 
 def places(value: Any, path: Path = ()) -> Iterator[Path]:
@@ -49,20 +51,24 @@ def damaged(entry: Any, path: Path, text: str) -> Any:
 
 def read_speed(entry: Any) -> None:
     """All that reads a speed entry."""
-    record.unknown_device(entry, "GPU-2")
+    runs, (new, *_) = record.runs_of(entry), record.runs_of(SPEED)
+    record.unknown_device(runs, "GPU-2")
+    record.other_cache(runs, kept_cache=False)
     record.alike(entry, SPEED)
-    record.merged(entry, SPEED, "pass")
-    runs, codes, (new, *_) = record.runs_of(entry), record.codes_of(entry), record.runs_of(SPEED)
-    slower = {name: (eager, 1.3 * compiled, ratio + 0.26) for name, (eager, compiled, ratio) in new.items()}
-    comparison = SpeedComparison.of(runs, codes, "source/a", tests=1, priors=priors_of(record.runs_by_source(entry)))
-    comparison.needs_another([slower])
-    comparison.judge([slower] * 3)
+    record.merged(entry, SPEED, changed=False)
+    slower = replace(new, device=Times(2e-3, 1.3e-3, new.wall.log_ratio + 0.26))
+    for count in (1, 8):
+        times.judge(runs, [slower] * count, tests=1)
 
 
 def read_structure(entry: Any) -> None:
     """All that reads a structure entry."""
     structure.table({"test_a": entry}, {"test_a": STRUCTURE})
     structure.worse(entry, STRUCTURE, lambda name, more: Finding("graph-break", more))
+    new = [Exact(kernels=8, memory=10**6, python_calls=300)]
+    counts = structure.counts_of(entry, "3.11")
+    exact.differences(counts, new)
+    exact.merged(counts, new, changed=False)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +94,11 @@ def test_structure_without_what_is_compared_is_refused(missing: str) -> None:
     assert problem({**STRUCTURE, "checks": [check]}, SCHEMAS["structure"]) == f"checks[0] has no {missing}"
 
 
-def test_kernels_that_are_no_counts_are_refused() -> None:
-    wrong = problem({**STRUCTURE, "kernels": [["20", 7]]}, SCHEMAS["structure"])
-    assert wrong == "kernels[0][0] must be integer, and is '20'"
+@pytest.mark.parametrize("kernels", [["7"], [[20, 7]], 7, [None], []], ids=str)
+def test_counts_that_are_no_numbers_are_refused(kernels: Any) -> None:
+    assert not problem(STRUCTURE, SCHEMAS["structure"])
+    wrong = problem({**STRUCTURE, "counts": {"kernels": kernels}}, SCHEMAS["structure"])
+    assert wrong.startswith("counts[kernels]")
 
 
 def test_run_without_a_wall_time_is_refused() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.cache.folder import VARIABLE, CacheFolder
+from pytest_torch_compile.cache.folder import VARIABLE, CacheFolder, empty_cache
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +93,13 @@ def test_nothing_of_a_folder_that_is_gone_is_used(pytester):
     )
     result = pytester.runpytest_subprocess("--compile-cache=fresh")
     result.assert_outcomes(passed=2)
+
+
+def test_body_compiles_in_an_empty_folder_and_what_was_there_comes_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    with pytest.raises(ValueError, match="in the body"), empty_cache():
+        folder = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+        assert folder != tmp_path and not list(folder.iterdir())
+        (folder / "code.py").touch()
+        raise ValueError("in the body")
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path) and not folder.exists()

@@ -192,7 +192,7 @@ def test_help_of_compare_names_its_options(capsys):
     with pytest.raises(SystemExit):
         cli.main(["compare", "--help"])
     text = capsys.readouterr().out
-    for word in ("old", "new", "--format", "--against REF", "--rounds N", "--anew"):
+    for word in ("old", "new", "--format", "--against REF", "--rounds N"):
         line = next(line for line in text.splitlines() if line.strip().startswith(word))
         assert len(line.split()) > 2 or text.splitlines()[text.splitlines().index(line) + 1].strip(), word
 
@@ -218,7 +218,7 @@ def test_compare_with_a_revision_is_of_speed(given, monkeypatch):
 
 def test_options_of_a_speed_comparison_need_a_revision(saved, capsys):
     path = saved(documents.made(documents.case("one")), "one")
-    assert cli.main(["compare", path, path, "--anew"]) == 2
+    assert cli.main(["compare", path, path, "--rounds", "3"]) == 2
     assert "give --against REF too" in capsys.readouterr().err
 
 

@@ -117,13 +117,14 @@ def test_other_ops_pass_with_a_line(project):
     assert lines_with(result, "test_whole: ops of each graph 2 -> 4")
 
 
-def test_corrupt_file_is_one_line_and_is_kept(project):
+def test_file_that_cannot_be_read_is_red_under_gate_and_is_kept(project):
     record(project, WHOLE)
     path, _ = stored(project)
     path.write_text('{"torch_compile": ')
+    project(WHOLE, "--compile-perf=track").assert_outcomes(passed=1)
     result = project(WHOLE, "--compile-perf=gate")
-    result.assert_outcomes(passed=1)
-    assert len(lines_with(result, "cannot be read")) == 1
+    result.assert_outcomes(failed=1)
+    assert lines_with(result, "nothing can be gated: ") and lines_with(result, "cannot be read")
     assert lines_with(record(project, WHOLE), "the old file could not be read; it was kept as")
     assert path.with_name("structure.json.corrupt-1").read_text() == '{"torch_compile": '
     assert stored(project)[1]["tests"]
@@ -165,7 +166,25 @@ def test_check_of_another_target_is_not_held_to_this_one():
     assert structure.worse(before, after, broken) == []
 
 
-def test_kernels_are_a_line():
-    before, after = structure.entry("t", [], [(20, 7)]), structure.entry("t", [], [(20, 9)])
-    assert structure.differences(before, after) == ["kernels per call, eager > compiled: 20 > 7 -> 20 > 9"]
-    assert structure.worse(before, after, broken) == []
+def test_guards_of_checks_are_compared_where_both_have_them():
+    before, after = structure.entry("t", [check(guards=5)]), structure.entry("t", [check(guards=6)])
+    assert structure.differences(before, after) == ["guards 5 -> 6"]
+    (found,) = structure.worse(before, after, broken)
+    assert (found.kind, found.message) == ("structure", "6 guards, the baseline has 5")
+    assert structure.worse(structure.entry("t", [check()]), after, broken) == []
+
+
+def test_more_graphs_are_worse_unless_a_new_break_made_them():
+    before = structure.entry("t", [check()])
+    split = structure.entry("t", [check(graphs=[2, 1])])
+    assert [found.message for found in structure.worse(before, split, broken)] == ["2 graphs, the baseline has 1"]
+    broke = structure.entry("t", [check(["a"], graphs=[2, 1])])
+    assert [found.kind for found in structure.worse(before, broke, broken)] == ["graph-break"]
+
+
+def test_python_calls_of_another_python_are_not_compared():
+    entry = structure.entry("t", [], {"kernels": [7], "python_calls": [300], "python": "3.11"})
+    assert structure.counts_of(entry, "3.11") == {"kernels": [7], "python_calls": [300]}
+    assert structure.counts_of(entry, "3.12") == {"kernels": [7]}
+    assert structure.counts_of(None, "3.11") == {}
+    assert entry["counts"]["python"] == "3.11"

@@ -108,6 +108,12 @@ def speed(outcome: str = "pass", effect: float = 0.004, compiled: float = 0.001)
             "summary": "wall time +9.0 %" if outcome == "regressed" else "",
             "stored_runs": 8,
             "changes": [change],
+            "exact": [
+                {"quantity": "kernels", "title": "kernels per call", "before": 46, "after": 56, "worse": True},
+                {"quantity": "memory", "title": "peak memory", "before": 9_000_000, "after": 8_000_000, "worse": False},
+            ]
+            if outcome == "regressed"
+            else [],
             "sample": sample,
         }
     )

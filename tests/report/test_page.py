@@ -176,3 +176,10 @@ def test_a_thousand_tests_stay_usable(opened):
     page = opened(documents.made(*tests))
     page.fill("#search", "test_0999")
     assert shown(page) == ["tests/test_a.py::test_0999"]
+
+
+def test_page_shows_what_is_counted_before_and_after():
+    page = html.page(documents.made(documents.case(speed=[documents.speed("regressed", 0.09)])))
+    assert re.search(r"worse: kernels per call 46 -(>|&gt;) 56", page)
+    assert "better: peak memory 8.6 MiB" in page
+    assert "kernels per call" not in html.page(documents.made(documents.case(speed=[documents.speed()])))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.child import Child
+from pytest_torch_compile.child import Child, Ended
+from pytest_torch_compile.disk import machine_lock
 from pytest_torch_compile.speed import fresh_process as confirm
+from pytest_torch_compile.speed import gpus
+from pytest_torch_compile.speed.measuring import device
+from pytest_torch_compile.speed.measuring.device import HELD_LOCK
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
 
 SAMPLE = SpeedSample(wall=Paired(2.0, 1.0, -0.69), cold_start=(0.1, 3.0))
@@ -31,12 +38,12 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_sample_comes_back(project: Path) -> None:
-    assert confirm.fresh_sample(Child(["test_it.py::test_leaves"], project)) == SAMPLE
+    assert confirm.fresh_sample(Child(["test_it.py::test_leaves"], project), cache=None) == SAMPLE
 
 
 def test_failure_there_is_one_line(project: Path) -> None:
     with pytest.raises(confirm.NoFigures, match=r"gave no figures: .*1 failed") as caught:
-        confirm.fresh_sample(Child(["test_it.py::test_fails"], project))
+        confirm.fresh_sample(Child(["test_it.py::test_fails"], project), cache=None)
     assert "\n" not in str(caught.value)
 
 
@@ -55,21 +62,37 @@ def test_nobody_asked_for_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     caches = []
 
-    def fresh(child: Child, environment: dict[str, str]) -> SpeedSample:
+    def run(child: Child, seconds: float, environment: Mapping[str, str]) -> tuple[dict[str, SpeedSample], Ended]:
         caches.append(environment["TORCHINDUCTOR_CACHE_DIR"])
-        assert (child.arguments, child.job.options) == (["-q"], {"compile_cache": caches[-1]})
-        return SAMPLE
+        assert not list(Path(caches[0]).iterdir())
+        assert child.job.options == {"compile_cache": caches[0]}
+        assert environment[confirm.CONFIRMS] == "1"
+        return {"a": SAMPLE}, Ended(0, "")
 
-    monkeypatch.setattr(confirm, "fresh_sample", fresh)
+    monkeypatch.setattr(confirm, "run", run)
     assert confirm.cold_and_warm_start(CHILD) == (3.0, 3.0)
     assert caches[0] == caches[1]
 
 
-def test_compiled_anew_finds_an_empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fresh(child: Child, environment: dict[str, str]) -> SpeedSample:
-        assert not list(Path(environment["TORCHINDUCTOR_CACHE_DIR"]).iterdir())
-        assert child.job.options == {"compile_cache": environment["TORCHINDUCTOR_CACHE_DIR"]}
-        return SAMPLE
+def test_free_gpus_measure_at_once_each_in_a_cache_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    both, seen = threading.Barrier(2, timeout=20), []
 
-    monkeypatch.setattr(confirm, "fresh_sample", fresh)
-    assert confirm.compiled_anew(CHILD) == SAMPLE
+    def run(child: Child, seconds: float, environment: Mapping[str, str]) -> tuple[dict[str, SpeedSample], Ended]:
+        both.wait()
+        seen.append((environment["CUDA_VISIBLE_DEVICES"], environment[HELD_LOCK]))
+        caches.add(environment["TORCHINDUCTOR_CACHE_DIR"])
+        return {"a": SAMPLE}, Ended(0, "")
+
+    caches: set[str] = set()
+    monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [["0", "GPU-a"], ["1", "GPU-b"], ["2", "GPU-c"]])
+    monkeypatch.setattr(device, "machine_lock", lambda name, directory: machine_lock(f"test-{os.getpid()}-{name}"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(confirm, "run", run)
+    with device.device_lock("GPU-b"):
+        assert confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None) == [SAMPLE, SAMPLE]
+        assert sorted(seen) == [("GPU-a", f"GPU-b{os.pathsep}GPU-a"), ("GPU-b", f"GPU-b{os.pathsep}GPU-a")]
+        assert len(caches) == 2
+        caches.clear()
+        kept = confirm.fresh_samples(CHILD, 2, own="GPU-b", cache="kept")
+    assert [sample.kept_cache for sample in kept] == [True, True]
+    assert caches == {"kept"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +13,14 @@ import pytest
 from pytest_torch_compile.child import Child, Ended
 from pytest_torch_compile.speed import fresh_process as confirm
 from pytest_torch_compile.speed import revisions as compare
-from pytest_torch_compile.speed.sample import Paired, SpeedSample
+from pytest_torch_compile.speed.sample import Exact, Paired, SpeedSample
 
 
-def sample(slower: float, *problems: str) -> SpeedSample:
+def sample(slower: float, *problems: str, **counts: int) -> SpeedSample:
     def pair(seconds: float) -> Paired:
         return Paired(2 * seconds, seconds * math.exp(slower), slower - math.log(2))
 
-    return SpeedSample(wall=pair(1e-3), host=pair(3e-4), device=pair(9e-4), problems=problems)
+    return SpeedSample(wall=pair(1e-3), host=pair(3e-4), device=pair(9e-4), problems=problems, exact=Exact(**counts))
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -33,7 +33,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two commits: the first says fast, the second slow."""
     git(tmp_path, "init", "-q")
     (tmp_path / "src").mkdir()
-    for text in ("0.0", "0.05"):
+    for text in ("0.0", "0.1"):
         (tmp_path / "src" / "slowness").write_text(text)
         git(tmp_path, "add", ".")
         git(tmp_path, "commit", "-qm", text)
@@ -41,10 +41,17 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+# Of each run: the tests that were asked for, and its compile cache.
+asked: list[Sequence[str] | None] = []
+caches: list[str] = []
+
+
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Stands in for pytest: leaves the sample that the checkout's sources ask for."""
+    """Stands in for pytest: leaves the samples that the checkout's sources ask for."""
     seen: list[str] = []
+    asked.clear()
+    caches.clear()
 
     def run(child: Child, environment: Mapping[str, str], seconds: float) -> Ended:
         sources = Path(environment["PYTHONPATH"].split(":")[0])
@@ -52,9 +59,16 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("base" if slowness == 0 else "here")
         noise = 0.001 * (len(seen) % 5 - 2)
         monkeypatch.setenv(confirm.SAMPLES, environment[confirm.SAMPLES])
-        confirm.leave_sample("test_a.py::test_a", sample(slowness + noise))
+        asked.append(child.job.tests)
+        caches.extend(argument for argument in child.arguments if argument.startswith("--compile-cache="))
+        made = {"test_a": sample(slowness + noise, kernels=9), "test_same": sample(noise, kernels=9)}
         if slowness:
-            confirm.leave_sample("test_a.py::test_new", sample(noise))
+            made |= {"test_new": sample(noise), "test_more": sample(noise, kernels=10, graphs=2)}
+        else:
+            made |= {"test_more": sample(noise, kernels=9, graphs=2)}
+        for name, its in made.items():
+            if child.job.tests is None or f"test_a.py::{name}" in child.job.tests:
+                confirm.leave_sample(f"test_a.py::{name}", its)
         return Ended(0, "1 passed")
 
     monkeypatch.setattr(Child, "run", run)
@@ -64,119 +78,57 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert compare.main(["HEAD~1"]) == 1
     out = capsys.readouterr().out
-    assert "regressed    test_a.py::test_a  device time +5." in out
+    assert re.search(r"regressed +test_a.py::test_a +device time \+10.\d % \(\+[\d.]+ to \+[\d.]+ %\), wall time", out)
+    assert re.search(r"pass +test_a.py::test_same +device time [+-]0", out)
     assert "compiled device time" in out and "where: kernels" in out
-    assert "no-baseline  test_a.py::test_new  the base revision has no such test" in out
+    assert "no-baseline  test_a.py::test_new  only this revision has it" in out
+    counted, timed = out.index("what is counted:"), out.index("times against eager, compiled afresh on both sides:")
+    assert counted < out.index("test_a.py::test_more  worse   kernels per call 9 -> 10") < timed
+    assert "graphs 2" not in out
 
 
-def test_processes_that_tuned_otherwise_do_not_count() -> None:
-    base = [replace(sample(0.001 * n), code="source/a") for n in range(5)]
-    here = [*[replace(sample(0.1), code="source/b")] * 2, *[replace(sample(0.0), code="source/a")] * 3]
-    (found,) = compare.judged({"test_a": base}, {"test_a": here})
-    assert found.verdict.outcome == "pass"
-    assert "2 of 5 processes ran other compiled code and do not count" in found.text
-    slow = [*here[:2], *[replace(sample(0.1), code="source/a")] * 3]
-    (slower,) = compare.judged({"test_a": base}, {"test_a": slow})
-    assert slower.verdict.outcome == "regressed" and "2 of 5" in slower.text
-
-
-def test_code_that_most_processes_of_both_sides_ran_is_compared() -> None:
-    base = [replace(sample(0.001 * n), code=code) for code in ("source/a", "other/b") for n in range(5)]
-    here = [replace(sample(0.3), code="source/a"), *[replace(sample(0.0), code="other/b")] * 4]
-    (found,) = compare.judged({"test_a": base}, {"test_a": here})
-    assert found.verdict.outcome == "pass" and "1 of 5" in found.text
-    base = [replace(s, device=sample(0.3).device) if s.code == "other/b" else s for s in base]
-    (slower,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.1), code="source/a")] * 5})
-    assert slower.verdict.outcome == "regressed"
-    assert "(of +10.3 % wall time, kernels +9.2 %" in slower.text, "against the runs that it was held against"
-    assert "compiled device time      901.8 us" in slower.text, "and those are shown"
-
-
-def test_where_too_few_ran_the_code_of_the_base_all_are_other_compilations() -> None:
-    base = [replace(sample(0.001 * n), code=f"source/{tuning}") for n, tuning in enumerate("abcdd")]
-    for slower, called in ((0.3, "regressed"), (0.05, "inconclusive"), (0.0, "pass")):
-        here = [replace(sample(slower), code=f"source/{tuning}") for tuning in "efgha"]
-        (found,) = compare.judged({"test_a": base}, {"test_a": here})
-        assert found.verdict.outcome == called
-        assert "do not count" not in found.text
-
-
-def test_one_compilation_in_all_processes_is_one_however_many_are_stored() -> None:
-    base = [replace(sample(0.001 * n), code=f"source {n}") for n in range(5)]
-    (found,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.3), code="new")] * 5})
-    assert found.verdict.outcome == "inconclusive"
-    assert (
-        "1 compilation cannot distinguish this from the compiler's tuning; compile again in every process" in found.text
-    )
-
-
-def test_what_compiling_anew_cannot_tell_is_not_sent_there_again(
-    repository: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
+def test_difference_of_a_count_alone_is_red_and_equal_revisions_are_green(
+    repository: Path, runs: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def compiled_anew(test: str, its: SpeedSample) -> None:
-        leave(test, replace(its, code=f"code {len(runs)}"))
-
-    leave = confirm.leave_sample
-    monkeypatch.setattr(confirm, "leave_sample", compiled_anew)
-    found = compare.compare_with("HEAD~1", ["."], anew=True, say=lambda line: None)
-    (text,) = [each.text for each in found if each.test == "test_a.py::test_a"]
-    assert "5 compilations cannot distinguish this from the compiler's tuning; only over 10 %" in text
-    assert "--anew" not in text
+    (found,) = compare.judged({"t": [sample(0.0, kernels=9)] * 2}, {"t": [sample(0.0, kernels=10)] * 2})
+    assert (found.outcome, found.decision.times.outcome) == ("regressed", "pass")
+    (fewer,) = compare.judged({"t": [sample(0.0, kernels=9)] * 2}, {"t": [sample(0.0, kernels=8)] * 2})
+    assert fewer.outcome == "pass"
+    git(repository, "checkout", "-q", "HEAD~1")
+    assert compare.main(["HEAD"]) == 0
+    assert "what is counted: no difference in any test" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_few_processes_of_the_same_code_are_held_against_it(processes: int) -> None:
-    base = [replace(sample(0.001 * n), code="source/a") for n in range(5)]
-    (found,) = compare.judged({"test_a": base}, {"test_a": [replace(sample(0.3), code="source/a")] * processes})
-    assert found.verdict.outcome == "inconclusive"
-    assert "was not confirmed in fresh processes" in found.text
+def test_what_is_clear_takes_no_part_in_further_rounds(repository: Path, runs: list[str]) -> None:
+    found = compare.compare_with("HEAD~1", ["."], say=lambda line: None)
+    assert runs[:6] == ["here", "base", "base", "here", "here", "base"], "the sides alternate"
+    assert asked[:4] == [None] * 4, "each test is compiled twice"
+    assert asked[4:] and all(tests == ["test_a.py::test_a"] for tests in asked[4:])
+    assert len(runs) < 16, "and what is decided ends it"
+    assert {one.test: len(one.base) for one in found} == {
+        "test_a.py::test_a": len(runs) // 2, "test_a.py::test_more": 2, "test_a.py::test_new": 0,
+        "test_a.py::test_same": 2,
+    }  # fmt: skip
+
+
+def test_every_run_compiles_afresh(repository: Path, runs: list[str]) -> None:
+    compare.compare_with("HEAD~1", ["."], rounds=3, say=lambda line: None)
+    assert len(runs) == len(set(caches)) == 6
 
 
 def test_change_that_is_odd_for_one_test_may_be_chance_among_many() -> None:
-    base, here = [sample(0.004 * (n % 3 - 1)) for n in range(5)], [sample(s) for s in (0.015, 0.02, 0.025)]
+    base, here = ([sample(by + 0.004 * (n % 3 - 1)) for n in range(6)] for by in (0.0, 0.03))
     alone, many = (
-        compare.judged(dict.fromkeys(names, base), dict.fromkeys(names, here)) for names in ("a", "abcdefgh")
+        compare.judged(dict.fromkeys(names, base), dict.fromkeys(names, here)) for names in ("a", range(2000))
     )
-    assert {each.verdict.outcome for each in alone} == {"regressed"}
-    assert {each.verdict.outcome for each in many} == {"inconclusive"}
-
-
-def test_sides_alternate_and_the_first_round_only_fills_the_cache(repository: Path, runs: list[str]) -> None:
-    found = compare.compare_with("HEAD~1", ["."], rounds=3, say=lambda line: None)
-    assert runs == ["here", "base", "base", "here", "here", "base", "base", "here"]
-    assert {each.test: each.verdict.outcome for each in found}["test_a.py::test_a"] == "regressed"
-
-
-@pytest.mark.parametrize(("anew", "processes", "caches"), [(False, 6, 1), (True, 4, 4)])
-def test_both_sides_share_a_compile_cache_unless_each_process_compiles_anew(
-    repository: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch, anew: bool, processes: int, caches: int
-) -> None:
-    commands: list[Sequence[str]] = []
-    run = Child.run
-    monkeypatch.setattr(Child, "run", lambda child, *rest: (commands.append(child.arguments), run(child, *rest))[1])
-    compare.compare_with("HEAD~1", ["."], rounds=2, anew=anew, say=lambda line: None)
-    used = [argument for command in commands for argument in command if argument.startswith("--compile-cache=")]
-    assert (len(used), len(set(used))) == (processes, caches)
-
-
-def test_other_code_of_one_compilation_cannot_regress() -> None:
-    from dataclasses import replace
-
-    base, here = ([replace(sample(s), code=c) for _ in range(5)] for s, c in ((0.0, "one"), (0.5, "two")))
-    assert [each.verdict.outcome for each in compare.judged({"t": base}, {"t": here})] == ["inconclusive"]
-    before, after = ([replace(s, code=f"{n} {s.code}") for n, s in enumerate(side)] for side in (base, here))
-    assert [each.verdict.outcome for each in compare.judged({"t": before}, {"t": after})] == ["regressed"]
+    assert {each.outcome for each in alone} == {"regressed"}
+    assert {each.outcome for each in many} == {"inconclusive"}
 
 
 def test_checkout_is_removed(repository: Path, runs: list[str]) -> None:
     compare.compare_with("HEAD~1", ["."], rounds=1, say=lambda line: None)
     listed = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True, check=True).stdout
     assert len(listed.splitlines()) == 1
-
-
-def test_same_revision_passes(repository: Path, runs: list[str]) -> None:
-    git(repository, "checkout", "-q", "HEAD~1")
-    assert compare.main(["HEAD"]) == 0
 
 
 def test_unknown_revision_is_one_line(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,6 +151,6 @@ def test_problem_on_either_side_is_inconclusive(throttled: str) -> None:
     sides = {"base": [sample(0.0)] * 4, "here": [sample(0.5)] * 4}
     sides[throttled] = [*sides[throttled], sample(0.5, "the device was throttled: hardware slowdown")]
     (found,) = compare.judged({"t": sides["base"]}, {"t": sides["here"]})
-    assert (found.verdict.outcome, found.verdict.reason) == (
+    assert (found.outcome, found.decision.times.reason) == (
         "inconclusive", "the device was throttled: hardware slowdown"
     )  # fmt: skip

@@ -11,7 +11,7 @@ from ..schema import Schema
 LARGEST = 1e100
 
 NUMBER: Schema = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
-COUNT: Schema = {"type": "integer", "minimum": 0}
+COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": LARGEST}
 TEXT: Schema = {"type": "string"}
 NAMED: Schema = {"type": "object", "required": ["fullname"], "properties": {"fullname": TEXT}}
 # Far beyond any speedup, and its exponential is finite, also of the difference of two.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from ..baselines import files as baselines
 from ..baselines import structure
 from ..cache.folder import empty_cache, is_kept
 from ..child import Child
-from ..findings import CompileCheckFailed, Finding
+from ..findings import CompileCheckFailed, CompileUsageError, Finding
 from ..speed import fresh_process
 from ..speed.deciding import exact, stored_runs, times, wording
 from ..speed.deciding.confirmation import Decision, NoFigures, decide
@@ -93,7 +94,7 @@ class CompileBenchmark:
             # They are those of a whole suite: not every target has an argument of each name.
             names = argument_names(target)
             chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
-        exact.require_known(allow_more)
+        require_counted(allow_more)
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if settings.current.perf == "off":
             self._time(Bench(target, *args, **chosen))
@@ -102,7 +103,9 @@ class CompileBenchmark:
         try:
             with device_lock(environment.get("uuid", "cpu")):
                 # As the stored runs were recorded: with the cache that is kept, or each time an empty one.
-                kept = is_kept(settings.current.cache) and (stored.kept_cache or not stored.runs)
+                # A process that confirms was told which.
+                told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
+                kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
                     bench = Bench(target, *args, **chosen)
                     sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
@@ -131,6 +134,9 @@ class CompileBenchmark:
         test, name = self._item.nodeid, name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
+        gates = settings.current.perf == "gate" and not settings.current.update_baselines
+        if (problem := speed.problem or counted.problem) and gates:
+            raise CompileCheckFailed(f"nothing can be gated: {problem}", None)
         runs = stored_runs.runs_of(speed.entries.get(test))
         counts = structure.counts_of(counted.entries.get(test), environment["python"])
         self._missing = speed.missing if not speed.entries else f"{speed.path} has no entry for this test"
@@ -179,7 +185,9 @@ class CompileBenchmark:
         """Samples of this test from fresh processes, that compile as the first one did."""
         cache = os.environ.get(fresh_process.CACHE) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
-        return self._in_fresh_processes(partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache))
+        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache)
+        samples = self._in_fresh_processes(run)
+        return samples if first.start is None else [self._with_start(sample) for sample in samples]
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         try:
@@ -226,3 +234,18 @@ class CompileBenchmark:
 def name_of(environment: Mapping[str, Any]) -> str:
     """The folder of an environment's baselines."""
     return baselines.environment_name(environment["device"], environment["torch"], environment["cuda"])
+
+
+def require_counted(allow_more: AllowMore | None) -> None:
+    """Refuse a name that is no quantity, and a value that is no number.
+
+    Raises:
+        CompileUsageError: with the names that there are.
+    """
+    for name, allowed in (allow_more or {}).items():
+        if name not in exact.NAMES:
+            near = difflib.get_close_matches(name, exact.NAMES, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(exact.NAMES)}"
+            raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
+        if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
+            raise CompileUsageError(f"allow_more: {name} is {allowed!r}: give a number, a share such as 0.05, or None")

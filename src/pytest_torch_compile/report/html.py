@@ -109,6 +109,7 @@ def _speed(speed: Mapping[str, Any]) -> dict[str, Any]:
         **speed,
         "legs": [_legs(title, sample[name], name == "memory") for title, name in pairs if sample.get(name)],
         "intervals": [_interval(change) for change in speed["changes"]],
+        "exact": [(view.difference(one), one["worse"]) for one in speed.get("exact", [])],
         "start": sample.get("start"),
         "counts": [(title, sample[name]) for title, name in counts if sample.get(name)],
     }

@@ -84,6 +84,13 @@ def _speed(made: Mapping[str, Any]) -> Iterator[str]:
             yield f"| {' | '.join(cells)} | {code(speed['summary'])} |\n"
 
 
+def _differences(made: Mapping[str, Any]) -> Iterator[str]:
+    for test in made["tests"]:
+        for exact in (exact for speed in test["speed"] for exact in speed.get("exact", [])):
+            outcome = "worse" if exact["worse"] else "better"
+            yield f"| {code(test['id'])} | {outcome} | {code(view.difference(exact))} |\n"
+
+
 def _checks(made: Mapping[str, Any]) -> Iterator[str]:
     for test in sorted(made["tests"], key=lambda test: ORDER.index(test["outcome"])):
         row = view.row(test)
@@ -102,7 +109,8 @@ def _remarks(made: Mapping[str, Any]) -> Iterator[str]:
 # What each section begins with, if it has anything to show, and what makes its pieces.
 SECTIONS = {
     "### Findings\n\n": _findings,
-    "### Speed\n\n| test | verdict | speedup | wall | device | |\n|---|---|---:|---:|---:|---|\n": _speed,
+    "### What is counted in speed tests\n\n| test | | before -> after |\n|---|---|---|\n": _differences,
+    "\n### Speed\n\n| test | verdict | speedup | wall | device | |\n|---|---|---:|---:|---:|---|\n": _speed,
     "\n### Checks\n\n| test | verdict | graphs | ops | breaks | recompiles | worst error / limit | compile s |\n"
     "|---|---|---:|---:|---:|---:|---:|---:|\n": _checks,
     "\n### Remarks\n\n": _remarks,

@@ -39,6 +39,7 @@ def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: result[name] for name in ("environment", "outcome", "summary", "stored_runs")},
         "changes": [dict(change) for change in result["changes"]],
+        "exact": [dict(difference) for difference in result.get("exact", [])],
         "speedup": wall["eager"] / wall["compiled"] if wall and wall["compiled"] else None,
         "sample": sample,
     }

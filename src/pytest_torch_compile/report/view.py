@@ -131,3 +131,9 @@ def size(number: float) -> str:
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage."""
     return f"{100 * math.expm1(log_ratio):+.1f} %"
+
+
+def difference(exact: Mapping[str, Any]) -> str:
+    """What is counted, before and after."""
+    show = size if exact["quantity"] == "memory" else "{:,}".format
+    return f"{exact['title']} {show(exact['before'])} -> {show(exact['after'])}"

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from ..child import Child, Ended
@@ -54,7 +55,7 @@ def fresh_sample(
         samples, ended = run(child.with_options(compile_cache=folder), seconds, variables)
     if not samples:
         raise NoFigures(f"the fresh process gave no figures: {ended.last_line}")
-    return list(samples.values())[-1]
+    return replace(list(samples.values())[-1], kept_cache=cache is not None)
 
 
 def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) -> Sequence[SpeedSample]:

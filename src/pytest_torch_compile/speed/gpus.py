@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import takewhile
 
 from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
 
@@ -20,10 +21,10 @@ def visible() -> list[str]:
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
         return list(by_index.values())
-    # A name may be cut short, as CUDA allows.
-    names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",") if name.strip()]
-    whole = [next((uuid for uuid in by_index.values() if uuid.startswith(name)), "") for name in names]
-    return [uuid for uuid in whole if uuid]
+    # As CUDA reads it: a name may be cut short, and what follows an unknown one, such as -1, is not there.
+    names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",")]
+    whole = (next((uuid for uuid in by_index.values() if name and uuid.startswith(name)), "") for name in names)
+    return list(takewhile(bool, whole))
 
 
 def give_worker_its_own(number: int, workers: int) -> None:

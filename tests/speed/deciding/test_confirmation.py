@@ -1,156 +1,114 @@
-"""From the first process to a verdict: which further ones are asked, and which of them count. Made-up figures."""
+"""From the first compilation to a decision: which further ones are asked, and what all of them say."""
 
 from __future__ import annotations
 
-import math
-import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
-from pytest_torch_compile.speed.deciding.comparison import SpeedComparison
-from pytest_torch_compile.speed.deciding.confirmation import MAX_UNCOUNTED, OTHER_CODE, Confirmation, NoFigures, confirm
-from pytest_torch_compile.speed.sample import Figures
+import pytest
 
-NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0, 0.001)
-SLOWER = 0.03
+from pytest_torch_compile.speed.deciding.confirmation import Decision, NoFigures, decide
+from pytest_torch_compile.speed.deciding.stored_runs import StoredTest
+from pytest_torch_compile.speed.sample import Exact, Paired, Run, SpeedSample
+from tests.speed.deciding.runs import NOISE, run, stored
 
-
-@dataclass(frozen=True)
-class Measured:
-    """A process whose compiled leg waits for its kernels, which are slower by this log ratio."""
-
-    slower: float
-    code: str = "source/a"
-    problems: Sequence[str] = ()
-
-    def figures(self) -> Figures:
-        pair = 1e-3, 5e-4 * math.exp(self.slower), math.log(0.5) + self.slower
-        return {"device": pair, "wall": pair, "host": (1e-4, 1e-4, 0.0)}
+COUNTS = {"kernels": [9], "graphs": [1], "guards": [30], "syncs": [0]}
 
 
-def settled(*processes: Measured, stored: str = "aaaabbb", source: str = "source") -> tuple[Confirmation, int]:
-    """What the first process comes to with the others to confirm it, and how many of them were asked."""
-    runs = [Measured(noise).figures() for noise in NOISE]
-    against = partial(SpeedComparison.of, runs, [f"{source}/{its}" for its in stored], tests=12, priors={})
-    left = list(processes[1:])
+def sample(slower: float = 0.0, problems: Sequence[str] = (), **counts: int) -> SpeedSample:
+    made: Run = run(slower, slower)
+    pairs = {name: Paired(*getattr(made, name)) for name in ("wall", "host", "device")}
+    usual = {name: values[0] for name, values in COUNTS.items()}
+    return SpeedSample(**pairs, exact=Exact(**usual | counts), problems=tuple(problems))
 
-    def another(comparison: SpeedComparison) -> Measured:
+
+def decided(*samples: SpeedSample, at_once: int = 1, before: Any = None, **options: Any) -> tuple[Decision, list[int]]:
+    """The decision, and how many further compilations each question allowed. ``at_once``: as many GPUs are free."""
+    left, asked = list(samples[1:]), []
+
+    def another(at_most: int) -> Sequence[SpeedSample]:
+        asked.append(at_most)
         if not left:
             raise NoFigures("the fresh process failed")
-        return left.pop(0)
+        return [left.pop(0) for _ in range(min(at_once, at_most, len(left)))]
 
-    return confirm(against, processes[0], another), len(processes) - 1 - len(left)
-
-
-def outcome(*processes: Measured, stored: str = "aaaabbb") -> str:
-    return settled(*processes, stored=stored)[0].verdict().outcome
+    baseline = StoredTest(stored(10) if before is None else before, COUNTS)
+    return decide(baseline, samples[0], another, tests=24, **options), asked
 
 
-def test_ordinary_process_asks_for_no_other() -> None:
-    found, asked = settled(Measured(0.001), Measured(SLOWER))
-    assert (found.verdict().outcome, asked) == ("pass", 0)
+def test_ordinary_compilation_asks_for_no_other() -> None:
+    decision, asked = decided(sample(0.01))
+    assert (decision.times.outcome, asked, decision.changed) == ("pass", [], False)
 
 
-def test_regression_takes_three_processes() -> None:
-    found, asked = settled(*[Measured(SLOWER)] * 5)
-    assert (found.verdict().outcome, asked, found.uncounted) == ("regressed", 2, 0)
+def test_slower_compilation_takes_as_many_as_decide_it() -> None:
+    decision, asked = decided(*[sample(0.1)] * 8)
+    assert (decision.times.outcome, asked, decision.changed) == ("regressed", [7, 6, 5, 4], True)
 
 
-def test_process_tuned_as_none_that_is_stored_is_passed_over() -> None:
-    stray = Measured(SLOWER, "source/new")
-    found, asked = settled(Measured(SLOWER), stray, Measured(SLOWER, "source/b"), Measured(SLOWER))
-    assert (found.verdict().outcome, asked, len(found.counted)) == ("regressed", 3, 3)
-    assert "1 of 4 processes do not count: no stored run has their tuning" in found.verdict().reason
-    assert outcome(Measured(SLOWER), stray, Measured(0.0), Measured(0.0)) == "pass"
+def test_gpus_that_are_free_measure_at_once() -> None:
+    decision, asked = decided(*[sample(0.1)] * 8, at_once=4)
+    assert (decision.times.outcome, asked, len(decision.samples)) == ("regressed", [7], 5)
 
 
-def test_too_many_of_them_leave_the_verdict_open() -> None:
-    strays = [Measured(SLOWER, f"source/new{number}") for number in range(MAX_UNCOUNTED + 1)]
-    found, asked = settled(Measured(SLOWER), *strays, *[Measured(SLOWER)] * 5)
-    assert (found.verdict().outcome, asked) == ("inconclusive", MAX_UNCOUNTED + 1)
-    assert found.verdict().reason == OTHER_CODE
+def test_eight_compilations_are_the_most() -> None:
+    unsteady = [run(4 * noise, 4 * noise) for noise in NOISE]
+    new = [sample(0.1), *[sample(0.05 + 4 * noise) for noise in NOISE[1:]]]
+    decision, asked = decided(*new, before=unsteady)
+    assert (decision.times.outcome, len(decision.samples), asked[-1]) == ("inconclusive", 8, 1)
 
 
-def test_process_of_another_source_ends_it_at_once() -> None:
-    found, asked = settled(Measured(SLOWER), Measured(SLOWER, "elsewhere/a"), *[Measured(SLOWER)] * 5)
-    assert (found.verdict().outcome, asked) == ("inconclusive", 1)
-    assert found.problems == [OTHER_CODE]
+@pytest.mark.parametrize("counts", [{"graphs": 2}, {"guards": 31}, {"syncs": 1}, {"graphs": 0}], ids=str)
+def test_what_no_tuning_chooses_is_certain_at_once(counts: dict[str, int]) -> None:
+    decision, asked = decided(sample(**counts), before=[])
+    assert (len(decision.worse), decision.varying, asked, decision.changed) == (1, (), [], True)
 
 
-def test_odd_first_process_that_tuned_anew_gives_its_place_to_the_next() -> None:
-    first = Measured(SLOWER, "source/new")
-    found, asked = settled(first, *[Measured(SLOWER)] * 5)
-    assert (found.verdict().outcome, asked, first in found.counted) == ("regressed", 3, False)
-    found, asked = settled(first, Measured(SLOWER), first, *[Measured(SLOWER)] * 5)
-    assert (found.verdict().outcome, asked, found.uncounted) == ("regressed", 4, 2)
-    tuned_badly, asked = settled(first, Measured(0.0))
-    assert (tuned_badly.verdict().outcome, asked) == ("pass", 1)
-    assert tuned_badly.verdict().reason == "1 of 2 processes do not count: no stored run has their tuning"
+def test_tuned_count_takes_one_more_compilation() -> None:
+    decision, asked = decided(sample(kernels=10), sample(kernels=10))
+    assert ([str(one) for one in decision.worse], decision.varying, asked) == (["kernels per call 9 -> 10"], (), [1])
+    decision, asked = decided(sample(kernels=10), sample(kernels=9))
+    assert (decision.worse, [str(one) for one in decision.varying]) == ([], ["kernels per call 9 -> 10"])
+    assert (asked, decision.changed) == ([1], False)
 
 
-def test_ordinary_first_process_that_tuned_anew_asks_for_nothing() -> None:
-    found, asked = settled(Measured(0.001, "source/new"), Measured(SLOWER))
-    assert (found.verdict().outcome, asked) == ("pass", 0)
+def test_one_stored_run_is_enough_for_a_count() -> None:
+    decision, asked = decided(sample(kernels=10), sample(kernels=10), before=stored(1))
+    assert (len(decision.worse), decision.times.outcome, asked) == (1, "pass", [1])
 
 
-def test_two_new_tunings_in_a_row_are_other_compilations() -> None:
-    new = [Measured(SLOWER, f"source/new{number}") for number in range(4)]
-    found, asked = settled(*new)
-    assert (found.verdict().outcome, asked, found.comparison.other) == ("inconclusive", 1, True)
-    much = [Measured(0.3, f"source/new{number}") for number in range(5)]
-    assert outcome(*much, stored="aabbccc") == "regressed", "ten percent beyond all of three compilations"
+def test_count_is_allowed() -> None:
+    decision, asked = decided(sample(kernels=10, guards=31), allow_more={"kernels": 1, "guards": None})
+    assert (decision.differences, decision.varying, asked) == ((), (), [])
 
 
-def test_new_tunings_among_many_confirm_each_other() -> None:
-    new = [Measured(SLOWER, f"source/new{number}") for number in range(3)]
-    found, asked = settled(*new, stored="abcdefg")
-    assert (found.verdict().outcome, asked, found.uncounted) == ("regressed", 2, 0)
+def test_fewer_kernels_are_a_change_and_no_loss() -> None:
+    decision, _ = decided(sample(kernels=8), sample(kernels=8))
+    assert (decision.worse, decision.changed) == ([], True)
 
 
-def test_cache_with_a_tuning_of_its_own_is_another_compilation() -> None:
-    """As on a new machine, whose cache was filled from nothing, when five other caches are stored."""
-    somewhat, much = Measured(SLOWER, "source/new"), Measured(0.3, "source/new")
-    anew = [Measured(0.3, f"source/anew{number}") for number in range(2)]
-    found, asked = settled(*[somewhat] * 3, *anew, stored="abcdefg")
-    assert (found.verdict().outcome, asked, found.comparison.other) == ("inconclusive", 2, True)
-    assert "do not count" not in found.verdict().reason
-    assert outcome(*[much] * 3, *anew, stored="abcdefg") == "regressed"
-    assert outcome(*[much] * 3, Measured(0.0, "source/anew"), stored="abcdefg") == "pass"
+def test_without_figures_times_are_open_and_what_is_certain_stays() -> None:
+    decision, asked = decided(sample(0.1, guards=31, kernels=10))
+    assert (decision.times.outcome, asked) == ("inconclusive", [7])
+    assert decision.times.reason == "a change was seen, but the fresh process failed"
+    assert [one.quantity.name for one in decision.worse] == ["guards"]
+    assert [one.quantity.name for one in decision.varying] == ["kernels"]
 
 
-def test_tuning_that_only_further_processes_have_confirms_once() -> None:
-    found, asked = settled(Measured(SLOWER, "source/a"), *[Measured(SLOWER, "source/new")] * 9, stored="abcdefg")
-    assert (found.problems, asked) == ([OTHER_CODE], 1 + MAX_UNCOUNTED + 1)
-
-
-def test_tuning_that_comes_twice_by_chance_is_passed_over() -> None:
-    new = Measured(SLOWER, "source/new")
-    found, asked = settled(new, new, Measured(SLOWER, "source/newer"), Measured(SLOWER, "source/a"), stored="abcdefg")
-    assert (found.verdict().outcome, asked, found.uncounted) == ("regressed", 3, 1)
-
-
-def test_no_figures_and_problems_leave_it_open() -> None:
-    found, _ = settled(Measured(SLOWER))
-    assert found.problems == ["a change was seen, but the fresh process failed"]
-    assert found.verdict().outcome == "inconclusive"
-    throttled, asked = settled(Measured(SLOWER), Measured(SLOWER, problems=("throttled",)), Measured(SLOWER))
-    assert (throttled.verdict().reason, asked) == ("throttled", 1)
-    assert settled(Measured(SLOWER, problems=("throttled",)), Measured(SLOWER))[1] == 0
+def test_disturbed_compilation_ends_it_wherever_it_comes() -> None:
+    decision, asked = decided(sample(0.1, ["throttled"]))
+    assert (decision.times.reason, asked) == ("throttled", [])
+    decision, asked = decided(sample(0.1), sample(0.1, ["throttled"]), sample(0.1))
+    assert (decision.times.outcome, decision.times.reason, asked) == ("inconclusive", "throttled", [7])
+    decision, asked = decided(sample(0.1, ["throttled"], kernels=10), *[sample(0.1, kernels=10)] * 7)
+    assert (decision.times.reason, asked, len(decision.worse)) == ("throttled", [1], 1), "counts are as exact as ever"
 
 
 def test_what_forbids_a_verdict_beforehand_asks_for_nothing() -> None:
-    against = partial(
-        SpeedComparison.of, [Measured(noise).figures() for noise in NOISE], ["source/a"] * 7, tests=12, priors={}
-    )
-
-    def another(comparison: SpeedComparison) -> Measured:
-        raise AssertionError("a further process was asked")
-
-    assert confirm(against, Measured(SLOWER), another, ["no run is of this device"]).verdict().outcome == "inconclusive"
+    decision, asked = decided(sample(0.1), problems=["no run is of this device"])
+    assert (decision.times.outcome, decision.times.reason, asked) == ("inconclusive", "no run is of this device", [])
 
 
-def test_imports_neither_torch_nor_pytest() -> None:
-    code = "import sys, pytest_torch_compile.speed.deciding.confirmation; print([m for m in ('torch', 'pytest') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+def test_where_nothing_may_be_confirmed_nothing_is() -> None:
+    decision = decide(StoredTest(stored(10), COUNTS), sample(0.1, kernels=10), None, tests=24)
+    assert (decision.worse, len(decision.varying), decision.times.undecided) == ([], 1, True)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import math
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_torch_compile.baselines import files as baselines
 from pytest_torch_compile.speed import summary as session
 from pytest_torch_compile.speed.deciding import stored_runs as record
-from pytest_torch_compile.speed.sample import Paired, SpeedSample
+from pytest_torch_compile.speed.deciding.constants import MAX_RUNS
+from pytest_torch_compile.speed.sample import Exact, Paired, Run, SpeedSample, Times
 
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
-SAMPLE = SpeedSample(wall=Paired(2e-3, 1e-3, -0.69), device=Paired(1e-3, 5e-4, -0.69), kernels=(30, 10))
+SAMPLE = SpeedSample(
+    wall=Paired(2e-3, 1e-3, -0.69), device=Paired(1e-3, 5e-4, -0.69), kernels=(30, 10), exact=Exact(kernels=10)
+)
 
 
-def test_each_run_of_an_entry_has_the_code_of_its_own_process() -> None:
-    from dataclasses import replace
-
-    entry = record.new_entry("a.py::t", {}, [replace(SAMPLE, code=code) for code in ("one", "two")])
-    assert record.codes_of(entry) == ["one", "two"]
+def test_each_run_of_an_entry_has_what_its_own_process_had() -> None:
+    samples = [replace(SAMPLE, code=code, environment={"uuid": f"GPU-{code}"}, start=(9.0, 3.0)) for code in "ab"]
+    entry = record.new_entry("a.py::t", {}, [samples[0], replace(samples[1], kept_cache=True)])
+    first, second = record.runs_of(entry)
+    assert (first.code, first.device_id, first.kept_cache) == ("a", "GPU-a", False)
+    assert (second.code, second.device_id, second.kept_cache) == ("b", "GPU-b", True)
+    assert (first.start, first.warm_start) == (9.0, 3.0)
+    assert [first] == record.runs_of(json.loads(json.dumps(record.new_entry("a.py::t", {}, samples[:1]))))
 
 
 def result(test: str, outcome: str = "pass", sample: SpeedSample = SAMPLE, **extra: Any) -> dict[str, Any]:
@@ -30,7 +37,7 @@ def result(test: str, outcome: str = "pass", sample: SpeedSample = SAMPLE, **ext
         "outcome": outcome,
         "summary": "",
         "changes": [],
-        "runs": [],
+        "changed": outcome in ("regressed", "improved"),
         "stored_runs": 0,
         "sample": sample.to_dict(),
         "entry": entry,
@@ -51,93 +58,64 @@ def test_sample_survives_json() -> None:
 
 def test_entry_keeps_runs_and_drops_rounds() -> None:
     entry = result("a.py::t")["entry"]
-    kernels = (30.0, 10.0, round(math.log(10 / 30), 6))
-    assert record.runs_of(entry) == [{"wall": (2e-3, 1e-3, -0.69), "device": (1e-3, 5e-4, -0.69), "kernels": kernels}]
+    assert record.runs_of(entry) == [Run(Times(2e-3, 1e-3, -0.69), None, Times(1e-3, 5e-4, -0.69))]
     assert "data" not in entry["stats"]
 
 
 def test_unchanged_test_gathers_runs_until_it_has_enough() -> None:
     new = result("a.py::t")["entry"]
-    stored = record.merged(None, new, "no-baseline")
-    for count in range(2, record.MAX_RUNS + 1):
-        stored = record.merged(stored, new, "pass")
+    stored = record.merged(None, new, changed=False)
+    for count in range(2, MAX_RUNS + 1):
+        stored = record.merged(stored, new, changed=False)
         assert len(record.runs_of(stored)) == count
-    assert record.merged(stored, new, "pass") == stored
+    assert record.merged(stored, new, changed=False) == stored
 
 
-def test_runs_remember_which_code_they_are_of() -> None:
-    from dataclasses import replace
-
-    first, other = (result("a.py::t", sample=replace(SAMPLE, code=code))["entry"] for code in ("one", "two"))
-    stored = record.merged(record.merged(None, first, "no-baseline"), other, "pass")
-    assert record.codes_of(stored) == ["one", "two"]
-    assert [len(runs) for runs in record.runs_by_source(stored)] == [1, 1]
+def test_changed_test_and_one_of_another_kind_of_cache_start_over() -> None:
+    new, kept = result("a.py::t")["entry"], result("a.py::t", sample=replace(SAMPLE, kept_cache=True))["entry"]
+    stored = record.merged(new, new, changed=False)
+    assert record.merged(stored, new, changed=True) == new
+    assert record.merged(stored, kept, changed=False) == kept
 
 
-def test_full_entry_makes_room_for_other_code() -> None:
-    from dataclasses import replace
-
-    first, other = (result("a.py::t", sample=replace(SAMPLE, code=code))["entry"] for code in ("one", "two"))
-    stored = first
-    for _ in range(record.MAX_RUNS):
-        stored = record.merged(stored, first, "pass")
-    for _ in range(2 * record.MIN_RUNS_OF_A_CODE):
-        stored = record.merged(stored, other, "pass")
-    assert record.codes_of(stored) == ["one"] * 15 + ["two"] * record.MIN_RUNS_OF_A_CODE
-
-
-def test_full_entry_makes_room_for_what_was_not_measured_before() -> None:
-    from dataclasses import replace
-
-    timed, counted = (result("a.py::t", sample=replace(SAMPLE, python_calls=n))["entry"] for n in (None, (300, 200)))
-    stored = timed
-    for _ in range(record.MAX_RUNS):
-        stored = record.merged(stored, timed, "pass")
-    assert record.merged(stored, timed, "pass") == stored
-    for _ in range(2 * record.MIN_RUNS_OF_A_CODE):
-        stored = record.merged(stored, counted, "pass")
-    assert sum("python-calls" in run for run in record.runs_of(stored)) == record.MIN_RUNS_OF_A_CODE
-
-
-def test_entry_from_before_codes_were_kept_is_of_one_code() -> None:
+def test_entry_without_columns_is_of_fresh_compilations_of_unknown_devices() -> None:
     entry = result("a.py::t")["entry"]
-    del entry["extra_info"]["torch_compile"]["codes"]
-    assert record.codes_of(entry) == [""]
+    for column in ("codes", "devices", "kept_caches"):
+        del entry["extra_info"]["torch_compile"][column]
+    (run,) = record.runs_of(entry)
+    assert (run.code, run.device_id, run.kept_cache) == ("", "", False)
 
 
 def on(device: str) -> dict[str, Any]:
-    from dataclasses import replace
-
     return result("a.py::t", sample=replace(SAMPLE, environment={"uuid": device}))["entry"]
 
 
 def test_device_that_no_run_is_from_is_not_judged_by_them() -> None:
     stored = on("GPU-1")
-    assert record.unknown_device(stored, "GPU-1") == ""
-    assert record.unknown_device(stored, "GPU-2") == (
+    assert record.unknown_device(record.runs_of(stored), "GPU-1") == ""
+    assert record.unknown_device(record.runs_of(stored), "GPU-2") == (
         "the baseline was recorded on 1 other device; record it on this one, or on 3 devices"
     )
     for device in ("GPU-2", "GPU-3"):
-        stored = record.merged(stored, on(device), "inconclusive")
-    assert record.devices_of(stored) == ["GPU-1", "GPU-2", "GPU-3"]
-    assert record.unknown_device(stored, "GPU-4") == ""
-    assert record.unknown_device(None, "GPU-1") == ""
+        stored = record.merged(stored, on(device), changed=False)
+    assert [run.device_id for run in record.runs_of(stored)] == ["GPU-1", "GPU-2", "GPU-3"]
+    assert record.unknown_device(record.runs_of(stored), "GPU-4") == ""
+    assert record.unknown_device([], "GPU-1") == ""
 
 
-def test_full_entry_takes_runs_of_a_unknown_device_for_its_oldest() -> None:
+def test_runs_of_a_kept_cache_judge_only_such() -> None:
+    kept = [replace(run, kept_cache=True) for run in record.runs_of(on("GPU-1"))]
+    assert "recorded with a kept compile cache" in record.other_cache(kept, kept_cache=False)
+    assert record.other_cache(kept, kept_cache=True) == ""
+    assert record.other_cache(record.runs_of(on("GPU-1")), kept_cache=True) == "", "those are compiled afresh again"
+
+
+def test_full_entry_takes_runs_of_an_unknown_device_for_its_oldest() -> None:
     stored = on("GPU-1")
-    for _ in range(record.MAX_RUNS):
-        stored = record.merged(stored, on("GPU-1"), "pass")
-    stored = record.merged(stored, on("GPU-2"), "inconclusive")
-    assert record.devices_of(stored) == ["GPU-1"] * (record.MAX_RUNS - 1) + ["GPU-2"]
-    assert len(record.runs_of(stored)) == record.MAX_RUNS
-
-
-def test_changed_test_starts_over() -> None:
-    new = result("a.py::t")["entry"]
-    stored = record.merged(new, new, "pass")
-    for outcome in ("regressed", "improved"):
-        assert record.merged(stored, new, outcome) == new
+    for _ in range(MAX_RUNS):
+        stored = record.merged(stored, on("GPU-1"), changed=False)
+    stored = record.merged(stored, on("GPU-2"), changed=False)
+    assert [run.device_id for run in record.runs_of(stored)] == ["GPU-1"] * (MAX_RUNS - 1) + ["GPU-2"]
 
 
 def test_update_writes_and_shows_before_and_after(tmp_path: Path) -> None:
@@ -149,8 +127,6 @@ def test_update_writes_and_shows_before_and_after(tmp_path: Path) -> None:
 
 
 def test_throttled_and_cpu_figures_are_not_stored(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     cpu = replace(SAMPLE, problems=("CPU figures are shown, not judged and not stored",))
     lines = finish(tmp_path, result("a.py::t", "inconclusive", cpu, summary="CPU figures"), update=True)
     assert "not stored: a.py::t: CPU figures" in lines

@@ -237,7 +237,28 @@ def test_block_is_filled_with_calls(steady: float, calls: int) -> None:
     assert timing.calls_per_block(steady) == calls
 
 
-def test_kernels_are_split_by_call() -> None:
-    assert kernels.split_by_call([1.0, 2.0, 3.0, 4.0], 2) == ([3e-6, 7e-6], 2)
-    assert kernels.split_by_call([1.0, 2.0, 3.0], 2) == ([3e-6, 3e-6], 2)
-    assert kernels.split_by_call([], 2) == ([0.0, 0.0], 0)
+@pytest.mark.parametrize(
+    ("took", "kernels_of_a_call", "seconds"),
+    [([1.0, 2.0, 3.0, 4.0], 2, [3e-6, 7e-6]), ([1.0, 2.0, 3.0], 2, [3e-6, 3e-6]), ([], 0, [0.0, 0.0])],
+)
+def test_kernels_are_split_by_call(took: list[float], kernels_of_a_call: int, seconds: list[float]) -> None:
+    profiled = kernels.Profiled(2, took)
+    assert (profiled.kernels, profiled.seconds()) == (kernels_of_a_call, seconds)
+
+
+def test_what_the_profiler_itself_waits_for_is_no_wait_of_a_call() -> None:
+    assert [kernels.Profiled(6, []).per_call(count) for count in (0, 1, 5, 6, 7, 13)] == [0, 0, 0, 1, 1, 2]
+
+
+def test_what_is_counted_of_the_compiled_leg() -> None:
+    def breaks(x: torch.Tensor) -> torch.Tensor:
+        x = x.sin()
+        torch._dynamo.graph_break()
+        return x.cos()
+
+    found = quick(breaks, torch.ones(3))
+    assert (found.exact.graphs, found.exact.graph_breaks, found.exact.recompiles) == (2, 1, 0)
+    assert "test_bench.py" in found.breaks[0]
+    assert found.exact.kernels is found.exact.memory is found.exact.syncs is None, "not known on a CPU, and not zero"
+    whole = quick(torch.sin, torch.ones(3), compile=lambda target: target).exact
+    assert (whole.graphs, whole.graph_breaks) == (0, 0), "what compiles nothing has no graph"

@@ -40,7 +40,7 @@ def test_state_from_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
             return [["GPU-1", "10"], ["GPU-2", "11"]]
         return [["GPU-1", "1980", "3201", "40", "120.53", "700.00", "0x0000000000000004"]]
 
-    monkeypatch.setattr(device, "_nvidia_smi", answer)
+    monkeypatch.setattr(device, "nvidia_smi", answer)
     assert device.device_state("GPU-1") == {
         "sm_mhz": 1980, "memory_mhz": 3201, "celsius": 40, "watts": 121, "power_cap_watts": 700, "throttle": 4,
         "processes": 1,

@@ -60,23 +60,20 @@ def decide(
         another: measures once more in fresh processes, raising NoFigures; None where nothing is to be confirmed.
         problems: why no time is judged, whatever is measured.
     """
-    samples, reasons = [first], [*first.problems, *problems]
+    samples, reasons = [first], list(problems)
     while True:
         verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests)
-        if reasons:
-            verdict = Verdict("inconclusive", verdict.changes, "; ".join(reasons))
+        if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:
+            verdict = Verdict("inconclusive", verdict.changes, "; ".join(why))
         shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)
         uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
         if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
             break
         try:
-            further = another(MAX_COMPILATIONS - len(samples) if verdict.undecided else 1)
+            samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided else 1)
         except NoFigures as error:
-            reasons = [f"a change was seen, but {error}"]
+            reasons.append(f"a change was seen, but {error}")
             another = None
-            continue
-        samples += further
-        reasons = [*problems, *(problem for sample in further for problem in sample.problems)]
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}
     at_first = exact.differences(stored.counts, [first.exact], allow_more)

@@ -7,12 +7,11 @@ beyond all of them has to be there in a second compilation too. All other quanti
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...findings import CompileUsageError, FindingKind
+from ...findings import FindingKind
 from ..sample import Exact
 from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
 
@@ -76,21 +75,6 @@ class Difference:
         """The difference as JSON-ready data."""
         numbers = {"before": self.before, "after": self.after, "worse": self.worse}
         return {"quantity": self.quantity.name, "title": self.quantity.title, **numbers}
-
-
-def require_known(allow_more: AllowMore | None) -> None:
-    """Refuse a name that is no quantity, and a value that is no number.
-
-    Raises:
-        CompileUsageError: with the names that there are.
-    """
-    for name, allowed in (allow_more or {}).items():
-        if name not in NAMES:
-            near = difflib.get_close_matches(name, NAMES, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(NAMES)}"
-            raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
-        if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
-            raise CompileUsageError(f"allow_more: {name} is {allowed!r}: give a number, a share such as 0.05, or None")
 
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:

@@ -20,11 +20,6 @@ class StoredTest:
     runs: Sequence[Run] = ()
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
-    @property
-    def kept_cache(self) -> bool:
-        """Whether they were recorded with a compile cache that is kept."""
-        return bool(self.runs) and all(run.kept_cache for run in self.runs)
-
 
 def _ours(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
     ours: Mapping[str, Any] = (entry or {}).get("extra_info", {}).get(KEY, {})

@@ -61,11 +61,6 @@ class Change:
     against: str = ""
     outcome: Outcome = "pass"
 
-    @property
-    def percent(self) -> float:
-        """The effect in percent."""
-        return 100 * math.expm1(self.effect)
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -85,15 +80,14 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     """The verdict on one test of a suite of ``tests``; ``new`` holds the run that was looked at first, then others."""
     if not stored:
         return Verdict("no-baseline", reason="no stored runs of this test in this environment")
-    units = by_compilation(stored)
-    metrics = [metric for metric in METRICS if all(getattr(run, metric) is not None for run in (*units, *new))]
+    metrics = _measured([*stored, *new])
     # The level is shared out over tests, times and looks; that the first run was rare leaves more for the others.
-    looks = sum(are_enough(len(units), further) for further in range(1, MAX_COMPILATIONS))
+    looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
-    judged = [_judged(metric, units, new, level) for metric in metrics]
+    judged = [_judged(metric, stored, new, level) for metric in metrics]
     outcome = worst([change.outcome for change, _ in judged])
     unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
-    few = f"only {len(units)} compilation{'s are' if len(units) > 1 else ' is'} stored, and 5 are needed"
+    few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, and 5 are needed"
     why = f"{len(new)} compilations cannot tell a change of {' and '.join(unclear)} from noise" if looks else few
     # A test that is red already needs no further compilation for what is still open.
     undecided = outcome != "regressed" and any(is_open for _, is_open in judged)
@@ -102,7 +96,7 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
     """The verdict on one test of two revisions that were compiled afresh in turn: neither side was chosen."""
-    metrics = [metric for metric in METRICS if all(getattr(run, metric) is not None for run in (*base, *here))]
+    metrics = _measured([*base, *here])
     looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
     level = FAMILY_LEVEL / max(1, 2 * tests * len(metrics) * looks)
     changes, undecided = [], False
@@ -129,7 +123,7 @@ def are_enough(stored: int, further: int) -> bool:
 
 def can_decide(stored: Sequence[Run]) -> bool:
     """Whether so many runs are stored that a change of a time can be called."""
-    return are_enough(len(by_compilation(stored)), MAX_COMPILATIONS - 1)
+    return are_enough(len(stored), MAX_COMPILATIONS - 1)
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
@@ -138,21 +132,18 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
     return next((outcome for outcome in order if outcome in outcomes), "pass")
 
 
-def by_compilation(runs: Sequence[Run]) -> list[Run]:
-    """The last run of each compilation; every run where a kept cache makes all of them one compilation."""
-    if is_kept(runs):
-        return list(runs)
-    return list({run.code or f"run {number}": run for number, run in enumerate(runs)}.values())
-
-
 def is_kept(runs: Sequence[Run]) -> bool:
     """Whether the runs shared a compile cache, so that they ran the same code."""
-    return all(run.kept_cache for run in runs)
+    return bool(runs) and all(run.kept_cache for run in runs)
+
+
+def _measured(runs: Sequence[Run]) -> list[Metric]:
+    return [metric for metric in METRICS if all(getattr(run, metric) is not None for run in runs)]
 
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
     """The change of one time, and whether it takes a further compilation to decide."""
-    against = _against(metric, new)
+    against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)
     change = _compared(metric, against, before, further or [first], is_kept(stored))
@@ -187,14 +178,14 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
     )
 
 
-def _against(metric: Metric, new: Sequence[Run]) -> str:
+def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
     """Which time of eager a time is divided by, so that a slower machine cancels out.
 
     A leg that waits for its kernels does not get slower with its host, as eager does: its wall time is compared with
     eager's device time.
     """
     if metric == "wall":
-        return "wall" if host_bound(new) else "device"
+        return "wall" if host_bound(new) or not all(run.device for run in (*stored, *new)) else "device"
     return "device" if metric == "device" else ""
 
 

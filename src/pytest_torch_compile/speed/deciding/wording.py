@@ -20,7 +20,7 @@ def _seconds(value: float) -> str:
 def headline(change: Change) -> str:
     """One line: what changed, by how much, and how sure that is."""
     against = f" against eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
-    size = f"{abs(change.percent):.1f} % {'slower' if change.effect > 0 else 'faster'}"
+    size = f"{abs(100 * math.expm1(change.effect)):.1f} % {'slower' if change.effect > 0 else 'faster'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
     count = f"{change.compilations} further compilation{'s' if change.compilations > 1 else ''}"
     interval = f"95 % interval {low:+.1f} to {high:+.1f} % over {count}"
