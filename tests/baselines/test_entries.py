@@ -98,7 +98,7 @@ def test_structure_without_what_is_compared_is_refused(missing: str) -> None:
 def test_counts_that_are_no_numbers_are_refused(kernels: Any) -> None:
     assert not problem(STRUCTURE, SCHEMAS["structure"])
     wrong = problem({**STRUCTURE, "counts": {"kernels": kernels}}, SCHEMAS["structure"])
-    assert wrong.startswith("counts[kernels]")
+    assert wrong.startswith("counts['kernels']")
 
 
 def test_run_without_a_wall_time_is_refused() -> None:

@@ -197,7 +197,7 @@ def test_the_schema_of_the_report_is_valid():
 
 def test_no_kind_of_block_is_left_out():
     kinds = {match["kind"] for page in PAGES for match in BLOCK.finditer(page.read_text(encoding="utf-8"))}
-    assert kinds <= {"python", "console", "yaml", "text"}
+    assert kinds <= {"python", "console", "yaml", "text", "mermaid"}
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -47,7 +47,8 @@ def result(test: str, outcome: str = "pass", sample: SpeedSample = SAMPLE, **ext
 
 def finish(directory: Path, *results: dict[str, Any], **options: Any) -> list[str]:
     lines: list[str] = []
-    session.finish(lambda line, **colours: lines.append(line), results, directory, **{"update": False, **options})
+    options = {"update": False, "say_not_written": lines.append, **options}
+    session.finish(lambda line, **colours: lines.append(line), results, directory, **options)
     return lines
 
 
