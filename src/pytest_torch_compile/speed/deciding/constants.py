@@ -1,7 +1,7 @@
 """Every constant of the speed gate, with its reason. The study of the gate has the figures."""
 
-# The chance that any time of an unchanged suite turns red is 1 %. A fifth of it is shared out: stored runs that are fast
-# by chance make the first run look slow and the further ones too, and times have longer tails than a t test takes.
+# The chance that any time of an unchanged suite turns red is 1 %. A fifth of it is shared out: stored runs that are
+# fast by chance make the first run look slow and the further ones too, and times have longer tails than a t test takes.
 FAMILY_LEVEL = 0.002
 # A further compilation is asked where a time would be so rare by chance: 5 to 7 in all for 24 unchanged tests. A gain
 # has to be rarer, as it fails nothing.
