@@ -16,12 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed.replay import figures
+from benchmarks.speed.decide import measured
 from pytest_torch_compile import __version__
 from pytest_torch_compile.report import document, render
 from pytest_torch_compile.report import records as entries
-from pytest_torch_compile.speed.deciding import wording as message
-from pytest_torch_compile.speed.deciding.verdict import judge
+from pytest_torch_compile.speed.deciding import times
+from pytest_torch_compile.speed.deciding.constants import FLOORS
+from pytest_torch_compile.speed.deciding.wording import interval
 
 DATA = Path(__file__).parent.parent / "speed" / "data"
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
@@ -48,10 +49,11 @@ def main(folder: Path, reports: Sequence[Path]) -> None:
 def point(process: dict[str, Any], key: str) -> dict[str, Any]:
     """What one process measured, as an earlier result."""
     created = datetime.datetime.fromtimestamp(process["when"], datetime.timezone.utc).isoformat(timespec="seconds")
-    walls = {case: figures(found)["wall"] for case, found in process["cases"].items()}
+    walls = {case: measured(found).run.wall for case, found in process["cases"].items()}
     known = {"outcome": "passed", "breaks": 0, "recompiles": 0, "compile_seconds": 0.0}
     tests = {
-        f"{key} {name_of(case)}": {**known, "speedup": round(wall[0] / wall[1], 4)} for case, wall in walls.items()
+        f"{key} {name_of(case)}": {**known, "speedup": round(wall.eager / wall.compiled, 4)}
+        for case, wall in walls.items()
     }
     return {"created": created, "commit": "", "tests": tests}
 
@@ -67,23 +69,22 @@ def read(name: str) -> list[dict[str, Any]]:
 def speed_test(case: str, key: str) -> dict[str, Any]:
     """The entry of one case; that of ``SLOWED`` is judged by the processes that were made slower."""
     processes = [run["cases"][case] for run in read("aa-1") if case in run["cases"]]
-    stored, new = [figures(process) for process in processes[:-1]], [figures(processes[-1])]
+    stored, new = [measured(process).run for process in processes[:-1]], [measured(processes[-1]).run]
     if case == SLOWED[0]:
         slowed = [run["cases"][case] for run in read("inject-1") if case in run["cases"]]
-        new = [figures({**process["plain"], **process[SLOWED[1]][SLOWED[2]]}) for process in slowed]
-    verdict = judge(stored, new, tests=13)
-    shown = {**figures(processes[-1]), **new[-1]}
+        new = [measured({**process["plain"], **process[SLOWED[1]][SLOWED[2]]}).run for process in slowed]
+    verdict = times.judge(stored, new, tests=13)
+    shown = {name: time for name in ("wall", "host", "device") if (time := getattr(new[-1], name))}
     result = {
         "environment": ENVIRONMENT,
         "outcome": verdict.outcome,
-        "summary": message.summary(verdict),
-        "changes": [asdict(change) for change in verdict.changes],
+        "summary": ", ".join(map(interval, verdict.changed("regressed"))) or verdict.reason,
+        "changes": [{**asdict(change), "floor": FLOORS[change.metric], "note": ""} for change in verdict.changes],
+        "exact": [],
         "stored_runs": len(stored),
         "sample": {
-            **{
-                name: {"eager": scaled(name, pair[0]), "compiled": scaled(name, pair[1])}
-                for name, pair in shown.items()
-            },
+            # Recorded in microseconds.
+            **{name: {"eager": pair.eager / 1e6, "compiled": pair.compiled / 1e6} for name, pair in shown.items()},
             "kernels": processes[-1].get("kernels"),
         },
     }
@@ -99,11 +100,6 @@ def speed_test(case: str, key: str) -> dict[str, Any]:
         "checks": [],
         "speed": [entries.speed_entry(result)],
     }
-
-
-def scaled(name: str, value: float) -> float:
-    """Times are stored in microseconds, memory in bytes."""
-    return value if name == "memory" else value / 1e6
 
 
 if __name__ == "__main__":

@@ -79,15 +79,27 @@ def percents(levels: str) -> list[int]:
 
 def brief(found: dict[str, Any]) -> dict[str, Any]:
     """The case with the gate's figures for every leg in place of its rounds."""
-    from replay import figures, slowed_case
-
+    plain = found["plain"]
     slowed = {
-        side: {level: figures(slowed_case(found, side, level)) for level in found[side]}
+        # What was not measured again is that of the unchanged leg.
+        side: {level: figures({**plain, **found[side][level]}) for level in found[side]}
         for side in ("kernel", "host")
         if side in found
     }
     kept = {name: found[name] for name in ("code", "launch_bound")}
-    return {**kept, "plain": figures(found["plain"]), "problems": found["plain"]["problems"], **slowed}
+    return {**kept, "plain": figures(plain), "problems": plain["problems"], **slowed}
+
+
+def figures(case: dict[str, Any]) -> dict[str, list[float]]:
+    """Eager, compiled and log ratio of each time of a case, and what was counted."""
+    from decide import measured
+
+    run = measured(case).run
+    kept: dict[str, list[float]] = {
+        name: list(time) for name in ("wall", "host", "device") if (time := getattr(run, name))
+    }
+    counted = {"kernels": "kernels", "python-calls": "python_calls"}
+    return kept | {name: case[given] for name, given in counted.items() if case.get(given)}
 
 
 def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
@@ -108,11 +120,11 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 
     with timing.quiet_host():
         both = {"eager": eager.run, **legs}
-        device, counts = with_spare_stack(kernels.interleaved_device_times, both, profiled, measure.SESSIONS)
+        device, last = with_spare_stack(kernels.interleaved_sessions, both, profiled, measure.SESSIONS)
         wall = with_spare_stack(wall_times)
     return {
         leg: {"device": {"eager": runs.micros(device["eager"]), "compiled": runs.micros(device[leg])},
-              "kernels": [counts["eager"], counts[leg]], "slowed_wall": runs.micros(wall[leg])}
+              "kernels": [last["eager"].kernels, last[leg].kernels], "slowed_wall": runs.micros(wall[leg])}
         for leg in legs
     }  # fmt: skip
 
@@ -182,7 +194,7 @@ def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
 
     from pytest_torch_compile.speed.measuring import kernels
 
-    took = kernels.durations(run, calls)
+    took = kernels.profiled(run, calls).took
     per_call, rest = divmod(len(took), calls)
     return (took[-1] if rest else median(took[per_call - 1 :: per_call])) / 1e6
 
