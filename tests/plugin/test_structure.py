@@ -55,6 +55,17 @@ def test_update_writes_what_is_exact(project):
     assert (check["graph_breaks"], check["recompiles"], check["cudagraph_skips"]) == ([], 0, 0)
 
 
+def test_run_that_times_nothing_keeps_what_is_stored_of_the_timing(project):
+    record(project, WHOLE)
+    path, document = stored(project)
+    document["tests"][0]["counts"] = {"kernels": [46], "python": "3.11"}
+    path.write_text(json.dumps(document))
+    record(project, LONGER)
+    (entry,) = stored(project)[1]["tests"]
+    assert entry["counts"] == {"kernels": [46], "python": "3.11"}
+    assert entry["checks"][0]["graphs"] == [4]
+
+
 def test_nothing_is_written_when_nothing_changed(project):
     record(project, WHOLE)
     path, _ = stored(project)

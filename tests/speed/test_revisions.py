@@ -138,6 +138,11 @@ def test_unknown_revision_is_one_line(repository: Path, capsys: pytest.CaptureFi
     assert error.count("\n") == 1
 
 
+def test_no_rounds_are_refused() -> None:
+    with pytest.raises(compare.CompareError, match="--rounds is 0: each side has to be compiled once at least"):
+        compare.compare_with("HEAD~1", [], rounds=0)
+
+
 def test_no_speed_test_is_an_error(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,9 +82,18 @@ class StructureSession:
         lines = structure.table(stored.entries, entries)
         if not settings.current.update_baselines:
             return [*lines, *([stored.problem] if stored.problem else [])]
-        done = baselines.update(self._folder, environment, lambda old: dict(entries), "structure")
+
+        def merge(old: Mapping[str, structure.Entry]) -> Mapping[str, structure.Entry | None]:
+            # A run without --compile-perf times nothing: what is stored of the timings stays.
+            return {test: {**_counts(old.get(test)), **entry} for test, entry in entries.items()}
+
+        done = baselines.update(self._folder, environment, merge, "structure")
         kept = [f"the old file could not be read; it was kept as {done.kept}"] if done.kept else []
         return [*lines, *kept, f"{done.path}: {len(done.rows) or 'no'} entries changed"]
+
+
+def _counts(stored: structure.Entry | None) -> structure.Entry:
+    return {"counts": stored["counts"]} if stored and "counts" in stored else {}
 
 
 def _environment(device: str) -> str:

@@ -40,8 +40,8 @@ def give_worker_its_own(number: int, workers: int) -> None:
 def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
     """The device that this process has locked, and others on which nobody measures now, locked for the body."""
     with ExitStack() as locks:
-        gpus = [own]
-        for uuid in visible():
+        gpus, others = [own], visible()
+        for uuid in others if own in others else []:  # what runs on a CPU stays there
             if uuid != own and len(gpus) < at_most:
                 try:
                     locks.enter_context(device_lock(uuid, wait=0))

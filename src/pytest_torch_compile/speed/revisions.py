@@ -72,6 +72,8 @@ def compare_with(
     Raises:
         CompareError: this is no git checkout, ``base`` is unknown, or no speed test ran.
     """
+    if rounds < 1:
+        raise CompareError(f"--rounds is {rounds}: each side has to be compiled once at least")
     root = Path(_git("rev-parse", "--show-toplevel"))
     revision = _git("rev-parse", "--verify", f"{base}^{{commit}}")
     taken: dict[str, Samples] = {"base": {}, "here": {}}
