@@ -248,7 +248,6 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "wall time against eager's wall time always": {"HOST_BOUND": 0.0},
     "wall time against eager's device time always": {"HOST_BOUND": math.inf},
     "no smallest change": {"FLOORS": dict.fromkeys(constants.FLOORS, 0.0)},
-    "never given up": {"GIVEN_UP": 1.0},
     "a further compilation asked half as often": {"SCREEN_OF_A_LOSS": 0.025},
     "asked twice as often": {"SCREEN_OF_A_LOSS": 0.1},
 }

@@ -6,8 +6,6 @@ FAMILY_LEVEL = 0.002
 # A further compilation is asked where a time would be so rare by chance: 5 to 7 in all for 24 unchanged tests. A gain
 # has to be rarer, as it fails nothing.
 SCREEN_OF_A_LOSS, SCREEN_OF_A_GAIN = 0.05, 0.005
-# Further compilations that look like this by chance are no reason to ask for yet another one.
-GIVEN_UP = 0.3
 # Few compilations may all have the same tuning, as the stored ones of one test, a quarter slower than the next, had. So
 # there have to be so many of both that their ranks alone could show a change: in so many orders they could lie. With
 # 5 stored runs it takes 7 further ones, with 7 it takes 5, with 10 it takes 4, with 15 it takes 3; with fewer than 5

@@ -21,7 +21,6 @@ from ..sample import Run
 from .constants import (
     FAMILY_LEVEL,
     FLOORS,
-    GIVEN_UP,
     HOST_BOUND,
     MAX_COMPILATIONS,
     MIN_ORDERS,
@@ -153,7 +152,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
         if not (rare and abs(change.effect) > FLOORS[metric] / 2):
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
-    if slower != (first > fmean(before)) or not large or change.p_value > GIVEN_UP:
+    if slower != (first > fmean(before)) or not large:
         return change, False  # chance, which the first run was chosen for
     if slower and _only_eager_changed(metric, stored, new):
         return change, False
