@@ -76,7 +76,8 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if event in FORBIDDEN:
         seen.append(f"{event} {arguments}")
-    if event == "open" and ".hypothesis" in str(arguments[0]):
+    # What hypothesis remembers, and the bytecode of what it imports late.
+    if event == "open" and (".hypothesis" in str(arguments[0]) or "__pycache__" in str(arguments[0])):
         return
     writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
     if (
