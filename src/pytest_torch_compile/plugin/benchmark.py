@@ -247,5 +247,7 @@ def require_counted(allow_more: AllowMore | None) -> None:
             near = difflib.get_close_matches(name, exact.NAMES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(exact.NAMES)}"
             raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
+        if allowed is not None and name in exact.KEPT:
+            raise CompileUsageError(f"allow_more: fewer {name} are the loss; give None, and they are not compared")
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(f"allow_more: {name} is {allowed!r}: give a number, a share such as 0.05, or None")

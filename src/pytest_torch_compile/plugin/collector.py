@@ -107,7 +107,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say where the report is, or why there is none."""
+        """Say where the report is, or why it was not written."""
         if self._problem:
             unwritten.say(terminalreporter, f"torch.compile report: {self._problem}")
         if self._remark:

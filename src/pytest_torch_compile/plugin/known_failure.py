@@ -44,7 +44,7 @@ class KnownFailure:
 
 
 def read(item: pytest.Item) -> list[KnownFailure]:
-    """The known failures of a test that apply on this torch; a marker that is wrong is none."""
+    """The known failures of a test that apply on this torch; a marker that is wrong is left out."""
     try:
         failures = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
     except CompileUsageError:  # an error of this test, from its setup

@@ -78,7 +78,7 @@ def read(config: pytest.Config) -> Settings:
 
 
 def _seconds(text: str) -> float | None:
-    """A time limit; 0 is none, so that a command line can switch off that of the ini file."""
+    """A time limit; 0 switches it off, so that a command line can switch off that of the ini file."""
     try:
         seconds = float(text)
     except ValueError:

@@ -106,7 +106,7 @@ def test_more_is_allowed_by_a_number_or_a_share_and_never_less_than_the_toleranc
     assert shown({name: 100, "guards": 1}, {name: most, "guards": 2}, allow_more={name: allowed})
 
 
-def test_any_number_is_allowed_by_none_and_fewer_graphs_are_not() -> None:
+def test_none_leaves_a_quantity_out_and_no_other() -> None:
     assert shown({"guards": 1, "graphs": 1}, {"guards": 900, "graphs": 0}, allow_more={"guards": None}) == [
         ("graphs 1 -> 0", True)
     ]
@@ -116,3 +116,9 @@ def test_unchanged_test_gathers_values_and_a_changed_one_starts_over() -> None:
     stored, new = {"kernels": [9], "gone": [1]}, [Exact(kernels=10), Exact(kernels=9, guards=3), Exact()]
     assert exact.merged(stored, new, changed=False) == {"kernels": [9, 10], "guards": [3]}
     assert exact.merged({"kernels": [7]}, new, changed=True) == {"kernels": [9, 10], "guards": [3]}
+
+
+def test_cuda_graphs_that_are_lost_are_a_loss_unless_they_are_not_compared() -> None:
+    lost = {"cuda_graphs": 1}, {"cuda_graphs": 0}
+    assert shown(*lost) == [("CUDA graphs launched per call 1 -> 0", True)]
+    assert shown(*lost, allow_more={"cuda_graphs": None}) == []

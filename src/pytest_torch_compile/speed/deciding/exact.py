@@ -17,7 +17,7 @@ from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
 
 # The values of each quantity in the stored runs.
 Stored = Mapping[str, Sequence[int]]
-# How much more than stored a test allows: a number, a share (a float), or any (None).
+# How much more than stored a test allows: a number, a share (a float), or None: the quantity is not compared.
 AllowMore = Mapping[str, int | float | None]
 
 
@@ -79,15 +79,16 @@ class Difference:
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
     """What differs from every stored value in each of the new compilations of one test."""
-    found = []
+    found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
+        more = allowed.get(quantity.name, 0)
         values = [getattr(exact, quantity.name) for exact in new]
         known = stored.get(quantity.name, ())
-        if not known or None in values:
+        if not known or None in values or more is None:
             continue
         lowest, highest = min(values), max(values)
         if lowest > max(known) and quantity.name not in KEPT:
-            if lowest > max(known) + _allowed(quantity, max(known), allow_more or {}):
+            if lowest > max(known) + _allowed(quantity, max(known), more):
                 found.append(Difference(quantity, max(known), lowest, worse=True))
         elif highest < min(known):
             lost = quantity.name in KEPT or (quantity.name == "graphs" and not highest)
@@ -109,11 +110,8 @@ def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, lis
     return {name: sorted({*kept.get(name, ()), *values[name]}) for name in names}
 
 
-def _allowed(quantity: Quantity, value: int, allow_more: AllowMore) -> float:
+def _allowed(quantity: Quantity, value: int, asked: int | float) -> float:
     """How much more than ``value`` is allowed."""
-    asked = allow_more.get(quantity.name, 0)
-    if asked is None:
-        return float("inf")
     return max(_tolerance(quantity, value), asked * value if isinstance(asked, float) else asked)
 
 
