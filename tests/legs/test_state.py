@@ -20,10 +20,12 @@ from pytest_torch_compile import (  # noqa: E402
     CompileCheckFailed,
     CompileCheckWarning,
     CompileReport,
+    CompileUsageError,
     Tolerances,
     call,
     check_compile,
 )
+from pytest_torch_compile.legs.holders import Mutable  # noqa: E402
 from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 
 OF_TORCH = {"2.6.": ["compile-error"], "2.7.": ["nothing-compiled"], "2.8.": ["nothing-compiled"]}
@@ -307,3 +309,53 @@ def test_registry_that_makes_what_it_is_asked_for_is_read_as_it_is():
 
     assert found(target, torch.ones(2), fullgraph=False, max_graph_breaks=9) == []
     assert dict(MAKERS.items()) == {"relu": nn.ReLU}
+
+
+class Opaque(torch.Tensor):
+    """A wrapper subclass on which no op is defined, copies included."""
+
+    @staticmethod
+    def __new__(cls):
+        return torch.Tensor._make_wrapper_subclass(cls, (3,), dtype=torch.float32)
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"no {func} here")
+
+
+OPAQUE: list[Any] = [Opaque()]
+LAZY_LAYERS = [nn.LazyLinear(2)]
+
+
+def test_shared_tensor_that_cannot_be_copied_is_named_and_the_rest_is_compared():
+    report = check_compile(lambda x: x * len(OPAQUE), torch.ones(2), backend="eager")
+    assert report.observation.not_observable == [
+        "state of type Opaque: it cannot be copied, so it was neither compared nor put back"
+    ]
+
+
+def test_tensor_that_cannot_be_copied_and_comes_during_the_calls_is_named():
+    def target(x):
+        OPAQUE.append(Opaque())
+        return x.sin()
+
+    report = check_compile(target, torch.ones(2), backend="eager", fullgraph=False, max_graph_breaks=9)
+    assert "state of type Opaque" in report.observation.not_observable[0]
+    assert len(OPAQUE) == 1
+
+
+def test_lazy_parameters_of_shared_modules_are_nothing_to_name():
+    report = check_compile(lambda x: x * len(LAZY_LAYERS), torch.ones(2), backend="eager")
+    assert report.observation.not_observable == []
+
+
+def test_no_memory_left_for_the_copy_of_a_shared_tensor_is_what_is_said(monkeypatch):
+    monkeypatch.setattr(Mutable, "take", lambda holder: raise_out_of_memory())
+    with pytest.raises(CompileUsageError, match="out of memory"):
+        check_compile(lambda x: x + TOTAL, torch.ones(3), backend="eager")
+
+
+def raise_out_of_memory():
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")

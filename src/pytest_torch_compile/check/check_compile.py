@@ -255,6 +255,7 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
             break
     else:
         _require_backward(work, eager)
+    run.seen.not_observable += eager.shared.not_observable()
     return run
 
 

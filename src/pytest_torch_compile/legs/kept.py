@@ -71,7 +71,7 @@ class _Walk:
         if id(value) in self._covered or len(self.flat.nodes) >= MOST_VALUES or depth > DEEPEST:
             return
         if isinstance(value, torch.Tensor):
-            if is_lazy(value):
+            if is_lazy(value) or not self._shared.is_readable(value):
                 return
             self.flat.nodes[path] = Node(type(value), True, self._own(value))
             if value.is_leaf and value.grad is not None:

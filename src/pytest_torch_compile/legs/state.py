@@ -10,17 +10,20 @@ import dis
 import sys
 import types
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
+from .._torch.machine_faults import machine_fault
 from .._torch.user_lines import is_own
 from .holders import ClassAttributes, Constant, Holder, Mutable, Variable, is_mutable, named_parts, with_parts
 from .reach import EMPTY, cells, content, lives_in_torch, reached
 
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+_PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 
 
@@ -47,6 +50,7 @@ class SharedState:
             home.partition(".")[0] for home in (getattr(target, "__module__", None) or "", *homes)
         )
         self._holders: dict[object, Holder] = {}
+        self._unreadable: dict[int, Any] = {}
         self._initial: dict[object, Any] = {}
         self._codes: dict[int, types.CodeType] = {}
         self._classes: set[type] = set()
@@ -177,11 +181,34 @@ class SharedState:
                     self._add(id(vars(held)[table]), Mutable(vars(held)[table]))
 
     def _add(self, key: object, holder: Holder) -> None:
-        if key not in self._holders:
-            # Some tensors have no numbers to read: lazy ones, those of the meta device, wrapper subclasses.
-            with suppress(RuntimeError, TypeError, NotImplementedError, ValueError):
-                self._initial[key] = holder.take()
-                self._holders[key] = holder
+        if key in self._holders or key in self._unreadable:
+            return
+        try:
+            self._initial[key] = holder.take()
+        except Exception as error:  # a tensor subclass may raise anything, lazy tensors have no numbers yet
+            if not isinstance(holder, Mutable) or machine_fault(error, compiling=False):
+                raise
+            self._unreadable[id(holder.value)] = holder.value
+        else:
+            self._holders[key] = holder
+
+    def is_readable(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor's numbers can be copied, so that legs can be compared by it."""
+        if id(tensor) not in self._unreadable and not self.is_shared(tensor) and type(tensor) not in _PLAIN_TENSORS:
+            try:
+                tensor.detach().clone()
+            except Exception as error:
+                if machine_fault(error, compiling=False):
+                    raise
+                self._unreadable[id(tensor)] = tensor
+        return id(tensor) not in self._unreadable
+
+    def not_observable(self) -> list[str]:
+        """What of the state cannot be copied, and so is neither compared nor put back: a line, or none."""
+        kinds = sorted({type(value).__name__ for value in self._unreadable.values() if not is_lazy(value)})
+        if not kinds:
+            return []
+        return [f"state of type {', '.join(kinds)}: it cannot be copied, so it was neither compared nor put back"]
 
     @contextmanager
     def in_force(self, values: Values) -> Iterator[None]:
