@@ -102,6 +102,7 @@ class Child:
     arguments: Sequence[str]
     folder: Path
     job: Job = Job()
+    python: str = sys.executable
 
     def with_options(self, **options: Any) -> Child:
         """The same child with further options, by name: ``compile_perf="track"``."""
@@ -152,7 +153,7 @@ class Child:
         try:
             with output.open("wb") as file:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "pytest", *self.arguments],
+                    [self.python, "-m", "pytest", *self.arguments],
                     cwd=self.folder,
                     env={name: value for name, value in {**os.environ, **changes}.items() if value is not None},
                     stdin=subprocess.DEVNULL,

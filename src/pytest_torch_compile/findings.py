@@ -154,6 +154,19 @@ class NumericsReport:
     not_compared: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Fault:
+    """Where a failure comes from, as far as its diagnosis looked; empty where it did not, or could not tell.
+
+    ``stage`` is the first backend that goes wrong: ``eager`` (dynamo), ``aot_eager``, ``aot_eager_decomp_partition`` or
+    ``inductor``. ``module`` is the path of the smallest submodule that alone shows the same, ``module_type`` its class.
+    """
+
+    stage: str = ""
+    module: str = ""
+    module_type: str = ""
+
+
 @dataclass
 class CompileReport:
     """Everything that one check observed; ``findings`` is empty when it passed.
@@ -161,7 +174,8 @@ class CompileReport:
     ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch, fullgraph compiles some code that the default
     mode breaks on, so that each says nothing about the other. ``remarks`` are lines about what is no failure,
     such as an accepted break that is no longer there. ``deviations`` are the settings of torch that were not its
-    defaults when the check began. ``text`` is the whole report as a person reads it.
+    defaults when the check began. ``fault`` is what ``diagnosis`` says of the
+    place of a failure, as data. ``text`` is the whole report as a person reads it.
     """
 
     target: str
@@ -175,6 +189,7 @@ class CompileReport:
     numerics: NumericsReport = field(default_factory=NumericsReport)
     findings: list[Finding] = field(default_factory=list)
     diagnosis: list[str] = field(default_factory=list)
+    fault: Fault = Fault()
     remarks: list[str] = field(default_factory=list)
     rerun: str = ""
     deviations: list[Deviation] = field(default_factory=list)

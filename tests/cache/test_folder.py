@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.cache.folder import VARIABLE, CacheFolder, empty_cache
+from pytest_torch_compile.cache.folder import INDUCTOR, TRITON, CacheFolder, empty_cache
 
 
 @pytest.fixture(autouse=True)
 def _unset(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(INDUCTOR, raising=False)
 
 
 def folder_of(cache):
     cache.enter_test()
-    return Path(os.environ[VARIABLE])
+    return Path(os.environ[INDUCTOR])
 
 
 def test_session_keeps_one_folder_and_removes_it():
@@ -27,7 +27,7 @@ def test_session_keeps_one_folder_and_removes_it():
     assert first.is_dir()
     cache.close()
     assert not first.exists()
-    assert VARIABLE not in os.environ
+    assert INDUCTOR not in os.environ
 
 
 def test_fresh_has_a_new_folder_for_each_test():
@@ -61,17 +61,17 @@ def test_home_is_understood(monkeypatch, tmp_path):
 
 
 def test_environment_is_put_back(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "/of/the/user")
+    monkeypatch.setenv(INDUCTOR, "/of/the/user")
     cache = CacheFolder("session", Path())
     folder_of(cache)
     cache.close()
-    assert os.environ[VARIABLE] == "/of/the/user"
+    assert os.environ[INDUCTOR] == "/of/the/user"
 
 
 def test_unused_cache_touches_nothing(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "/of/the/user")
+    monkeypatch.setenv(INDUCTOR, "/of/the/user")
     CacheFolder("session", Path()).close()
-    assert os.environ[VARIABLE] == "/of/the/user"
+    assert os.environ[INDUCTOR] == "/of/the/user"
 
 
 def test_nothing_of_a_folder_that_is_gone_is_used(pytester):
@@ -96,10 +96,24 @@ def test_nothing_of_a_folder_that_is_gone_is_used(pytester):
 
 
 def test_body_compiles_in_an_empty_folder_and_what_was_there_comes_back(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv(INDUCTOR, str(tmp_path))
+    monkeypatch.delenv(TRITON, raising=False)
     with pytest.raises(ValueError, match="in the body"), empty_cache():
-        folder = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+        folder = Path(os.environ[INDUCTOR])
+        assert Path(os.environ[TRITON]).parent == folder
         assert folder != tmp_path and not list(folder.iterdir())
         (folder / "code.py").touch()
         raise ValueError("in the body")
-    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path) and not folder.exists()
+    assert os.environ[INDUCTOR] == str(tmp_path) and TRITON not in os.environ and not folder.exists()
+
+
+@pytest.mark.parametrize("choice", ["fresh", "session"])
+def test_kernels_of_triton_are_kept_where_the_code_is_also_after_inductor_chose_a_folder(tmp_path, monkeypatch, choice):
+    monkeypatch.setenv(TRITON, "/of/the/user")
+    cache = CacheFolder(choice, tmp_path)
+    for _ in range(2):
+        cache.enter_test()
+        assert os.environ[TRITON] == f"{os.environ[INDUCTOR]}/triton"
+        os.environ.setdefault(TRITON, "what Inductor does")
+    cache.close()
+    assert os.environ[TRITON] == "/of/the/user"

@@ -221,6 +221,7 @@ def test_hangs(compile_options):
         env={**os.environ, "PYTHONPATH": SOURCES, "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     )
     try:
         assert wait_for(lambda: (tmp_path / "pids").exists(), 120)

@@ -13,7 +13,26 @@ from ..findings import CompileUsageError
 from ..settings import below_root
 from .artifacts import ArtifactSession, is_url
 
-VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+INDUCTOR, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
+
+
+def variables(folder: Path | str) -> dict[str, str]:
+    """The environment with which everything that is compiled is kept in a folder.
+
+    Inductor sets Triton's variable where nobody did, when it meets the first kernel, and leaves it there: the kernels
+    of later folders would go to the first one, after it was removed.
+    """
+    return {INDUCTOR: str(folder), TRITON: str(Path(folder, "triton"))}
+
+
+def _environment() -> dict[str, str | None]:
+    return {name: os.environ.get(name) for name in (INDUCTOR, TRITON)}
+
+
+def _put_back(before: dict[str, str | None]) -> None:
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        os.environ.update({} if value is None else {name: value})
 
 
 def is_kept(choice: str) -> bool:
@@ -24,15 +43,14 @@ def is_kept(choice: str) -> bool:
 @contextmanager
 def empty_cache() -> Iterator[None]:
     """Compile in the body as if nothing had been compiled before; what it writes is removed."""
-    before = os.environ.get(VARIABLE)
+    before = _environment()
     forget_cache_folder()
     with TemporaryFolder("torch-compile-cache-") as folder:
-        os.environ[VARIABLE] = str(folder)
+        os.environ.update(variables(folder))
         try:
             yield
         finally:
-            os.environ.pop(VARIABLE, None)
-            os.environ.update({} if before is None else {VARIABLE: before})
+            _put_back(before)
             forget_cache_folder()
 
 
@@ -54,7 +72,7 @@ class CacheFolder:
         keeps = is_kept(choice) and self._artifacts is None
         self._kept = below_root(root, choice).resolve() if keeps else None
         self._temporary: TemporaryFolder | None = None
-        self._before = os.environ.get(VARIABLE)
+        self._before = _environment()
         self._used = False
 
     def enter_test(self) -> None:
@@ -74,7 +92,7 @@ class CacheFolder:
                 f"the compile cache folder {folder} cannot be written: name another one, --compile-cache"
             )
         self._used = True
-        os.environ[VARIABLE] = str(folder)
+        os.environ.update(variables(folder))
         if self._artifacts is not None:
             self._artifacts.load()
 
@@ -91,8 +109,7 @@ class CacheFolder:
         if self._artifacts is not None:
             self._artifacts.close()
         if self._used:
-            os.environ.pop(VARIABLE, None)
-            os.environ.update({} if self._before is None else {VARIABLE: self._before})
+            _put_back(self._before)
 
     def _drop(self) -> None:
         if self._temporary is not None:

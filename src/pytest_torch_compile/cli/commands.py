@@ -1,4 +1,4 @@
-"""The command ``pytest-torch-compile``: reports rendered again, merged and compared, baselines, what can be checked."""
+"""The command ``pytest-torch-compile``: reports, baselines, two releases of torch, what can be checked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..baselines.files import BaselineError
 from ..disk import write_atomically
 from ..report import changes, document, github, html, markdown, render
 from ..report.safe_text import terminal
+from ..triage.command import add_options
 from . import doctor
 
 _WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
@@ -28,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from ..speed.revisions import main as compare_speed
 
         return compare_speed([word.removeprefix("--against=") for word in given[1:] if word != "--against"])
+    if given[:1] == ["torch"] and not {"-h", "--help"} & {*given}:
+        from ..triage.command import main as triage
+
+        return triage(given[1:])
     options = _parser().parse_args(given)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -74,6 +79,14 @@ def _parser() -> argparse.ArgumentParser:
     speed.add_argument("--against", metavar="REF", help="the revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="compilations of each side, at most (default: 8)")
     compare.set_defaults(run=_compare)
+
+    both = commands.add_parser(
+        "torch",
+        help="the tests under two releases of torch: what fails since, grouped by cause",
+        description="Run the tests under two releases of torch, and group what fails by its cause; exit status 1 if "
+        "something new fails. The rest of the line goes to pytest: tests, and its own options.",
+    )
+    add_options(both)
 
     stored = commands.add_parser("baselines", help="list the stored baselines, or remove what no test uses")
     actions = stored.add_subparsers(required=True, metavar="ACTION")

@@ -40,7 +40,9 @@ def smallest_module(subject: Subject) -> list[str]:
         remark = f", after {tried} of its parts: the time was over"
     if not name:
         return []
-    return [f"smallest module: {name} ({type(target.get_submodule(name)).__name__}) alone shows the same{remark}"]
+    kind = type(target.get_submodule(name)).__name__
+    subject.report.fault = replace(subject.report.fault, module=name, module_type=kind)
+    return [f"smallest module: {name} ({kind}) alone shows the same{remark}"]
 
 
 def children(target: torch.nn.Module, name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 from .._torch.support import CONSTRAINT_VIOLATION
@@ -35,5 +36,6 @@ def stage(subject: Subject) -> list[str]:
             break
         passed.append(name)
     first = names[len(passed)]
+    subject.report.fault = replace(subject.report.fault, stage=first)
     earlier = f" (passes with backend {', '.join(passed)})" if passed else ""
     return [f"stage: goes wrong with backend {first}{earlier}. It is {STAGES[first]}"]

@@ -17,7 +17,7 @@ import pytest
 from .. import settings
 from ..baselines import files as baselines
 from ..baselines import structure
-from ..cache.folder import empty_cache, is_kept
+from ..cache.folder import INDUCTOR, empty_cache, is_kept
 from ..child import Child
 from ..findings import CompileCheckFailed, CompileUsageError, Finding
 from ..speed import fresh_process
@@ -183,7 +183,7 @@ class CompileBenchmark:
 
     def _further(self, first: SpeedSample, at_most: int) -> Sequence[SpeedSample]:
         """Samples of this test from fresh processes, that compile as the first one did."""
-        cache = os.environ.get(fresh_process.CACHE) if first.kept_cache else None
+        cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
         run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache)
         samples = self._in_fresh_processes(run)

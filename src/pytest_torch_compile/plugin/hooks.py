@@ -53,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{known_failure.MARKER}(reason, kind=None, torch=None): this check is known to fail; passing is an error",
     )
+    in_child.begin_worker(config)
     chosen, root, register = options.read(config), config.rootpath, config.pluginmanager.register
     if hasattr(config, "workerinput") and chosen.perf != "off":
         workers.measure_alone(config)

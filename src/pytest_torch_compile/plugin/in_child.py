@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from .. import child, settings
 from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
+_TESTS = "torch_compile_tests"
 
 
 def child_for(item: pytest.Item) -> child.Child:
@@ -49,10 +50,20 @@ def begin(config: pytest.Config) -> None:
         if hasattr(config.option, name):
             setattr(config.option, name, value)
     if job.tests is not None:
-        config.args = list(job.tests)
-        if hasattr(config.option, "pyargs"):
-            config.option.pyargs = False  # these are paths
+        _run_only(config, job.tests)
     config.pluginmanager.register(_InChild(config, job), "torch-compile-child")
+
+
+def begin_worker(config: pytest.Config) -> None:
+    """In a worker of a child, which has the whole command line: run the tests that the child is for."""
+    if (tests := getattr(config, "workerinput", {}).get(_TESTS)) is not None:
+        _run_only(config, tests)
+
+
+def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
+    config.args = list(tests)
+    if hasattr(config.option, "pyargs"):
+        config.option.pyargs = False  # these are paths
 
 
 class _InChild:
@@ -68,6 +79,11 @@ class _InChild:
         for name in child.UNREGISTERED:
             if config.pluginmanager.has_plugin(name):
                 config.pluginmanager.unregister(name=name)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of pytest-xdist which tests to run."""
+        node.workerinput[_TESTS] = self._job.tests
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
@@ -92,6 +108,11 @@ class _InChild:
             self._say({"root": str(config.rootpath), "baselines": str(stored), "partly": files})
             for item in session.items:
                 self._say(item.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Hand over why a file could not be collected."""
+        if report.failed and not self._config.option.collectonly:
+            self._say(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Hand every report to the parent."""

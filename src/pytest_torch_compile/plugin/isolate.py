@@ -24,7 +24,8 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
     # pytest-timeout interrupts this process, and not the one in which the test hangs.
     ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
     hook = item.config.hook
-    reports = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]
+    sent = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]
+    reports = [report for report in sent if isinstance(report, pytest.TestReport)]
     if item.config.getoption("capture", "") == "no":
         encoding = sys.stdout.encoding or "utf-8"
         print(ended.output.encode(encoding, "replace").decode(encoding))

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from ..cache.folder import variables
 from ..child import Child, Ended
 from ..disk import TemporaryFolder
 from . import gpus
@@ -19,7 +20,6 @@ from .sample import SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
-CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
@@ -51,8 +51,8 @@ def fresh_sample(
     """
     with ExitStack() as stack:
         folder = cache or str(stack.enter_context(TemporaryFolder("torch-compile-cache-")))
-        variables = {CONFIRMS: "1", CACHE: folder, **(environment or {})}
-        samples, ended = run(child.with_options(compile_cache=folder), seconds, variables)
+        changed = {CONFIRMS: "1", **variables(folder), **(environment or {})}
+        samples, ended = run(child.with_options(compile_cache=folder), seconds, changed)
     if not samples:
         raise NoFigures(f"the fresh process gave no figures: {ended.last_line}")
     return replace(list(samples.values())[-1], kept_cache=cache is not None)

@@ -1,0 +1,140 @@
+"""An environment for each release of torch, made with uv and kept for the next time; or an interpreter."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from packaging.version import InvalidVersion, Version
+
+from .. import __version__
+from ..disk import machine_lock
+
+
+class TriageError(RuntimeError):
+    """The two releases cannot be compared; the message is one clear line."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An interpreter with a torch, the tests' other needs and this plugin."""
+
+    python: Path
+    torch: str
+
+
+def environment(given: str, install: Sequence[str], folder: Path | None = None) -> Environment:
+    """The environment that a person named: a release of torch, or the path of a Python interpreter.
+
+    Args:
+        install: What else goes into an environment that is made, each as words for ``uv pip install``.
+        folder: Where environments are kept. By default the user's cache folder.
+
+    Raises:
+        TriageError: there is no such interpreter or release, uv is missing, or the plugin is not installed there.
+    """
+    try:
+        release = str(Version(given))
+    except InvalidVersion:
+        python = Path(given).expanduser().absolute()  # not resolved: the link is what makes it an environment
+        if not os.access(python, os.X_OK) or python.is_dir():
+            raise TriageError(f"{given!r} is neither a release of torch, such as 2.13.0, nor an interpreter") from None
+        return _examined(python)
+    return _made(release, install, folder or _cache())
+
+
+def default_install() -> list[str]:
+    """The project in the current folder, where there is one."""
+    return ["-e ."] if any(Path(name).exists() for name in ("pyproject.toml", "setup.py")) else []
+
+
+def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]:
+    """The releases from ``old`` to ``new``, both included, oldest first: those ``named``, else all that pip can see.
+
+    Raises:
+        TriageError: pip could not list them.
+    """
+    known = list(named) or _listed()
+    first, last = Version(old).public, Version(new).public
+    inner = {v for v in map(Version, known) if Version(first) < v < Version(last) and not v.is_prerelease}
+    return [first, *map(str, sorted(inner)), last]
+
+
+def _listed() -> list[str]:
+    command = [sys.executable, "-m", "pip", "index", "versions", "torch"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    match = re.search(r"Available versions: (.+)", done.stdout)
+    if done.returncode or match is None:
+        raise TriageError("pip cannot list the releases of torch: name those between with --releases 2.14.0,2.14.1")
+    return [release.strip() for release in match[1].split(",")]
+
+
+def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
+    """The environment of a release, made where there is none with the same needs yet."""
+    uv = shutil.which("uv")
+    if uv is None:
+        raise TriageError("uv is not on the path: pip install uv, or give interpreters in place of releases")
+    needs = [f"torch=={release}", *_ours(), *(word for one in install for word in one.split())]
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    known_by = json.dumps([version, needs, os.getcwd()])
+    home = folder / f"torch-{release}-{hashlib.sha256(known_by.encode()).hexdigest()[:12]}"
+    python, complete = home / "bin" / "python", home / "complete"
+    folder.mkdir(parents=True, exist_ok=True)
+    with machine_lock(f"environment-{home.name}"):
+        if not complete.exists():
+            _run([uv, "venv", "--quiet", "--clear", "--python", version, str(home)])
+            _run([uv, "pip", "install", "--quiet", "--python", str(python), *needs])
+            complete.touch()
+    return _examined(python)
+
+
+def _ours() -> list[str]:
+    """How the plugin gets there: from the folder or file it was installed from here, else by its version."""
+    try:
+        text = metadata.distribution("pytest-torch-compile").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        text = None
+    source = json.loads(text) if text else {}
+    if (url := urlparse(source.get("url", ""))).scheme == "file":
+        path = unquote(url.path)
+        extras = "[ranks,report,speed]"
+        return ["-e", path + extras] if source.get("dir_info", {}).get("editable") else [path + extras]
+    return [f"pytest-torch-compile[ranks,report,speed]=={__version__}"]
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "pytest-torch-compile" / "environments"
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        raise TriageError(f"{' '.join(command[:3])} failed: {' '.join(said[-4:]) or 'it said nothing'}")
+
+
+def _examined(python: Path) -> Environment:
+    """The environment of an interpreter that has torch and this plugin."""
+    code = (
+        "from importlib.metadata import entry_points, version; print(version('torch')); "
+        "print(any(one.name == 'torch_compile' for one in entry_points(group='pytest11')))"
+    )
+    done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise TriageError(f"{python} has no torch that can be used: {said}")
+    release, installed = done.stdout.split()[-2:]
+    if installed != "True":
+        raise TriageError(f"pytest-torch-compile is not installed for {python}: install it there too")
+    return Environment(python, release)

@@ -1,0 +1,131 @@
+"""What differs between two releases: for a terminal, as Markdown with an issue for each group, as HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..disk import write_atomically
+from ..report import safe_text
+from ..report.failure_text import count, cut
+from ..report.safe_text import markdown_code as code
+from .groups import Group, Status
+
+TESTS_SHOWN = 10
+EVIDENCE_LINES = 25
+
+
+@dataclass(frozen=True)
+class Triage:
+    """The groups of failures of one commit under two releases, and how many tests ran on each."""
+
+    old: str
+    new: str
+    groups: Sequence[Group]
+    old_tests: int
+    new_tests: int
+
+    @property
+    def sentence(self) -> str:
+        """``torch 2.13.0 -> 2.15.0: 3 new failures in 2 groups, 1 gone, 4 known, 0 flaky (120 and 121 tests)``."""
+        failures = Counter[Status]()
+        for group in self.groups:
+            failures[group.status] += len(group.tests)
+        new = sum(group.status is Status.NEW for group in self.groups)
+        others = ", ".join(f"{failures[status]} {status.value}" for status in (Status.GONE, Status.KNOWN, Status.FLAKY))
+        return (
+            f"torch {self.old} -> {self.new}: {count(failures[Status.NEW], 'new failure')} in {count(new, 'group')}, "
+            f"{others} ({self.old_tests} and {self.new_tests} tests)"
+        )
+
+
+def text(triage: Triage) -> str:
+    """For a terminal: a line for each group, with its tests."""
+    lines = [triage.sentence]
+    for number, group in enumerate(triage.groups, 1):
+        tests = count(len(group.tests), "test")
+        lines += ["", f"{number}. {group.status.value}, {tests}, {group.route.value}: {group.cause}"]
+        lines += [f"   {_began(group)}"] if group.first_bad else []
+        lines += [f"   {group.example.message}"]
+        lines += [f"   {test}" for test in group.tests[:TESTS_SHOWN]]
+        lines += [f"   and {len(group.tests) - TESTS_SHOWN} more"] if len(group.tests) > TESTS_SHOWN else []
+        lines.append(f"   run again: {_command(group)}")
+    return "\n".join(map(safe_text.terminal, lines)) + "\n"
+
+
+def markdown(triage: Triage) -> str:
+    """A table of the groups, then for each the text of an issue."""
+    lines = [f"# {safe_text.markdown(triage.sentence)}", ""]
+    if triage.groups:
+        lines += ["| | what | tests | cause | who looks |", "|---:|---|---:|---|---|"]
+    for number, group in enumerate(triage.groups, 1):
+        cells = (str(number), group.status.value, str(len(group.tests)), code(str(group.cause)), group.route.value)
+        lines.append(f"| {' | '.join(cells)} |")
+    for number, group in enumerate(triage.groups, 1):
+        lines += ["", *issue(triage, number, group)]
+    return "\n".join(lines) + "\n"
+
+
+def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
+    """The text of an issue to file about a group, as Markdown."""
+    example = group.example
+    yield f"## {number}. {code(cut(str(group.cause), 120))}"
+    yield ""
+    since = {Status.NEW: "Fails", Status.GONE: "No longer fails", Status.KNOWN: "Fails as before"}
+    yield f"{since.get(group.status, 'Fails now and then')} with torch {triage.new}, compared with torch {triage.old}. "
+    if group.first_bad:
+        yield f"{_began(group)}. "
+    yield f"Who looks: {group.route.value}."
+    yield ""
+    yield f"What is said: {code(example.message)}"
+    yield ""
+    if evidence := [line for line in example.text.splitlines() if line.strip()][-EVIDENCE_LINES:]:
+        yield from safe_text.markdown_block(evidence)
+        yield ""
+    for line in example.diagnosis:
+        yield f"- diagnosis: {code(line)}"
+    if example.hint:
+        yield f"- likely fix: {code(example.hint)}"
+    yield f"- to see it: {code(_command(group))}"
+    yield ""
+    yield f"{count(len(group.tests), 'test')}:"
+    yield ""
+    yield from (f"- {code(test)}" for test in group.tests)
+
+
+def html(triage: Triage) -> str:
+    """The same as one HTML file that needs no network."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def safe(value: object) -> object:
+        return safe_text.html(value) if type(value) is str else value
+
+    loader = PackageLoader("pytest_torch_compile.triage", "templates")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=safe
+    )
+    style = resources.files("pytest_torch_compile.report").joinpath("templates/page.css").read_text(encoding="utf-8")
+    template = environment.get_template("triage.html")
+    return template.render(triage=triage, count=count, command=_command, began=_began, style=Markup(style))
+
+
+def write(triage: Triage, folder: Path) -> Path:
+    """Write ``triage.md`` and, where Jinja2 is installed, ``triage.html``; returns the one to look at first."""
+    written = write_atomically(folder / "triage.md", markdown(triage))
+    if find_spec("jinja2"):
+        written = write_atomically(folder / "triage.html", html(triage))
+    return written
+
+
+def _began(group: Group) -> str:
+    return f"began with torch {group.first_bad}, was not there with {group.last_good}"
+
+
+def _command(group: Group) -> str:
+    """How to see the failure of the fastest test again."""
+    return group.example.rerun or f"pytest '{group.example.test}'"
