@@ -99,5 +99,6 @@ def plugin(inputs: Inputs, action: Path) -> str:
     """The plugin with the extras that the inputs need."""
     extras = ["report"]
     extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
+    extras += ["ranks", "speed"] if inputs.torch_old else []
     extras += ["cache"] if "://" in inputs.cache else []
-    return f"{action}[{','.join(extras)}]"
+    return f"{action}[{','.join(dict.fromkeys(extras))}]"

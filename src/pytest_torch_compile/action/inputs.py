@@ -74,6 +74,7 @@ class Inputs:
     baselines: str = field(default="", metadata=_PATH)
     update_baselines: bool = field(default=False, metadata={"parse": _flag})
     compare_with: str = field(default="", metadata={"parse": _REVISION})
+    torch_old: str = field(default="", metadata={"parse": _TORCH})
     cache: str = field(default="true", metadata=_PATH)
     shard: str = field(default="", metadata={"parse": _shard})
     report_name: str = field(default="torch-compile-report", metadata={"parse": _NAME})

@@ -110,6 +110,24 @@ def compare(inputs: Inputs) -> int:
     return done.returncode
 
 
+def releases(inputs: Inputs) -> int:
+    """Run the tests under an older torch too, where that was asked for, and say what fails only since."""
+    if not inputs.torch_old:
+        return 0
+    folder, output, python = _folder(inputs), _work("report"), os.environ["TORCH_COMPILE_PYTHON"]
+    options = ["--old", inputs.torch_old, "--new", python, "--output", str(output)]
+    options += [f"--install=-e .[{inputs.extras.replace(' ', '')}]"] if inputs.extras else []
+    command = [python, "-m", "pytest_torch_compile.cli", "torch", *options]
+    # The environment is made of what is checked out: the next job may have checked out something else.
+    done = strangers.run([*command, *inputs.tests], folder, {"XDG_CACHE_HOME": str(_work("environments"))})
+    if (page := output / "triage.md").exists():
+        fits = page.stat().st_size < runner.summary_room() // 2  # the report needs room too
+        runner.add_summary(
+            page.read_text(encoding="utf-8") if fits else "Releases of torch: triage.md in the artifact.\n"
+        )
+    return done.returncode
+
+
 def _fetched(revision: str, folder: Path) -> str:
     """The commit of a revision, fetched where the checkout is shallow."""
     for attempt in (revision, "FETCH_HEAD"):
@@ -171,5 +189,6 @@ STEPS: dict[str, Callable[[Inputs], int]] = {
     "install": install,
     "test": test,
     "compare": compare,
+    "releases": releases,
     "publish": publish,
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from .failures import TestRun
+from .failures import Result
 from .groups import Group, bisected
 
 # How these tests end on a release.
-RunOn = Callable[[str, Sequence[str]], Mapping[str, TestRun]]
+RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
 def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> list[Group]:
@@ -18,7 +18,7 @@ def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> l
         groups: Of failures that the first release does not have and the last one has.
         releases: Oldest first, both ends included. What was run on one is not run there again.
     """
-    known: dict[tuple[str, str], TestRun | None] = {}
+    known: dict[tuple[str, str], Result | None] = {}
 
     def fails(release: str, group: Group) -> bool:
         test = group.example.test

@@ -11,7 +11,7 @@ from ..report.safe_text import terminal
 from . import page
 from .bisection import bisect
 from .environments import Environment, TriageError, default_install, environment, releases_between
-from .failures import TestRun
+from .failures import Result
 from .groups import Group, Status, grouped, unsure
 from .page import Triage
 from .runs import run_tests
@@ -103,7 +103,7 @@ def _environment(given: str, install: Sequence[str], say: Say) -> Environment:
     return environment(given, install)
 
 
-def _run(side: Environment, arguments: Sequence[str], tests: Sequence[str] | None, say: Say) -> dict[str, TestRun]:
+def _run(side: Environment, arguments: Sequence[str], tests: Sequence[str] | None, say: Say) -> dict[str, Result]:
     say(f"torch {side.torch}: running {'the tests' if tests is None else f'{len(tests)} of them once more'}")
     runs = run_tests(side, arguments, tests)
     say(f"torch {side.torch}: {len(runs)} tests, {sum(bool(run.failures) for run in runs.values())} fail")

@@ -61,7 +61,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class TestRun:
+class Result:
     """How one test ended: ``passed``, ``failed`` or ``skipped``, the seconds it took, and why it failed."""
 
     outcome: str
@@ -74,21 +74,21 @@ class TestRun:
         return frozenset(failure.cause for failure in self.failures)
 
 
-def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, TestRun]:
+def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
     """Every test of a run by its id, from what pytest reported of each phase; a file that cannot be collected is one.
 
     A report has what the checks of its test observed, where there were any.
     """
-    runs: dict[str, TestRun] = {}
+    runs: dict[str, Result] = {}
     for report in reports:
         test = str(report["nodeid"])
-        before = runs.get(test, TestRun("passed"))
+        before = runs.get(test, Result("passed"))
         outcome, failures = before.outcome, before.failures
         if report["outcome"] == "failed":
             outcome, failures = "failed", (*failures, *_failures(test, report))
         elif report["outcome"] == "skipped" and outcome == "passed":
             outcome = "skipped"
-        runs[test] = TestRun(outcome, before.seconds + float(report.get("duration", 0.0)), failures)
+        runs[test] = Result(outcome, before.seconds + float(report.get("duration", 0.0)), failures)
     return runs
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from .failures import Cause, Failure, Route, TestRun
+from .failures import Cause, Failure, Route, Result
 
-Runs = Mapping[str, TestRun]
+Runs = Mapping[str, Result]
 
 
 class Status(Enum):

@@ -75,11 +75,14 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
     example = group.example
     yield f"## {number}. {code(cut(str(group.cause), 120))}"
     yield ""
-    since = {Status.NEW: "Fails", Status.GONE: "No longer fails", Status.KNOWN: "Fails as before"}
-    yield f"{since.get(group.status, 'Fails now and then')} with torch {triage.new}, compared with torch {triage.old}. "
-    if group.first_bad:
-        yield f"{_began(group)}. "
-    yield f"Who looks: {group.route.value}."
+    old, new = f"torch {triage.old}", f"torch {triage.new}"
+    where = {
+        Status.NEW: f"with {new}, and not with {old}",
+        Status.GONE: f"with {old}, and not with {new}",
+        Status.FLAKY: "now and then",
+    }
+    began = f" It {_began(group)}." if group.first_bad else ""
+    yield f"Fails {where.get(group.status, f'with {old} and {new}')}.{began} Who looks: {group.route.value}."
     yield ""
     yield f"What is said: {code(example.message)}"
     yield ""

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from ..child import Child, Job
 from .environments import Environment, TriageError
-from .failures import TestRun, runs_of
+from .failures import Result, runs_of
 
 _COMPLETE = (0, 1, 5)  # pytest's: all passed, some failed, no test was chosen
 
 
 def run_tests(
     environment: Environment, arguments: Sequence[str], tests: Sequence[str] | None = None
-) -> dict[str, TestRun]:
+) -> dict[str, Result]:
     """How each test ended. ``arguments`` go to pytest; ``tests``, where given, are run in place of those they choose.
 
     Raises:
-        TriageError: pytest did not get to its end.
+        TriageError: pytest did not get to its end, or there was nothing to run.
     """
     options = {"continue_on_collection_errors": True, **_workers(environment)}
     child = Child(arguments, Path.cwd(), Job(tests, options), str(environment.python))
@@ -28,7 +28,10 @@ def run_tests(
     ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None})
     if ended.status not in _COMPLETE:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")
-    return runs_of(ended.results)
+    results = runs_of(ended.results)
+    if tests is None and not results:
+        raise TriageError(f"no test ran under torch {environment.torch}: {ended.last_line}")
+    return results
 
 
 def _workers(environment: Environment) -> dict[str, object]:

@@ -1,0 +1,95 @@
+"""The whole command on a project, with two interpreters."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+from pytest_torch_compile.cli import main
+
+PROJECT = """
+import os, pathlib
+import pytest
+from pytest_torch_compile.events import announce
+from pytest_torch_compile.findings import CompileCheckFailed, CompileReport, Finding, Location
+
+NEW = "NEW_TORCH" in os.environ
+
+def check(*findings):
+    report = CompileReport("model", "fullgraph", "inductor", "2.13.0", "cpu", findings=list(findings))
+    announce(report)
+    if findings:
+        raise CompileCheckFailed("model failed", report, findings)
+
+BREAK = Finding("graph-break", "one break", Location(__file__, 2, "forward", "print(x)"), "torch says: no")
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_breaks_since(size):
+    check(*([BREAK] if NEW else []))
+
+class TestKnown:
+    def test_fails_on_both(self):
+        assert not "wrong"
+
+def test_fails_on_the_old_one_only():
+    assert NEW, "old"
+
+def test_now_and_then():
+    mark = pathlib.Path("mark")
+    if NEW and not mark.exists():
+        mark.touch()
+        raise OSError("now and then")
+
+def test_passes():
+    pass
+"""
+
+
+@pytest.fixture
+def interpreters(tmp_path, monkeypatch):
+    """A project, this interpreter, and one that knows that it is another."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    (tmp_path / "project" / "test_models.py").write_text(PROJECT)
+    newer = tmp_path / "newer"
+    newer.write_text(f'#!/bin/sh\nexport NEW_TORCH=1\nexec "{sys.executable}" "$@"\n')
+    newer.chmod(0o755)
+    return ["--old", sys.executable, "--new", str(newer)]
+
+
+def test_command_says_what_fails_since(interpreters, tmp_path, capsys):
+    status = main(
+        ["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "test_models.py"]
+    )
+    said = capsys.readouterr().out
+    assert status == 1, said
+    assert "2 new failures in 1 group, 1 gone, 1 known, 1 flaky (6 and 6 tests)" in said
+    assert "1. new, 2 tests, dynamo: graph-break: torch says: no at test_models.py in forward" in said
+    assert "running 3 of them once more" in said
+    page = (tmp_path / "out" / "triage.md").read_text()
+    assert (
+        "- `test_models.py::test_breaks_since[1]`" in page and "test_models.py::TestKnown::test_fails_on_both" in page
+    )
+
+
+def test_nothing_new_is_status_0(interpreters, tmp_path):
+    arguments = ["--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "-k", "passes or both"]
+    assert main(["torch", *interpreters, *arguments]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--old", "nowhere", "--new", sys.executable], "neither a release of torch"),
+        (["--old", sys.executable, "--new", sys.executable, "--bisect"], "there is nothing to bisect"),
+        (["--old", sys.executable, "--new", sys.executable, "no_such_file.py"], "no test ran under torch"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(arguments, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["torch", *arguments]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and said in lines[0]
