@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_torch_compile.triage.bisection import bisect
-from pytest_torch_compile.triage.failures import Cause, Failure, Route, Result
+from pytest_torch_compile.triage.failures import Cause, Failure, Result, Route
 from pytest_torch_compile.triage.groups import grouped, unsure
 
 BREAK = Cause("graph-break", "call to print or a logger", "vit.py in forward")

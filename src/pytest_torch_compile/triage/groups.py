@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from .failures import Cause, Failure, Route, Result
+from .failures import Cause, Failure, Result, Route
 
 Runs = Mapping[str, Result]
 
