@@ -181,5 +181,5 @@ def test_a_thousand_tests_stay_usable(opened):
 def test_page_shows_what_is_counted_before_and_after():
     page = html.page(documents.made(documents.case(speed=[documents.speed("regressed", 0.09)])))
     assert re.search(r"worse: kernels per call 46 -(>|&gt;) 56", page)
-    assert "better: peak memory 8.6 MiB" in page
+    assert "better: peak memory 9.0 MB" in page
     assert "kernels per call" not in html.page(documents.made(documents.case(speed=[documents.speed()])))

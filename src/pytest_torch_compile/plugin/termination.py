@@ -1,6 +1,7 @@
 """SIGTERM ends the session as Ctrl-C does: what ran is reported, and what is temporary is removed.
 
-Python hears of a signal when it next runs a line of Python: code that hangs in C is ended by the second one.
+Python hears of a signal when it next runs a line of Python: code that hangs in C is ended by SIGKILL
+only.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ def duration(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes as ``12.3 MiB``."""
-    return f"{number / 2**20:.1f} MiB"
+    """Bytes as ``12.3 MB``, a million each, as in messages."""
+    return f"{number / 1e6:,.1f} MB"
 
 
 def percent(log_ratio: float) -> str:
