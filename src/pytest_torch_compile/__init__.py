@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .check.compile_guard import compile_guard
     from .check.compile_suite import CompileSuite
     from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
+    from .fresh.artifact import ArtifactReport, check_artifact
     from .legs.calls import Call, call, padded, random_lengths, sizes
     from .numerics import Tolerance, Tolerances
     from .observation import Location
@@ -31,6 +32,7 @@ _HOMES = {
         "CompileUsageError",
         "Finding",
     ),
+    "fresh.artifact": ("ArtifactReport", "check_artifact"),
     "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
     "numerics": ("Tolerance", "Tolerances"),
     "observation": ("Location",),
@@ -40,6 +42,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ArtifactReport",
     "Budget",
     "Call",
     "CompileCheckFailed",
@@ -53,6 +56,7 @@ __all__ = [
     "Tolerance",
     "Tolerances",
     "call",
+    "check_artifact",
     "check_compile",
     "compile_guard",
     "measure_compile",

@@ -129,6 +129,15 @@ CUSTOM_OPS = {
     "gradient is meant to pass",
 }
 
+# Artifacts, and what is checked in a fresh process.
+SKIP_ON_THIS_TORCH = "skip the test on this torch"
+PREPARE = "give prepare= a function that imports what the artifact needs, such as the module of its custom ops"
+ARTIFACT_REFUSES = (
+    "name the dimensions that vary, dynamic_dims={'x': 0}; one that stays fixed all the same is tied to a number by the "
+    "code: TORCH_LOGS=+dynamic shows where"
+)
+COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks that the artifact calls"
+
 # A warm start that compiled something.
 WHAT_DIFFERS = (
     "a key holds the graph, the shapes, the device, torch's version and configuration: look for what differs from the "

@@ -101,9 +101,7 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
     if "test_faketensor" not in failures and (strides := wrong_stride(sample)):
         failures["test_faketensor"] = strides
     if gradients and "test_autograd_registration" not in failures and _stops_gradients(sample):
-        failures[FORMULA] = (
-            "an input requires a gradient, and the op has no formula: gradients end here"
-        )
+        failures[FORMULA] = "an input requires a gradient, and the op has no formula: gradients end here"
     if _NO_FORMULA in failures.get(TRACED, ""):
         failures[FORMULA] = failures.pop(TRACED)
     elif isinstance(errors.get(TRACED), AssertionError) and _differs_from_itself(sample):
