@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .check.compile_suite import CompileSuite
     from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
     from .fresh.artifact import ArtifactReport, check_artifact
+    from .fresh.invariance import Invariance, InvarianceReport, check_invariance
     from .legs.calls import Call, call, padded, random_lengths, sizes
     from .numerics import Tolerance, Tolerances
     from .observation import Location
@@ -33,6 +34,7 @@ _HOMES = {
         "Finding",
     ),
     "fresh.artifact": ("ArtifactReport", "check_artifact"),
+    "fresh.invariance": ("Invariance", "InvarianceReport", "check_invariance"),
     "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
     "numerics": ("Tolerance", "Tolerances"),
     "observation": ("Location",),
@@ -51,6 +53,8 @@ __all__ = [
     "CompileSuite",
     "CompileUsageError",
     "Finding",
+    "Invariance",
+    "InvarianceReport",
     "Location",
     "RankGroup",
     "Tolerance",
@@ -58,6 +62,7 @@ __all__ = [
     "call",
     "check_artifact",
     "check_compile",
+    "check_invariance",
     "compile_guard",
     "measure_compile",
     "padded",

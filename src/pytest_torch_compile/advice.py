@@ -133,9 +133,17 @@ CUSTOM_OPS = {
 SKIP_ON_THIS_TORCH = "skip the test on this torch"
 PREPARE = "give prepare= a function that imports what the artifact needs, such as the module of its custom ops"
 ARTIFACT_REFUSES = (
-    "name the dimensions that vary, dynamic_dims={'x': 0}; one that stays fixed all the same is tied to a number by the "
-    "code: TORCH_LOGS=+dynamic shows where"
+    "name the dimensions that vary, dynamic_dims={'x': 0}; one that stays fixed all the same is tied to a number by "
+    "the code: TORCH_LOGS=+dynamic shows where"
 )
+VARIANT = {
+    "batch": "kernels are chosen by the size of the batch: pad to one size, or state "
+    "how far apart they may be: tolerance=Tolerance(rtol=..., atol=...)",
+    "run": "look for atomic adds (index_add, scatter_add, some backwards) and memory that is never written: "
+    "torch.use_deterministic_algorithms(True) names them",
+    "process": "look for choices that are made by timing (max-autotune, coordinate descent tuning), for seeds "
+    "taken from the process, and for sets, whose order depends on the process",
+}
 COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks that the artifact calls"
 
 # A warm start that compiled something.

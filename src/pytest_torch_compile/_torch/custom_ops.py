@@ -128,7 +128,7 @@ def has_formula(op: Any, device: str) -> bool:
 
 
 def wrong_stride(sample: Sample) -> str:
-    """Where the strides of the fake's outputs are not those of the op's: opcheck of torch 2.6 is silent about it on a CPU.
+    """Where the fake's outputs have other strides than the op's: opcheck of torch 2.6 does not say so on a CPU.
 
     A fake that cannot run is opcheck's to name, and so is an output of another shape.
     """

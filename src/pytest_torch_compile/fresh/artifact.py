@@ -316,7 +316,7 @@ def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
 def _compiled(graphs: Sequence[Graph]) -> list[Finding]:
     if not graphs:
         return []
-    calls = sorted({graph.call for graph in graphs if graph.call})
+    calls = tuple(sorted({graph.call for graph in graphs if graph.call}))
     message = f"{count(len(graphs), 'graph')} compiled in the process that loaded the artifact, 0 allowed"
     frames = "\n".join(dict.fromkeys(f"{graph.frame}: {count(len(graph.ops), 'op')}" for graph in graphs))
     return [
