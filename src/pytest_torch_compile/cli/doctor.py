@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 OLDEST, NEWEST = (2, 6), (2, 15)
 
@@ -38,7 +38,7 @@ def examine() -> list[Line]:
         Line("yes" if sys.version_info >= (3, 10) else "no", "Python", python, needed=True),
         _torch(),
         _compiler(),
-        _cuda(),
+        _accelerator(),
         Line("yes" if triton else "no", "Triton", triton or no_triton),
         Line("yes" if benchmark else "no", "pytest-benchmark", benchmark or no_benchmark),
         Line("yes" if jinja else "no", "Jinja2", jinja or no_jinja),
@@ -76,16 +76,28 @@ def _compiler() -> Line:
     return Line("no", "C++ compiler", f"{why}: backend inductor cannot compile for the CPU; eager and aot_eager can")
 
 
-def _cuda() -> Line:
+def _accelerator() -> Line:
+    """CUDA was run. Of ROCm and XPU it is said what is the same code, and what is for CUDA only."""
     if not _version("torch"):
         return Line("no", "CUDA", "unknown without torch")
     import torch
 
-    if torch.cuda.is_available():
-        names = ", ".join(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+    device = torch.accelerator.current_accelerator()
+    module: Any = torch.get_device_module(device) if device is not None else None
+    if module is None or not getattr(module, "is_available", bool)():
+        kind = "CUDA" if device is None or device.type == "cuda" else device.type.upper()
+        why = "this torch is built without CUDA" if device is None else "torch sees no device or no driver"
+        return Line("no", kind, f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
+    names = ", ".join(module.get_device_name(number) for number in range(module.device_count()))
+    if device.type == "cuda" and torch.version.hip:
+        return Line("note", "ROCm", f"{torch.version.hip}: {names}; takes the way of CUDA, which was never run on ROCm")
+    if device.type == "cuda":
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
-    why = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees no device or no driver"
-    return Line("no", "CUDA", f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
+    untested = (
+        f"{names}; checks go through torch.accelerator, which was never run on it; "
+        "device time, kernels, CUDA graphs, peak memory and ranks over its own backend are not covered"
+    )
+    return Line("note", device.type.upper(), untested)
 
 
 def _cache() -> Line:

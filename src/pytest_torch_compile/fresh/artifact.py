@@ -326,7 +326,7 @@ def _compiled(graphs: Sequence[Graph]) -> list[Finding]:
             None,
             frames,
             advice.COMPILES_AFTER_LOADING,
-            tuple(calls),
+            calls=calls,
             measured=len(graphs),
             limit=0,
         )

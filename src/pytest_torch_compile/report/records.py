@@ -88,8 +88,16 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "torch": str(torch.__version__) if torch else None,
         "cuda": torch.version.cuda if torch else None,
-        "device": torch.cuda.get_device_name() if torch and torch.cuda.is_initialized() else "cpu",
+        "device": _device(torch) if torch else "cpu",
     }
+
+
+def _device(torch: Any) -> str:
+    """The accelerator that is in use."""
+    device = torch.accelerator.current_accelerator()
+    module: Any = torch.get_device_module(device) if device is not None else None
+    used = getattr(module, "is_initialized", bool)() and hasattr(module, "get_device_name")
+    return str(module.get_device_name()) if used else "cpu"
 
 
 def environment_key(where: Mapping[str, Any]) -> str:
