@@ -292,10 +292,13 @@ def test_prune_refuses_baselines_of_another_project(stored, tmp_path, monkeypatc
 )
 def test_doctor_names_the_accelerator_and_what_was_not_run(kind, hip, status, subject, words, monkeypatch):
     torch = pytest.importorskip("torch")
-    module = SimpleNamespace(is_available=lambda: True, device_count=lambda: 1, get_device_name=lambda n: "Some device")
-    device = torch.device(kind) if kind else None
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: device)
+    module = SimpleNamespace(
+        __name__=f"torch.{kind}", device_count=lambda: 1, get_device_name=lambda number: "Some device"
+    )
+    module.is_available = lambda: kind is not None
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device(kind or "cuda"))
     monkeypatch.setattr(torch, "get_device_module", lambda device: module)
     monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.version, "cuda", "13.0" if kind == "cuda" else None)
     line = doctor._accelerator()
     assert (line.status, line.subject) == (status, subject) and words in line.text

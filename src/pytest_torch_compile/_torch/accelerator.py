@@ -12,7 +12,10 @@ import torch
 
 def accelerator() -> Any | None:
     """``torch.cuda``, ``torch.xpu`` or another such module, where there is a device; asking wakes none up."""
-    device = torch.accelerator.current_accelerator()
+    try:
+        device = torch.accelerator.current_accelerator()
+    except RuntimeError:  # torch 2.6, where there is none
+        return None
     module: Any = torch.get_device_module(device) if device is not None else None
     return module if module is not None and _answer(module, "is_available") else None
 

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 OLDEST, NEWEST = (2, 6), (2, 15)
 
@@ -82,22 +82,23 @@ def _accelerator() -> Line:
         return Line("no", "CUDA", "unknown without torch")
     import torch
 
-    device = torch.accelerator.current_accelerator()
-    module: Any = torch.get_device_module(device) if device is not None else None
-    if module is None or not getattr(module, "is_available", bool)():
-        kind = "CUDA" if device is None or device.type == "cuda" else device.type.upper()
-        why = "this torch is built without CUDA" if device is None else "torch sees no device or no driver"
-        return Line("no", kind, f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
+    from .._torch.accelerator import accelerator, kind_of
+
+    module = accelerator()
+    if module is None:
+        why = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees no device or no driver"
+        return Line("no", "CUDA", f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
+    kind = kind_of(module)
     names = ", ".join(module.get_device_name(number) for number in range(module.device_count()))
-    if device.type == "cuda" and torch.version.hip:
+    if kind == "cuda" and torch.version.hip:
         return Line("note", "ROCm", f"{torch.version.hip}: {names}; takes the way of CUDA, which was never run on ROCm")
-    if device.type == "cuda":
+    if kind == "cuda":
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
     untested = (
         f"{names}; checks go through torch.accelerator, which was never run on it; "
         "device time, kernels, CUDA graphs, peak memory and ranks over its own backend are not covered"
     )
-    return Line("note", device.type.upper(), untested)
+    return Line("note", kind.upper(), untested)
 
 
 def _cache() -> Line:

@@ -93,11 +93,9 @@ def environment() -> dict[str, Any]:
 
 
 def _device(torch: Any) -> str:
-    """The accelerator that is in use."""
-    device = torch.accelerator.current_accelerator()
-    module: Any = torch.get_device_module(device) if device is not None else None
-    used = getattr(module, "is_initialized", bool)() and hasattr(module, "get_device_name")
-    return str(module.get_device_name()) if used else "cpu"
+    """The accelerator that is in use; to ask whether there is one would talk to its driver."""
+    used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
+    return next((str(module.get_device_name()) for module in used), "cpu")
 
 
 def environment_key(where: Mapping[str, Any]) -> str:
