@@ -6,7 +6,9 @@ What opcheck finds is in docs/how-to/custom-ops.md, as it is.
 import pytest
 import torch
 
-tv = pytest.importorskip("torchvision", reason="this suite needs torchvision")
+pytest.importorskip("torchvision", reason="this suite needs torchvision")
+
+import torchvision as tv
 
 from pytest_torch_compile import CompileCheckFailed, check_compile
 
@@ -20,7 +22,7 @@ class Align(torch.nn.Module):
         self.op = op
 
     def forward(self, x):
-        return self.op(self.conv(x), BOXES, output_size=(2, 2))
+        return self.op(self.conv(x), BOXES.to(x.device), output_size=(2, 2))
 
 
 class Deform(torch.nn.Module):
@@ -51,12 +53,11 @@ MODELS = {
 }
 
 
-def opcheck_findings(name, train):
+def opcheck_findings(name, train, device="cpu"):
     """The clauses that fail, by op; what compiling the layer shows is another matter."""
+    options = {"train": train, "backend": "eager", "fullgraph": False, "diagnose": "off"}
     try:
-        report = check_compile(
-            MODELS[name](), X, train=train, backend="eager", custom_ops=True, diagnose="off", fullgraph=False
-        )
+        report = check_compile(MODELS[name]().to(device), X.to(device), custom_ops=True, **options)
         findings = report.findings
     except CompileCheckFailed as failed:
         report, findings = failed.report, failed.findings
@@ -64,11 +65,18 @@ def opcheck_findings(name, train):
     return {finding.message for finding in findings if finding.kind == "custom-op"}
 
 
-@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("name", MODELS)
-def test_ops(name, train, record_property):
-    if name == "nms" and train:
-        pytest.skip("its output has no gradient")
-    findings = opcheck_findings(name, train)
-    record_property("opcheck", sorted(findings))
-    assert findings == set()
+CASES = [(name, train) for name in MODELS for train in (False, True) if (name, train) != ("nms", True)]
+each_op = pytest.mark.parametrize(
+    ("name", "train"), CASES, ids=[f"{n}-{'training' if t else 'inference'}" for n, t in CASES]
+)
+
+
+@each_op
+def test_ops(name, train):
+    assert opcheck_findings(name, train) == set()
+
+
+@pytest.mark.gpu
+@each_op
+def test_ops_on_a_gpu(name, train):
+    assert opcheck_findings(name, train, "cuda") == set()

@@ -16,10 +16,10 @@ from .. import advice
 from .._torch import artifacts, canary, support
 from .._torch.error_text import error_summary
 from .._torch.sandbox import kept_rng, sandbox, seed_everything
-from .._torch.trace import error_location
+from .._torch.trace import TraceObserver, error_location
 from .._torch.warning_filters import calm
 from ..check.describe import rerun_command, shapes_text, target_name
-from ..check.judge import merged_over_calls
+from ..check.judge import merged_over_calls, not_observable
 from ..check.leg_errors import machine_faults_named
 from ..disk import TemporaryFolder
 from ..events import announce, doing
@@ -186,10 +186,11 @@ def _examine(
         report.findings = [failed]
         return
     found: Answers = ended.value
+    report.observation = canary.observer().seen
     report.load_seconds = found.load_seconds
     comparisons = [_compared(work, index, expected, found, tolerances, eager) for index in range(len(expected))]
     report.findings = merged_over_calls(finding for one in comparisons for finding in one.findings)
-    report.findings += _compiled(found.graphs)
+    report.findings += _compiled(found.graphs) + not_observable(report.observation.undecided)
     report.calls = [_row(work, index, expected, found) for index in range(len(expected))]
     report.remarks.append(
         f"artifact: {report.bytes / 1e6:.2f} MB, built in {report.build_seconds:.1f} s, "
@@ -235,7 +236,7 @@ def answers(
     if prepare is not None:
         prepare()
     result = Answers()
-    observer = canary.observer()
+    observer = TraceObserver()  # that it sees what it has to was tried out in the parent
     with observer:
         started = time.perf_counter()
         try:
