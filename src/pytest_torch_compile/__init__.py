@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .check.compile_guard import compile_guard
     from .check.compile_suite import CompileSuite
     from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
+    from .fresh.artifact import ArtifactReport, check_artifact
+    from .fresh.invariance import Invariance, InvarianceReport, check_invariance
     from .legs.calls import Call, call, padded, random_lengths, sizes
     from .numerics import Tolerance, Tolerances
     from .observation import Location
@@ -31,6 +33,8 @@ _HOMES = {
         "CompileUsageError",
         "Finding",
     ),
+    "fresh.artifact": ("ArtifactReport", "check_artifact"),
+    "fresh.invariance": ("Invariance", "InvarianceReport", "check_invariance"),
     "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
     "numerics": ("Tolerance", "Tolerances"),
     "observation": ("Location",),
@@ -40,6 +44,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ArtifactReport",
     "Budget",
     "Call",
     "CompileCheckFailed",
@@ -48,12 +53,16 @@ __all__ = [
     "CompileSuite",
     "CompileUsageError",
     "Finding",
+    "Invariance",
+    "InvarianceReport",
     "Location",
     "RankGroup",
     "Tolerance",
     "Tolerances",
     "call",
+    "check_artifact",
     "check_compile",
+    "check_invariance",
     "compile_guard",
     "measure_compile",
     "padded",

@@ -115,6 +115,37 @@ ONLY_EAGER_RAISES = (
 BOTH_RAISE = "catch what both modes raise, or raise outside of the compiled function"
 
 
+# Ops of torch.library, by the clause of opcheck that fails.
+CUSTOM_OPS = {
+    "test_schema": "declare what the op does: an argument that it writes to in mutates_args (or as Tensor(a!) in the "
+    "schema), and return no input as it is; or clone() first",
+    "test_autograd_registration": "register the formula with torch.library.register_autograd, and not at a CPU or CUDA "
+    "key; an op made of torch's ops can be a plain function",
+    "test_faketensor": "make the fake (torch.library.register_fake) give what the op gives: the same shapes, dtypes, "
+    "strides and devices",
+    "test_aot_dispatch_dynamic": "compare the op with its fake and its formula: traced, it gives something else "
+    "than in eager, or works for fixed sizes only",
+    "the autograd formula": "register one with torch.library.register_autograd, or detach() the inputs where no "
+    "gradient is meant to pass",
+}
+
+# Artifacts, and what is checked in a fresh process.
+SKIP_ON_THIS_TORCH = "skip the test on this torch"
+PREPARE = "give prepare= a function that imports what the artifact needs, such as the module of its custom ops"
+ARTIFACT_REFUSES = (
+    "name the dimensions that vary, dynamic_dims={'x': 0}; one that stays fixed all the same is tied to a number by "
+    "the code: TORCH_LOGS=+dynamic shows where"
+)
+VARIANT = {
+    "batch": "kernels are chosen by the size of the batch: pad to one size, or state "
+    "how far apart they may be: tolerance=Tolerance(rtol=..., atol=...)",
+    "run": "look for atomic adds (index_add, scatter_add, some backwards) and memory that is never written: "
+    "torch.use_deterministic_algorithms(True) names them",
+    "process": "look for choices that are made by timing (max-autotune, coordinate descent tuning), for seeds "
+    "taken from the process, and for sets, whose order depends on the process",
+}
+COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks that the artifact calls"
+
 # A warm start that compiled something.
 WHAT_DIFFERS = (
     "a key holds the graph, the shapes, the device, torch's version and configuration: look for what differs from the "

@@ -16,12 +16,13 @@ WrongResult = Literal["numerics", "gradient", "mutation", "state", "aliasing", "
 NoVerdict = Literal["not-observable", "timeout"]
 NotCompiled = Literal["nothing-compiled", "compile-error", "eager-fallback"]
 CompiledBadly = Literal["graph-break", "recompile"]
+BrokenPromise = Literal["custom-op", "invariance"]
 Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time", "cudagraph-skip", "cache-miss"]
-FindingKind = Literal[WrongResult, NoVerdict, NotCompiled, CompiledBadly, Slower]
+FindingKind = Literal[WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
 NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that say nothing about the code under check
 SEVERITIES = tuple(  # worst first
-    get_args(kinds) for kinds in (WrongResult, NoVerdict, NotCompiled, CompiledBadly, Slower)
+    get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)
 )
 
 

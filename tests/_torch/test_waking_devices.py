@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,7 +46,7 @@ DEVICE = Sleeper()
 def sleeper(monkeypatch):
     DEVICE.__init__()
     monkeypatch.setattr(torch.cuda, "manual_seed_all", DEVICE.seed_all)
-    monkeypatch.setattr(sandbox, "has_cuda", lambda: True)
+    monkeypatch.setattr(sandbox, "accelerator", lambda: SimpleNamespace(manual_seed_all=DEVICE.seed_all))
 
     def generators():
         return {"cpu": torch.default_generator, **({"cuda:0": DEVICE.generator} if DEVICE.awake else {})}

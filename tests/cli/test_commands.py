@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -278,3 +279,26 @@ def test_prune_refuses_baselines_of_another_project(stored, tmp_path, monkeypatc
     assert cli.main(["baselines", "prune", "--write", "--baselines=../baselines"]) == 2
     assert "is not below pytest's root directory" in capsys.readouterr().err
     assert stored.left() == ["test_a.py::test_kept"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "hip", "status", "subject", "words"),
+    [
+        ("cuda", None, "yes", "CUDA", "Some device"),
+        ("cuda", "6.4", "note", "ROCm", "never run on ROCm"),
+        ("xpu", None, "note", "XPU", "device time, kernels, CUDA graphs"),
+        (None, None, "no", "CUDA", "built without CUDA"),
+    ],
+)
+def test_doctor_names_the_accelerator_and_what_was_not_run(kind, hip, status, subject, words, monkeypatch):
+    torch = pytest.importorskip("torch")
+    module = SimpleNamespace(
+        __name__=f"torch.{kind}", device_count=lambda: 1, get_device_name=lambda number: "Some device"
+    )
+    module.is_available = lambda: kind is not None
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device(kind or "cuda"))
+    monkeypatch.setattr(torch, "get_device_module", lambda device: module)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.version, "cuda", "13.0" if kind == "cuda" else None)
+    line = doctor._accelerator()
+    assert (line.status, line.subject) == (status, subject) and words in line.text

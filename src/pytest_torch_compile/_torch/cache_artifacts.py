@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from .accelerator import accelerator
+
 
 def unavailable() -> str:
     """Why this torch cannot save artifacts, or an empty string."""
@@ -23,8 +25,8 @@ def unavailable() -> str:
 def environment() -> dict[str, str]:
     """What artifacts depend on: the device and the versions of torch, CUDA, Triton and Python."""
     device, cuda, triton = f"cpu {platform.machine()} {torch.backends.cpu.get_cpu_capability()}", "", ""
-    if torch.cuda.is_available():
-        device, cuda = torch.cuda.get_device_name(), str(torch.version.cuda or "")
+    if (module := accelerator()) is not None and hasattr(module, "get_device_name"):
+        device, cuda = module.get_device_name(), str(torch.version.cuda or torch.version.hip or "")
         with suppress(metadata.PackageNotFoundError):
             triton = metadata.version("triton")
     python = ".".join(platform.python_version_tuple()[:2])

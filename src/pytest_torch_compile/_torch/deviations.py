@@ -50,7 +50,8 @@ def note_left_by(test: str) -> None:
         _left_by.setdefault(name, f"left by {test}")
 
 
-def _configured() -> Iterator[Deviation]:
+def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
+    """Entries of torch's configuration that differ: module, name, value, default, and where it was set if known."""
     from torch.utils._config_module import _UNSET_SENTINEL
 
     for module in _CONFIGS:
@@ -70,7 +71,12 @@ def _configured() -> Iterator[Deviation]:
                 differs = value is not entry.default
             if differs:
                 where = "set by the environment" if by_environment and override is _UNSET_SENTINEL else ""
-                yield Deviation(f"{module}.{name}", _shown(value), _shown(entry.default), where)
+                yield module, name, value, entry.default, where
+
+
+def _configured() -> Iterator[Deviation]:
+    for module, name, value, default, where in changed_config():
+        yield Deviation(f"{module}.{name}", _shown(value), _shown(default), where)
 
 
 def _shown(value: Any) -> str:

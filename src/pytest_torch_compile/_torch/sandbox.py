@@ -23,6 +23,7 @@ from torch._dynamo import external_utils, pgo
 from torch._dynamo.eval_frame import reset_code
 from torch._dynamo.utils import counters
 
+from .accelerator import accelerator, accelerator_in_use, kind_of
 from .compiled_before import compiled_codes
 from .defaults import kept_defaults
 from .user_lines import function_name, is_torch
@@ -174,26 +175,22 @@ def kept_rng() -> Iterator[None]:
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
-        # CUDA was not in use: it starts from the caller's seed, whether the body began to use it or not.
+        # No accelerator was in use: it starts from the caller's seed, whether the body began to use it or not.
         if len(before) == 1:
-            seed_cuda(torch.initial_seed())
-
-
-def has_cuda() -> bool:
-    """Whether there is a CUDA device, in use or not."""
-    return bool(torch.cuda.is_available())
+            seed_accelerator(torch.initial_seed())
 
 
 def generators() -> dict[str, torch.Generator]:
-    """The generators of the CPU and of every CUDA device once CUDA is in use, by the device's name."""
+    """The generators of the CPU and of every device of the accelerator once it is in use, by the device's name."""
     by_device = {"cpu": torch.default_generator}
-    if has_cuda() and torch.cuda.is_initialized():
-        by_device |= {f"cuda:{i}": generator for i, generator in enumerate(torch.cuda.default_generators)}
+    if (module := accelerator_in_use()) is not None:
+        own = getattr(module, "default_generators", ())
+        by_device |= {f"{kind_of(module)}:{number}": generator for number, generator in enumerate(own)}
     return by_device
 
 
 def rng_state() -> dict[str, torch.Tensor]:
-    """Device name -> random state, for the CPU and every CUDA device once CUDA is in use."""
+    """Device name -> random state, as for ``generators``."""
     return {device: generator.get_state() for device, generator in generators().items()}
 
 
@@ -219,10 +216,11 @@ def seed_everything(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed % 2**32)
 
 
-def seed_cuda(seed: int) -> None:
-    """Seed the CUDA devices; where CUDA is not in use yet, it takes the seed when it wakes up."""
-    if has_cuda():
-        torch.cuda.manual_seed_all(seed)
+def seed_accelerator(seed: int) -> None:
+    """Seed the devices of the accelerator; where it is not in use yet, it takes the seed when it wakes up."""
+    module = accelerator()
+    if module is not None and hasattr(module, "manual_seed_all"):
+        module.manual_seed_all(seed)
 
 
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,6 +41,7 @@ from ..numerics import Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, Observation
 from ..report.failure_text import failure_text, not_compared_text
 from . import acceptance
+from .custom_ops import CheckedOps, check_ops
 from .describe import call_row, located, rerun_command, target_name
 from .judge import judge, merged_over_calls
 from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
@@ -70,6 +72,7 @@ def check_compile(
     tolerances: Tolerances | None = None,
     seed: int = 0,
     warm: bool = False,
+    custom_ops: bool = False,
     diagnose: str | None = None,
     **kwargs: Any,
 ) -> CompileReport:
@@ -101,6 +104,8 @@ def check_compile(
         tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides.
         seed: The seed of the random state that each leg starts from.
         warm: Every graph must come from the compile cache. One that is compiled is a ``cache-miss``.
+        custom_ops: True puts each op of ``torch.library`` that eager runs, with the inputs it gets, through
+            ``torch.library.opcheck``. What fails is a ``custom-op``. Gradients are looked at under ``train=True``.
         diagnose: How far a failure is looked into: ``off``, ``auto`` or ``full``. By default as ``--compile-diagnose``
             says.
         **kwargs: Keyword arguments of the one call. One that both this function and the target know is refused; write
@@ -133,7 +138,8 @@ def check_compile(
     )
     _validate(work)
     tolerances = tolerances or Tolerances()
-    report = _examined_in_time(work, compiling, budget, tolerances)
+    ops = CheckedOps()
+    report = _examined_in_time(work, compiling, budget, tolerances, ops if custom_ops else None)
     if backend is None and compile is None and usual != settings.current.backend:
         report.observation.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
     if not any(finding.kind == "timeout" for finding in report.findings):
@@ -141,6 +147,7 @@ def check_compile(
         acceptance.note(report, own)
         with time_limit(settings.current.timeout):
             report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
+    report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
     report.text = failure_text(report)
     announce(report)
     if not_compared := report.numerics.not_compared:
@@ -153,11 +160,16 @@ def check_compile(
 KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 
 
-def _examined_in_time(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
-    """The report of both legs; where they take too long, one that says where they hang."""
+def _examined_in_time(
+    work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
+) -> CompileReport:
+    """The report of both legs; where they take too long, one that says where they hang. ``ops`` is filled in."""
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named():
-        report = _examine(work, compiling, budget, tolerances)
+        if ops is not None:
+            check_ops(work, ops)
+        with ops.explaining() if ops is not None else nullcontext():
+            report = _examine(work, compiling, budget, tolerances)
     if report is None:
         report = _report(work, compiling, budget, _Run(Observation()))
         report.findings = limit.findings

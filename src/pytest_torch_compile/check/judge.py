@@ -27,7 +27,7 @@ def judge(
     ``limit`` is torch's recompile limit; ``cudagraphs`` whether CUDA graphs were asked for; ``deviations`` are the
     settings that differ from torch's defaults, which a finding names as its cause where one made it.
     """
-    findings = _graph_breaks(seen.graph_breaks, budget) + _not_observable(seen.undecided)
+    findings = _graph_breaks(seen.graph_breaks, budget) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget)
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
     fallbacks = [_fallback(fallback, limit) for fallback in reversed(first_of_each_frame.values())]
@@ -46,7 +46,8 @@ def _number(limit: int | Mapping[str, int]) -> int:
     return limit
 
 
-def _not_observable(undecided: Sequence[str]) -> list[Finding]:
+def not_observable(undecided: Sequence[str]) -> list[Finding]:
+    """The finding for what a verdict relies on and this torch does not show."""
     if not undecided:
         return []
     message = "this check cannot pass: what it relies on cannot be seen"

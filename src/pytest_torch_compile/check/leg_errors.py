@@ -48,7 +48,7 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Co
 
 # Where a default is not torch's own, and an error is about it.
 _ABOUT = {
-    "torch.set_default_device": re.compile(r"\b(devices?|meta|cuda|cpu)\b", re.I),
+    "torch.set_default_device": re.compile(r"\b(devices?|meta|cuda|xpu|mps|cpu)\b", re.I),
     "torch.set_default_dtype": re.compile(r"dtype|scalar type|\b(Float|Double|Half|BFloat16)\b"),
 }
 

@@ -38,7 +38,7 @@ def examine() -> list[Line]:
         Line("yes" if sys.version_info >= (3, 10) else "no", "Python", python, needed=True),
         _torch(),
         _compiler(),
-        _cuda(),
+        _accelerator(),
         Line("yes" if triton else "no", "Triton", triton or no_triton),
         Line("yes" if benchmark else "no", "pytest-benchmark", benchmark or no_benchmark),
         Line("yes" if jinja else "no", "Jinja2", jinja or no_jinja),
@@ -76,16 +76,29 @@ def _compiler() -> Line:
     return Line("no", "C++ compiler", f"{why}: backend inductor cannot compile for the CPU; eager and aot_eager can")
 
 
-def _cuda() -> Line:
+def _accelerator() -> Line:
+    """CUDA was run. Of ROCm and XPU it is said what is the same code, and what is for CUDA only."""
     if not _version("torch"):
         return Line("no", "CUDA", "unknown without torch")
     import torch
 
-    if torch.cuda.is_available():
-        names = ", ".join(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+    from .._torch.accelerator import accelerator, kind_of
+
+    module = accelerator()
+    if module is None:
+        why = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees no device or no driver"
+        return Line("no", "CUDA", f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
+    kind = kind_of(module)
+    names = ", ".join(module.get_device_name(number) for number in range(module.device_count()))
+    if kind == "cuda" and torch.version.hip:
+        return Line("note", "ROCm", f"{torch.version.hip}: {names}; takes the way of CUDA, which was never run on ROCm")
+    if kind == "cuda":
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
-    why = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees no device or no driver"
-    return Line("no", "CUDA", f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
+    untested = (
+        f"{names}; checks go through torch.accelerator, which was never run on it; "
+        "device time, kernels, CUDA graphs, peak memory and ranks over its own backend are not covered"
+    )
+    return Line("note", kind.upper(), untested)
 
 
 def _cache() -> Line:

@@ -17,7 +17,7 @@ from .._torch.sandbox import (
     host_rng_state,
     kept_rng,
     rng_state,
-    seed_cuda,
+    seed_accelerator,
     seed_everything,
     set_host_rng_state,
     set_rng_state,
@@ -186,7 +186,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_cuda(self._work.seed)  # for a device that wakes up in this call, or that another leg woke up
+            seed_accelerator(self._work.seed)  # for a device that wakes up in this call, or that another leg woke up
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:

@@ -30,7 +30,7 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
             # By name where it has one: dynamo imports the module of the code that it compiles.
             return pickle.dumps(call)
         except Exception:
-            return _pack_by_value(call)
+            return pack_by_value(call)
     except Exception as error:
         from ..check.describe import target_name
 
@@ -42,7 +42,8 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         ) from error
 
 
-def _pack_by_value(call: object) -> bytes:
+def pack_by_value(call: object) -> bytes:
+    """A call as bytes, with the code of what has no name that another process knows."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):

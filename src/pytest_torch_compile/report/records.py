@@ -88,8 +88,14 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "torch": str(torch.__version__) if torch else None,
         "cuda": torch.version.cuda if torch else None,
-        "device": torch.cuda.get_device_name() if torch and torch.cuda.is_initialized() else "cpu",
+        "device": _device(torch) if torch else "cpu",
     }
+
+
+def _device(torch: Any) -> str:
+    """The accelerator that is in use; to ask whether there is one would talk to its driver."""
+    used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
+    return next((str(module.get_device_name()) for module in used), "cpu")
 
 
 def environment_key(where: Mapping[str, Any]) -> str:

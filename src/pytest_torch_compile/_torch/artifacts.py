@@ -1,0 +1,89 @@
+"""The ways in which compiled code ships: how each is built, saved and loaded again.
+
+Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``, documented as they are, read
+on torch 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and the ``aot_compile`` of what
+``torch.compile`` returns, read on torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+WAYS = ("aot_inductor", "export", "precompile")
+# dimension -> its bounds, for each argument by name
+Dims = Mapping[str, Mapping[int, Any]]
+
+
+def unavailable(via: str) -> str:
+    """Why this torch cannot ship in this way, or an empty string."""
+    if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
+        return ""
+    return f"not observable on torch {torch.__version__}: it cannot save a compiled function (2.11 and newer can)"
+
+
+def build(
+    via: str,
+    model: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    dims: Dims,
+    options: Mapping[str, Any] | None,
+    path: Path,
+) -> None:
+    """Build the artifact from one call and write it to a file. For ``precompile`` the arguments carry their marks."""
+    if via == "precompile":
+        _precompile(model, args, kwargs, options, path)
+        return
+    program = torch.export.export(model, args, dict(kwargs), dynamic_shapes=_dynamic_shapes(model, args, kwargs, dims))
+    if via == "export":
+        torch.export.save(program, path)
+    else:
+        torch._inductor.aoti_compile_and_package(
+            program, package_path=str(path), inductor_configs=dict(options) if options else None
+        )
+
+
+def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., Any]:
+    """What is called in place of the model; ``precompile`` keeps the code only, and takes the model's weights."""
+    if via == "aot_inductor":
+        package: Callable[..., Any] = torch._inductor.aoti_load_package(str(path))
+        return package
+    if via == "export":
+        module: Callable[..., Any] = torch.export.load(path).module()
+        return module
+    with path.open("rb") as file:
+        compiled = torch.compiler.load_compiled_function(file)
+    return lambda *args, **kwargs: compiled(model, *args, **kwargs)
+
+
+def _precompile(
+    model: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: Mapping[str, Any] | None,
+    path: Path,
+) -> None:
+    with torch._dynamo.config.patch(enable_aot_compile=True):
+        compiled = torch.compile(model.forward, fullgraph=True, options=dict(options) if options else None)
+        compiled.aot_compile((args, dict(kwargs))).save_compiled_function(str(path))
+
+
+def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) -> dict[str, Any] | None:
+    """``dims`` as ``torch.export`` wants them: an entry for each argument, also for those without."""
+    if not dims:
+        return None
+    arguments = inspect.signature(model.forward).bind(*args, **kwargs).arguments
+    return {name: _marks(dims[name]) if name in dims else None for name in arguments}
+
+
+def _marks(dims: Mapping[int, Any]) -> dict[int, Any]:
+    # AUTO finds out by itself which dimensions are the same; what the code fixes to one size is fixed in the artifact.
+    auto: Any = torch.export.Dim.AUTO
+    return {
+        dim: auto(min=bounds[0], max=bounds[1]) if bounds and callable(auto) else auto for dim, bounds in dims.items()
+    }

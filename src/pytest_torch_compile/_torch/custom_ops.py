@@ -1,0 +1,232 @@
+"""The ops that are not torch's own, heard as eager runs them, with copies of what they were called with.
+
+Below autograd every op is seen, also one that C++ calls, but no longer whether a gradient was wanted. That is known
+where Python calls the op, so both places are listened to.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
+``torch.utils._pytree``, ``torch._ops.OpOverload`` and ``OpOverloadPacket``, ``torch._C._jit_resolve_packet``,
+``torch._C._dispatch_has_kernel_for_dispatch_key``; the namespaces of torch's own ops.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..observation import Location
+from .stuck import frames_of, place_of
+from .user_lines import OWN_FOLDER, below_own
+
+# What torch registers itself, on the oldest to the newest torch.
+TORCHS_OWN = frozenset({
+    "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_inductor_test", "_native", "_native_aot",
+    "_quantized", "_test", "aten", "c10d", "c10d_functional", "coor", "debug_mode_ops", "debugprims", "export",
+    "flex_gemm", "flex_lib", "fsdp", "inductor", "inductor_prims", "mempool", "mkl", "mkldnn", "mkldnn_prepacked",
+    "onednn", "onnx", "onnx_symbolic", "prepacked", "prim", "prims", "profiler", "quantization", "quantized",
+    "quantized_decomposed", "rngprims", "sparse", "static_runtime", "streams", "symm_mem",
+})  # fmt: skip
+# How many different inputs of one op are kept. A model calls an op with few; a loop may call it with many.
+SAMPLES = 8
+
+
+@dataclass
+class Sample:
+    """One call of an op: copies of its arguments from before it ran, and whether a gradient was wanted through it.
+
+    ``wanted``: gradients were recorded, and an input required one. ``reached``: backward came to its outputs; None
+    where that is not known, since no output requires a gradient or the op was not called from Python.
+    """
+
+    op: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    call: int
+    location: Location | None
+    requiring: frozenset[int]
+    wanted: bool
+    floating_output: bool = False
+    reached: bool | None = None
+
+    def arguments(self, *, gradients: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Fresh copies to call the op with; ``gradients``: they require them as they did."""
+        leaves, spec = pytree.tree_flatten(_copied((self.args, self.kwargs)))
+        if gradients:
+            for position in self.requiring:
+                leaves[position].requires_grad_()
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        return args, kwargs
+
+    def described(self) -> str:
+        """The arguments in short: ``float32[2, 3], 0.5``."""
+        return ", ".join(_described(leaf) for leaf in pytree.tree_leaves((self.args, self.kwargs)))
+
+
+class CustomOps:
+    """Hears ops in the body of ``watching``; ``samples`` by op, ``left_out`` how many more inputs each op had."""
+
+    def __init__(self) -> None:
+        self.samples: dict[Any, list[Sample]] = {}
+        self.left_out: Counter[Any] = Counter()
+        self.call = 0
+        self._by_key: dict[Any, Sample | None] = {}
+        self._calling: list[Any] = []
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Hear the ops that run in the body."""
+        with _CallsFromPython(self), _BelowAutograd(self):
+            yield
+
+    def run(self, op: Any, call: Callable[[], Any], args: Any, kwargs: Any, *, from_python: bool) -> Any:
+        """Carry out one call of an op, and note it."""
+        if not from_python and op in self._calling:
+            return call()  # heard of above autograd
+        sample = self._note(op, args, kwargs)
+        self._calling.append(op)
+        try:
+            result = call()
+        finally:
+            self._calling.pop()
+        if sample is not None:
+            _note_result(sample, result, from_python)
+        return result
+
+    def _note(self, op: Any, args: Any, kwargs: Any) -> Sample | None:
+        leaves = pytree.tree_leaves((args, kwargs))
+        recording = torch.is_grad_enabled()
+        key = (op, recording, tuple(_metadata(leaf) for leaf in leaves))
+        if key not in self._by_key:
+            samples = self.samples.setdefault(op, [])
+            if len(samples) < SAMPLES:
+                requiring = frozenset(
+                    n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+                )
+                own_args, own_kwargs = _copied((args, kwargs))
+                wanted = recording and bool(requiring)
+                samples.append(Sample(op, own_args, own_kwargs, self.call, _call_site(), requiring, wanted))
+                self._by_key[key] = samples[-1]
+            else:
+                self._by_key[key] = None
+                self.left_out[op] += 1
+        return self._by_key[key]
+
+
+def has_formula(op: Any, device: str) -> bool:
+    """Whether the op says itself how gradients go through it, or is made of ops that do."""
+    keys = (f"Autograd{device.upper()}", "Autograd", "CompositeImplicitAutograd")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
+
+
+def wrong_stride(sample: Sample) -> str:
+    """Where the fake's outputs have other strides than the op's: opcheck of torch 2.6 does not say so on a CPU.
+
+    A fake that cannot run is opcheck's to name, and so is an output of another shape.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    args, kwargs = sample.arguments(gradients=False)
+    real = pytree.tree_leaves(sample.op(*args, **kwargs))
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode, torch.no_grad():
+        fakes = pytree.tree_map(
+            lambda leaf: mode.from_tensor(leaf, static_shapes=True) if isinstance(leaf, torch.Tensor) else leaf,
+            (sample.args, sample.kwargs),
+        )
+        try:
+            fake = pytree.tree_leaves(sample.op(*fakes[0], **fakes[1]))
+        except Exception:
+            return ""
+    for one, other in zip(real, fake, strict=False):
+        if not isinstance(one, torch.Tensor) or one.layout is not torch.strided or one.numel() == 0:
+            continue
+        if list(map(str, one.shape)) != list(map(str, other.shape)):
+            continue
+        significant = [dim for dim, size in enumerate(one.shape) if size > 1]
+        if any(one.stride(dim) != other.stride(dim) for dim in significant):
+            return f"the op's output has the strides {tuple(one.stride())}, the fake's {tuple(other.stride())}"
+    return ""
+
+
+class _CallsFromPython(TorchFunctionMode):
+    def __init__(self, ops: CustomOps) -> None:
+        super().__init__()
+        self._ops = ops
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        op = _custom_op(func, args, kwargs)
+        if op is None:
+            return func(*args, **kwargs)
+        return self._ops.run(op, lambda: func(*args, **kwargs), args, kwargs, from_python=True)
+
+
+class _BelowAutograd(TorchDispatchMode):
+    def __init__(self, ops: CustomOps) -> None:
+        super().__init__()
+        self._ops = ops
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if _custom_op(func, args, kwargs) is None:
+            return func(*args, **kwargs)
+        return self._ops.run(func, lambda: func(*args, **kwargs), args, kwargs, from_python=False)
+
+
+def _custom_op(func: Any, args: Any, kwargs: Any) -> Any:
+    """The overload that is called, of an op that is not torch's own; None for everything else."""
+    if isinstance(func, torch._ops.OpOverload):
+        return None if func.namespace in TORCHS_OWN else func
+    if not isinstance(func, torch._ops.OpOverloadPacket):
+        return None
+    name = func._qualified_op_name
+    if name.split("::")[0] in TORCHS_OWN:
+        return None
+    overload = torch._C._jit_resolve_packet(name, *args, **kwargs)
+    return getattr(func, overload or "default")
+
+
+def _note_result(sample: Sample, result: Any, from_python: bool) -> None:
+    outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    sample.floating_output = any(output.is_floating_point() or output.is_complex() for output in outputs)
+    for output in outputs if from_python and sample.wanted else ():
+        if output.requires_grad:
+            sample.reached = sample.reached or False
+            output.register_hook(lambda gradient: setattr(sample, "reached", True))
+
+
+def _metadata(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        strides = leaf.stride() if leaf.layout is torch.strided else ()
+        return leaf.shape, strides, leaf.dtype, leaf.device, leaf.layout, leaf.requires_grad
+    return type(leaf), repr(leaf)
+
+
+def _described(leaf: Any) -> str:
+    if isinstance(leaf, torch.Tensor):
+        return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+    return repr(leaf)
+
+
+def _copied(structure: Any) -> Any:
+    """Copies that keep strides, and share memory where the originals do; none requires a gradient."""
+    memo: dict[int, Any] = {}
+    return pytree.tree_map(
+        lambda leaf: copy.deepcopy(leaf.detach(), memo) if isinstance(leaf, torch.Tensor) else leaf, structure
+    )
+
+
+def _call_site() -> Location | None:
+    frames = frames_of(sys._getframe(1))
+    while frames and frames[-1].file.startswith(OWN_FOLDER):
+        frames.pop()
+    return place_of(below_own(frames))

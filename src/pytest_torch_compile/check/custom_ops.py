@@ -1,0 +1,127 @@
+"""``custom_ops=True``: the ops of ``torch.library`` that eager really runs, each through ``torch.library.opcheck``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import advice
+from .._torch.custom_ops import CustomOps, Sample, has_formula, wrong_stride
+from .._torch.error_text import error_summary
+from .._torch.sandbox import sandbox
+from .._torch.warning_filters import calm
+from ..findings import CompileUsageError, Finding
+from ..legs.leg import Leg, Work
+from ..numerics import flatten
+from ..numerics.measure import bitwise_equal
+from ..report.failure_text import count
+
+FORMULA = "the autograd formula"
+_NO_FORMULA = "no autograd formula was registered"
+# The last one runs what the others check by itself too, and fails with them.
+TRACED = "test_aot_dispatch_dynamic"
+
+
+@dataclass
+class CheckedOps:
+    """What checking the custom ops of a target showed."""
+
+    findings: list[Finding] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Where eager cannot run because of an op that has a finding, the finding is what is reported."""
+        try:
+            yield
+        except CompileUsageError as error:
+            if not self.findings:
+                raise
+            self.remarks.append(f"compiled was not compared with eager: {error}")
+
+
+def check_ops(work: Work, checked: CheckedOps) -> None:
+    """Run the calls in eager, and check each custom op in it with the inputs that it got."""
+    with calm(), sandbox() as box:
+        ops = CustomOps()
+        leg = Leg(work)
+        for ops.call in range(1, len(work.calls) + 1):
+            with box.watching(leg.shared), ops.watching():
+                record = leg.run(ops.call - 1)
+            if record.error is not None:
+                break
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for samples in ops.samples.values():
+                _check_op(samples, bool(work.train), checked)
+    counts = [f"{samples[0].op} ({count(len(samples), 'input')})" for samples in ops.samples.values()]
+    checked.remarks.append(
+        f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: eager ran no custom op"
+    )
+    for op, more in ops.left_out.items():
+        checked.remarks.append(f"custom_ops: {count(more, 'further input')} of {op} not checked")
+
+
+def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
+    """One finding for each clause that fails, with the first input on which it does."""
+    failing: dict[str, list[tuple[Sample, str]]] = {}
+    for sample in samples:
+        for clause, why in _failures(sample, train, checked).items():
+            failing.setdefault(clause, []).append((sample, why))
+    for clause, failures in failing.items():
+        sample, why = failures[0]
+        lines = [why, f"called with {sample.described()}"]
+        if len(failures) > 1:
+            lines.append(f"and with {count(len(failures) - 1, 'other input')}")
+        checked.findings.append(
+            Finding(
+                "custom-op",
+                f"{sample.op} fails opcheck: {clause}",
+                sample.location,
+                "\n".join(lines),
+                advice.CUSTOM_OPS[clause],
+                calls=tuple(dict.fromkeys(sample.call for sample, _ in failures)),
+                subject=str(sample.op),
+            )
+        )
+
+
+def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
+    """What opcheck says against one input, by clause."""
+    # What requires a gradient is tried out with one only where eager used it: many ops are for inference.
+    gradients = train and sample.wanted and sample.reached is not False
+    results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)
+    errors = {clause: error for clause, error in results.items() if isinstance(error, Exception)}
+    failures = {clause: error_summary(error) for clause, error in errors.items()}
+    if "test_faketensor" not in failures and (strides := wrong_stride(sample)):
+        failures["test_faketensor"] = strides
+    if gradients and "test_autograd_registration" not in failures and _stops_gradients(sample):
+        failures[FORMULA] = "an input requires a gradient, and the op has no formula: gradients end here"
+    if _NO_FORMULA in failures.get(TRACED, ""):
+        failures[FORMULA] = failures.pop(TRACED)
+    elif isinstance(errors.get(TRACED), AssertionError) and _differs_from_itself(sample):
+        del failures[TRACED]
+        checked.remarks.append(f"custom_ops: {sample.op} differs from itself, so that {TRACED} says nothing about it")
+    if TRACED in failures and len(failures) > 1:
+        del failures[TRACED]  # it fails with the others
+    return failures
+
+
+def _stops_gradients(sample: Sample) -> bool:
+    devices = [tensor.device.type for tensor in flatten((sample.args, sample.kwargs)).tensors.values()]
+    return sample.floating_output and not any(has_formula(sample.op, device) for device in devices)
+
+
+def _differs_from_itself(sample: Sample) -> bool:
+    def run() -> dict[str, torch.Tensor]:
+        args, kwargs = sample.arguments(gradients=False)
+        result: Any = sample.op(*args, **kwargs)
+        return flatten((result, args, kwargs)).tensors
+
+    one, other = run(), run()
+    return any(path not in other or not bitwise_equal(tensor, other[path]) for path, tensor in one.items())

@@ -1,0 +1,353 @@
+"""check_artifact: what ships is built, loaded in a fresh process, and compared with eager there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import advice
+from .._torch import artifacts, canary, support
+from .._torch.error_text import error_summary
+from .._torch.sandbox import kept_rng, sandbox, seed_everything
+from .._torch.trace import TraceObserver, error_location
+from .._torch.warning_filters import calm
+from ..check.describe import rerun_command, shapes_text, target_name
+from ..check.judge import merged_over_calls, not_observable
+from ..check.leg_errors import machine_faults_named
+from ..disk import TemporaryFolder
+from ..events import announce, doing
+from ..findings import CallReport, CompileCheckFailed, CompileReport, CompileUsageError, Finding
+from ..legs.calls import Call, as_calls
+from ..legs.copies import copy_leg
+from ..legs.float64_reference import ReferenceLeg
+from ..legs.leg import DynamicDims, LazyLeg, Leg, Work, argument_names, mark_dynamic
+from ..legs.perturbed import perturbed_records
+from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
+from ..observation import Graph
+from ..ranks.worker import Raised
+from ..report.failure_text import count, failure_text
+from .process import Ended, run_fresh
+from .worker import raised_by
+
+
+@dataclass
+class ArtifactReport(CompileReport):
+    """What ``check_artifact`` observed: ``via`` says how it ships; ``bytes`` is its size.
+
+    ``build_seconds`` and ``load_seconds`` are how long it took to build here and to load in the fresh process.
+    """
+
+    via: str = ""
+    bytes: int = 0
+    build_seconds: float = 0.0
+    load_seconds: float = 0.0
+
+
+@dataclass
+class Answer:
+    """What the artifact did on one call."""
+
+    output: Any = None
+    arguments: Any = None
+    refused: Raised | None = None
+
+
+@dataclass
+class Answers:
+    """What the fresh process has to say. ``refused``: the artifact could not even be loaded."""
+
+    calls: list[Answer] = field(default_factory=list)
+    load_seconds: float = 0.0
+    refused: Raised | None = None
+    graphs: list[Graph] = field(default_factory=list)
+
+
+def check_artifact(
+    model: torch.nn.Module,
+    /,
+    *args: Any,
+    calls: Iterable[Any] | None = None,
+    via: str = "aot_inductor",
+    dynamic_dims: DynamicDims | None = None,
+    options: dict[str, Any] | None = None,
+    tolerances: Tolerances | None = None,
+    prepare: Callable[[], Any] | None = None,
+    path: str | Path | None = None,
+    timeout: float = 600.0,
+    seed: int = 0,
+) -> ArtifactReport:
+    """Build what ships from the first call, load it in a fresh process, and hold all calls there against eager.
+
+    The artifact has to give eager's results, by the same rule as ``check_compile``, for calls of shapes that it was not
+    built with; it has to refuse what eager refuses; and nothing may compile where it is loaded. It computes no
+    gradients: both sides run under ``torch.no_grad``. What it keeps inside, such as buffers, is seen in later outputs
+    only.
+
+    Args:
+        model: The module that ships, in the mode in which it ships.
+        *args: The arguments of the one call, where ``calls`` is not given.
+        calls: The calls; the artifact is built from the first. One of the others may raise in eager: the artifact must
+            refuse it too.
+        via: ``"aot_inductor"`` (a package of ``torch._inductor.aoti_compile_and_package``), ``"export"``
+            (``torch.export.save``) or ``"precompile"`` (``aot_compile`` of what ``torch.compile`` returns, loaded with
+            ``torch.compiler.load_compiled_function``; torch 2.11 and newer).
+        dynamic_dims: The dimensions that vary, as for ``check_compile``.
+        options: Options of Inductor, for ``"aot_inductor"`` and ``"precompile"``.
+        tolerances: How close the artifact must be to eager.
+        prepare: Called in the fresh process before it loads: a function of a module that registers custom ops.
+        path: Where the artifact is written, and stays. Without it, it is removed after the check.
+        timeout: How many seconds the fresh process may take.
+        seed: The seed of the random state at each call.
+
+    Returns:
+        The report, with size, time to build and time to load.
+
+    Raises:
+        CompileCheckFailed: Something was found. It carries ``.report`` and ``.findings``.
+        CompileUsageError: The check cannot be made: the first call raises in eager, or the target is no module.
+    """
+    __tracebackhide__ = True
+    support.require_supported_torch()
+    if not isinstance(model, torch.nn.Module):
+        raise CompileUsageError(f"the target is {model!r}; an artifact is made of a module: wrap it in one")
+    if via not in artifacts.WAYS:
+        raise CompileUsageError(f"via={via!r} is not known; it is one of: {', '.join(artifacts.WAYS)}")
+    given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
+    work = Work(model, given, seed=seed, dynamic_dims=dynamic_dims)
+    report = ArtifactReport(
+        target_name(model), "artifact", via, str(torch.__version__), _device(work), via=via, rerun=rerun_command()
+    )
+    if missing := artifacts.unavailable(via):
+        report.findings = [Finding("not-observable", missing, hint=advice.SKIP_ON_THIS_TORCH)]
+    else:
+        with TemporaryFolder("torch-compile-artifact-") as folder, machine_faults_named(), calm(), sandbox() as box:
+            file = Path(path) if path is not None else folder / "artifact.pt2"
+            expected, eager = [], Leg(work)
+            for index in range(len(given)):
+                with box.watching(eager.shared):
+                    expected.append(eager.run(index))
+            _require_that_eager_runs(expected[0])
+            _examine(report, work, expected, file, options, prepare, timeout, tolerances or Tolerances(), eager)
+    report.text = failure_text(report)
+    announce(report)
+    if report.findings:
+        raise CompileCheckFailed(report.text, report, report.findings)
+    return report
+
+
+def _require_that_eager_runs(first: CallRecord) -> None:
+    if first.error is not None:
+        raise CompileUsageError(
+            f"call 1, from which the artifact is built, raises in eager: {type(first.error).__name__}: {first.error}"
+        ) from first.error
+
+
+def _examine(
+    report: ArtifactReport,
+    work: Work,
+    expected: list[CallRecord],
+    file: Path,
+    options: dict[str, Any] | None,
+    prepare: Callable[[], Any] | None,
+    timeout: float,
+    tolerances: Tolerances,
+    eager: Leg,
+) -> None:
+    """Build, load and compare; what is seen goes into the report."""
+    started = time.perf_counter()
+    try:
+        with doing("building the artifact"):
+            _build(report.via, work, file, options)
+    except CompileUsageError:
+        raise
+    except Exception as error:
+        if support.is_missing_compiler(error):
+            raise CompileUsageError(f"Inductor found no working C++ compiler: {error_summary(error)}") from error
+        message = f"the artifact cannot be built: {type(error).__name__}"
+        report.findings = [Finding("compile-error", message, error_location(error), error_summary(error))]
+        return
+    report.build_seconds, report.bytes = time.perf_counter() - started, file.stat().st_size
+    # A file of code only needs the model; the others must do without it.
+    model, calls, _ = copy_leg(work.target, work.calls)
+    with doing("running the artifact in a fresh process"):
+        sent = model if report.via == "precompile" else None
+        imports = _classes(record.output for record in expected)
+        ended = run_fresh(
+            answers, report.via, file.resolve(), sent, calls, prepare, imports, work.seed, seconds=timeout
+        )
+    if failed := _without_answers(ended):
+        report.findings = [failed]
+        return
+    found: Answers = ended.value
+    report.observation = canary.observer().seen
+    report.load_seconds = found.load_seconds
+    comparisons = [_compared(work, index, expected, found, tolerances, eager) for index in range(len(expected))]
+    report.findings = merged_over_calls(finding for one in comparisons for finding in one.findings)
+    report.findings += _compiled(found.graphs) + not_observable(report.observation.undecided)
+    report.calls = [_row(work, index, expected, found) for index in range(len(expected))]
+    report.remarks.append(
+        f"artifact: {report.bytes / 1e6:.2f} MB, built in {report.build_seconds:.1f} s, "
+        f"loaded in {report.load_seconds:.2f} s"
+    )
+
+
+def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None) -> None:
+    model, (first, *_), _ = copy_leg(work.target, work.calls[:1])
+    names = argument_names(model)
+    if work.dynamic_dims:
+        # This also refuses what is no tensor argument. Export has marks of its own, which must not meet these.
+        marked = first if via == "precompile" else copy_leg(model, [first])[1][0]
+        mark_dynamic(marked, work.dynamic_dims, names)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack, kept_rng():
+        for factory in first.contexts:
+            stack.enter_context(factory())
+        artifacts.build(via, model, first.args, first.kwargs, _dims(first, work.dynamic_dims, names), options, file)
+
+
+def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
+    """The dynamic dimensions with their bounds, counted from the front, by the arguments' names."""
+    arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
+    by_name = {}
+    for key, dims in (dynamic_dims or {}).items():
+        name = names[key] if isinstance(key, int) else key
+        bounds = dims if isinstance(dims, dict) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
+        by_name[name] = {dim % arguments[name].ndim: limits for dim, limits in bounds.items()}
+    return by_name
+
+
+def answers(
+    via: str,
+    file: Path,
+    model: torch.nn.Module | None,
+    calls: Sequence[Call],
+    prepare: Callable[[], Any] | None,
+    imports: object,
+    seed: int,
+) -> Answers:
+    """In the fresh process: load the artifact and run the calls. ``imports`` has been imported by coming here."""
+    if prepare is not None:
+        prepare()
+    result = Answers()
+    observer = TraceObserver()  # that it sees what it has to was tried out in the parent
+    with observer:
+        started = time.perf_counter()
+        try:
+            runnable = artifacts.load(via, file, model)
+        except Exception as error:
+            result.refused = raised_by(error)
+            return result
+        result.load_seconds = time.perf_counter() - started
+        for number, call in enumerate(calls, 1):
+            observer.call = number
+            result.calls.append(_answer(runnable, call, seed))
+    result.graphs = [graph for graph in observer.seen.graphs if graph.ops]
+    return result
+
+
+def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
+    answer = Answer(arguments=(call.args, dict(call.kwargs)))
+    seed_everything(seed)
+    try:
+        with ExitStack() as stack:
+            for factory in call.contexts:
+                stack.enter_context(factory())
+            answer.output = runnable(*call.args, **call.kwargs)
+    except Exception as error:
+        answer.refused = raised_by(error)
+    return answer
+
+
+def _without_answers(ended: Ended) -> Finding | None:
+    """What is wrong where the artifact came to no call."""
+    if ended.without_answer:
+        return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
+    raised, what = ended.raised, "the fresh process failed"
+    if raised is None:
+        raised, what = ended.value.refused, "the artifact cannot be loaded in a fresh process"
+    if raised is None:
+        return None
+    hint = advice.PREPARE if raised.type != "CompileUsageError" else ""
+    return Finding("exception", f"{what}: {raised.type}", raised.location, raised.text, hint)
+
+
+def _compared(
+    work: Work, index: int, expected: list[CallRecord], found: Answers, tolerances: Tolerances, eager: Leg
+) -> Comparison:
+    """One call of the artifact against eager's."""
+    here, there = expected[index], found.calls[index]
+    if here.error is not None or there.refused is not None:
+        return Comparison(_refusals(here, there), raised=True)
+    # What a model keeps is inside of an artifact, and a process has its own random state.
+    compared = replace(here, state={}, initial_state={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}, rng={})
+    artifact = replace(compared, output=there.output, arguments=there.arguments)
+    reference = LazyLeg(lambda: ReferenceLeg(work, eager))
+    repeat = LazyLeg(lambda: Leg(work, eager.shared))
+    return compare_calls(
+        compared,
+        artifact,
+        reference=partial(reference.record, index),
+        repeat=partial(repeat.record, index),
+        perturbed=partial(perturbed_records, work, index, eager.shared),
+        tolerances=tolerances,
+    )
+
+
+def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
+    """What only one side refuses; what exactly is raised is not the same in an artifact."""
+    if here.error is not None and there.refused is None:
+        message = f"eager raises {type(here.error).__name__}, the artifact gives a result"
+        evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
+    elif here.error is None and there.refused is not None:
+        message = f"the artifact refuses a call that eager takes: {there.refused.type}"
+        evidence, hint = there.refused.text, advice.ARTIFACT_REFUSES
+    else:
+        return []
+    lines = "\n".join(evidence.splitlines()[:6])
+    return [Finding("exception", message, evidence=lines, hint=hint, calls=(here.number,))]
+
+
+def _compiled(graphs: Sequence[Graph]) -> list[Finding]:
+    if not graphs:
+        return []
+    calls = tuple(sorted({graph.call for graph in graphs if graph.call}))
+    message = f"{count(len(graphs), 'graph')} compiled in the process that loaded the artifact, 0 allowed"
+    frames = "\n".join(dict.fromkeys(f"{graph.frame}: {count(len(graph.ops), 'op')}" for graph in graphs))
+    return [
+        Finding(
+            "recompile",
+            message,
+            None,
+            frames,
+            advice.COMPILES_AFTER_LOADING,
+            calls=calls,
+            measured=len(graphs),
+            limit=0,
+        )
+    ]
+
+
+def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> CallReport:
+    call, there = work.calls[index], found.calls[index]
+    both = ", as in eager" if expected[index].error is not None else ""
+    outcome = "built from it, ran" if not index else "ran"
+    if there.refused is not None:
+        outcome = f"refused{both}"
+    return CallReport(call.label or f"call {index + 1}", shapes_text(call, argument_names(work.target)), outcome)
+
+
+def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
+    """The classes of what the model returns: who calls an artifact has them, and torch must know their parts."""
+    kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
+    return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))
+
+
+def _device(work: Work) -> str:
+    return next((str(tensor.device) for tensor in work.target.parameters()), "cpu")

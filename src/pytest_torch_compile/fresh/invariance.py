@@ -1,0 +1,381 @@
+"""check_invariance: a row alone, a second run and a fresh process give what the first run gave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+import torch.utils._pytree
+
+from .. import advice, settings
+from .._torch import support
+from ..check.describe import rerun_command, target_name
+from ..check.leg_errors import error_findings, machine_faults_named
+from ..disk import TemporaryFolder
+from ..events import announce, doing
+from ..findings import CompileCheckFailed, CompileReport, CompileUsageError, Finding
+from ..legs.calls import Call, as_calls
+from ..legs.compiling import Compiling
+from ..legs.copies import modules_of
+from ..legs.leg import argument_names
+from ..numerics import Tolerance, flatten
+from ..numerics.measure import difference, element
+from ..report.failure_text import failure_text, number
+from .observed import Observed, RaisedInCall, observe
+from .process import run_fresh
+
+WAYS = ("batch", "run", "process")
+RUNS = 3  # under CUDA graphs the first warms up, the second is recorded, the third is replayed
+ROWS = 16
+
+
+@dataclass
+class Invariance:
+    """One thing that results must not depend on: whether they do, and the first module that differs if known."""
+
+    over: str
+    equal: bool
+    largest: float = 0.0
+    leaf: str = ""
+    module: str = ""
+
+
+@dataclass
+class InvarianceReport(CompileReport):
+    """What ``check_invariance`` observed, one result for each thing that it was asked for."""
+
+    results: list[Invariance] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two runs that have to be equal; ``row``: the other one is this row of the first, alone."""
+
+    label: str
+    first: Observed
+    other: Observed
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class _Difference:
+    path: str
+    largest: float
+    limit: float
+    text: str
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is checked: how it is compiled (None: eager), and how far apart results may be."""
+
+    target: Any
+    call: Call
+    rows: Mapping[int, Call]
+    compiling: Compiling | None
+    tolerance: Tolerance
+    seed: int
+    timeout: float
+
+    @property
+    def calls(self) -> list[Call]:
+        return [*([self.call] * RUNS), *self.rows.values()]
+
+
+def check_invariance(
+    target: Callable[..., Any],
+    /,
+    *args: Any,
+    over: Iterable[str] = WAYS,
+    compiled: bool = True,
+    tolerance: Tolerance | None = None,
+    batch_dims: Mapping[str | int, int] | None = None,
+    fullgraph: bool = True,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    timeout: float = 600.0,
+    seed: int = 0,
+    **kwargs: Any,
+) -> InvarianceReport:
+    """Check that results do not depend on the other rows of a batch, on the run, or on the process.
+
+    Every run starts from the same parameters, buffers and random numbers. Results have to be exactly equal, element by
+    element, or within ``tolerance``. A failure names the first module, in the order in which they run, whose output
+    differs, and says whether eager differs too. To find the module, the target is compiled once more with the output of
+    each module kept; where the difference is then gone, that is said.
+
+    Args:
+        target: A module, function or other callable, as for ``check_compile``.
+        *args: The arguments of the call, or one ``call(...)``.
+        over: What must make no difference. ``"batch"``: each row alone gives what it gives in the batch (16 rows spread
+            over it, where it has more). ``"run"``: three runs of the same compiled code are equal. ``"process"``: a
+            fresh process, which compiles for itself without the compile cache, gives the same.
+        compiled: False checks eager.
+        tolerance: How far apart results may be. Without one, not at all.
+        batch_dims: Which dimension of which argument is the batch, ``{"x": 0, "mask": 1}``. By default the first one of
+            every tensor that has as many rows as the first tensor.
+        fullgraph: Handed to ``torch.compile``.
+        dynamic: Handed to ``torch.compile``.
+        backend: Handed to ``torch.compile``.
+        mode: Handed to ``torch.compile``.
+        options: Handed to ``torch.compile``.
+        timeout: How many seconds the fresh process may take.
+        seed: The seed of the random state of each run.
+        **kwargs: Keyword arguments of the call.
+
+    Returns:
+        The report, with a result for each of ``over``.
+
+    Raises:
+        CompileCheckFailed: Something differs, or cannot be compiled.
+        CompileUsageError: The check cannot be made: eager raises, or there is no batch.
+    """
+    __tracebackhide__ = True
+    support.require_supported_torch()
+    ways = [over] if isinstance(over, str) else list(over)
+    if unknown := [way for way in ways if way not in WAYS]:
+        raise CompileUsageError(f"over={unknown[0]!r} is not known; it is one of: {', '.join(WAYS)}")
+    one = args[0] if len(args) == 1 and isinstance(args[0], Call) and not kwargs else as_calls(args, kwargs, None)[0]
+    compiling = Compiling(backend or settings.current.backend, mode, options, dynamic, fullgraph) if compiled else None
+    rows = _rows(target, one, batch_dims) if "batch" in ways else {}
+    subject = _Subject(target, one, rows, compiling, tolerance or Tolerance(0.0, 0.0), seed, timeout)
+    report = InvarianceReport(
+        target_name(target),
+        "invariance",
+        compiling.name if compiling else "none",
+        str(torch.__version__),
+        _device(target, one),
+        rerun=rerun_command(),
+    )
+    with machine_faults_named():
+        _examine(report, subject, ways)
+    report.text = failure_text(report)
+    announce(report)
+    if report.findings:
+        raise CompileCheckFailed(report.text, report, report.findings)
+    return report
+
+
+def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -> None:
+    try:
+        eager = observe(subject.target, subject.calls, None, subject.seed)
+    except RaisedInCall as raised:
+        which = f"row {list(subject.rows)[raised.number - RUNS - 1]} alone" if raised.number > RUNS else "the call"
+        raise CompileUsageError(f"{which} raises in eager: {raised}") from raised.error
+    try:
+        seen = observe(subject.target, subject.calls, subject.compiling, subject.seed) if subject.compiling else eager
+    except RaisedInCall as raised:
+        report.findings = error_findings(raised.error)
+        return
+    for way in ways:
+        with doing(f"looking whether the {way} makes a difference"):
+            result, findings = _checked(way, subject, seen, eager, report)
+        report.results.append(result)
+        report.findings += findings
+    verdicts = [f"{result.over}: {'equal' if result.equal else 'different'}" for result in report.results]
+    report.remarks.append(f"invariance: {', '.join(verdicts)}")
+
+
+def _checked(
+    way: str, subject: _Subject, seen: Sequence[Observed], eager: Sequence[Observed], report: InvarianceReport
+) -> tuple[Invariance, list[Finding]]:
+    pairs = _pairs(way, subject, seen)
+    if isinstance(pairs, Finding):
+        return Invariance(way, False), [pairs]
+    if way == "batch":
+        alike = [path for path, tensor in seen[0].outputs.items() if not _is_batched(pairs[0], path, tensor)]
+        if alike:
+            report.remarks.append(f"no batch dimension, so not compared row by row: {', '.join(alike)}")
+        if len(alike) == len(seen[0].outputs):
+            message = "no output has a batch dimension: a row alone cannot be compared with the batch"
+            return Invariance(way, False), [Finding("not-observable", message)]
+    found = _worst(pairs, subject.tolerance)
+    if found is None:
+        return Invariance(way, True), []
+    module = _first_module(way, subject)
+    evidence = [found.text, f"first module that differs: {module}" if module else _NO_MODULE]
+    if subject.compiling is not None:
+        evidence.append(_of_eager(way, subject, eager))
+    message = f"{found.path} {_DIFFERS[way]}"
+    hint, measure = advice.VARIANT[way], "largest difference"
+    finding = Finding("invariance", message, None, "\n".join(evidence), hint, subject=found.path, measure=measure)
+    finding = replace(finding, measured=found.largest, limit=found.limit)
+    return Invariance(way, False, found.largest, found.path, module), [finding]
+
+
+_DIFFERS = {
+    "batch": "of a row alone is not what it is in the batch",
+    "run": "differs between two runs of the same code",
+    "process": "differs in a fresh process",
+}
+_NO_MODULE = (
+    "no module can be named: with the output of each module kept, which changes how code is fused, nothing differs"
+)
+
+
+def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
+    """What has to be equal; for a fresh process that gives no answer, the finding."""
+    if way == "run":
+        return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
+    if way == "batch":
+        return [_Pair(f"row {row}", seen[0], alone, row) for row, alone in zip(subject.rows, seen[RUNS:], strict=True)]
+    with TemporaryFolder("torch-compile-process-") as cache:
+        job = (subject.target, subject.call, subject.compiling, subject.seed, modules)
+        environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
+        ended = run_fresh(observe_one, *job, seconds=subject.timeout, environment=environment)
+    if ended.without_answer:
+        return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
+    if ended.raised is not None:
+        message = f"the fresh process raises {ended.raised.type}, this one does not"
+        return Finding("exception", message, ended.raised.location, ended.raised.text)
+    return [_Pair("fresh process", seen[0], ended.value)]
+
+
+def observe_one(target: Any, call: Call, compiling: Compiling | None, seed: int, modules: bool) -> Observed:
+    """In the fresh process: run the call."""
+    return observe(target, [call], compiling, seed, modules=modules)[0]
+
+
+def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
+    """The largest difference over all outputs."""
+    differences = [
+        found
+        for pair in pairs
+        for path, tensor in pair.first.outputs.items()
+        if (found := _difference(pair, path, tensor, pair.other.outputs.get(path), tolerance)) is not None
+    ]
+    return max(differences, key=lambda found: found.largest, default=None)
+
+
+def _difference(
+    pair: _Pair, path: str, first: torch.Tensor, other: torch.Tensor | None, tolerance: Tolerance
+) -> _Difference | None:
+    """How two tensors differ by more than they may; None where they do not, or have no rows to compare."""
+    if other is None:
+        return _Difference(path, math.inf, 0.0, f"{pair.label} has no {path}")
+    if pair.row is not None:
+        dim = _batch_dim(first, other)
+        if dim is None:
+            return None
+        first = first.narrow(dim, pair.row, 1)
+    if first.shape != other.shape or first.dtype != other.dtype:
+        text = f"{first.dtype} {list(first.shape)}, in {pair.label} {other.dtype} {list(other.shape)}"
+        return _Difference(path, math.inf, 0.0, f"{path} is {text}")
+    found = difference(first, other.to(first.device), tolerance.rtol, tolerance.atol)
+    if found.ratio <= 1 and found.nonfinite is None:
+        return None
+    where = found.index if found.nonfinite is None else found.nonfinite
+    (index, value), (_, there) = element(first, where), element(other, where)
+    text = f"{path}{list(index)} is {number(value)}, and {number(there)} in {pair.label}"
+    largest = found.error if found.nonfinite is None else math.inf
+    return _Difference(path, largest, found.limit, f"{text}; {found.differing} of {first.numel()} elements differ")
+
+
+def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
+    """The one dimension in which a row alone is smaller than the batch."""
+    if whole.ndim != alone.ndim:
+        return None
+    smaller = [dim for dim in range(whole.ndim) if whole.shape[dim] != alone.shape[dim]]
+    return smaller[0] if len(smaller) == 1 and alone.shape[smaller[0]] == 1 else None
+
+
+def _is_batched(pair: _Pair, path: str, tensor: torch.Tensor) -> bool:
+    alone = pair.other.outputs.get(path)
+    return alone is None or _batch_dim(tensor, alone) is not None
+
+
+def _first_module(way: str, subject: _Subject) -> str:
+    """The first module whose output differs when the output of each is kept; empty where none does."""
+    if not isinstance(subject.target, torch.nn.Module):
+        return ""
+    try:
+        seen = observe(subject.target, subject.calls, subject.compiling, subject.seed, modules=True)
+        pairs = _pairs(way, subject, seen, modules=True)
+    except RaisedInCall:
+        return ""
+    if isinstance(pairs, Finding):
+        return ""
+    firsts = [place for pair in pairs if (place := _differing_module(pair, subject.tolerance)) is not None]
+    return min(firsts)[1] if firsts else ""
+
+
+def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | None:
+    """Its position in the order of execution and its name."""
+    for position, ((name, ours), (_, theirs)) in enumerate(zip(pair.first.modules, pair.other.modules, strict=False)):
+        for one, other in zip(ours, theirs, strict=False):
+            if _difference(pair, name, one, other, tolerance) is not None:
+                return position, name
+    return None
+
+
+def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> str:
+    pairs = _pairs(way, replace(subject, compiling=None), eager)
+    found = None if isinstance(pairs, Finding) else _worst(pairs, subject.tolerance)
+    if found is None:
+        return "eager: equal"
+    return f"eager differs too: largest difference {number(found.largest)} at {found.path}"
+
+
+def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:
+    """The rows of a call, each as a call of its own, by their number.
+
+    Raises:
+        CompileUsageError: there is no batch of two or more.
+    """
+    dims = _dims_of_tensors(target, call, batch_dims)
+    sizes = {path: tensor.shape[dim] for path, (tensor, dim) in dims.items()}
+    if len(set(sizes.values())) > 1:
+        raise CompileUsageError(f"batch_dims names dimensions of different sizes: {sizes}")
+    size = next(iter(sizes.values()), 0)
+    if size < 2:
+        raise CompileUsageError(
+            "over='batch' needs a batch of two rows or more, as the first dimension of the first tensor or named with "
+            "batch_dims={'x': 0}"
+        )
+    chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
+    return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}
+
+
+def _dims_of_tensors(
+    target: Any, call: Call, batch_dims: Mapping[str | int, int] | None
+) -> dict[str, tuple[torch.Tensor, int]]:
+    names = argument_names(target)
+    named = {names[n] if n < len(names) else f"argument {n}": value for n, value in enumerate(call.args)}
+    named |= call.kwargs
+    if batch_dims is None:
+        tensors = {
+            path: t for name, value in named.items() for path, t in flatten(value, name).tensors.items() if t.ndim
+        }
+        size = next((tensor.shape[0] for tensor in tensors.values()), 0)
+        return {path: (tensor, 0) for path, tensor in tensors.items() if tensor.shape[0] == size}
+    chosen = {}
+    for key, dim in batch_dims.items():
+        value = call.args[key] if isinstance(key, int) and key < len(call.args) else named.get(str(key))
+        if not isinstance(value, torch.Tensor) or not -value.ndim <= dim < value.ndim:
+            raise CompileUsageError(f"batch_dims names dimension {dim} of {key!r}, which the call does not have")
+        chosen[str(key)] = (value, dim)
+    return chosen
+
+
+def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
+    """The call with one row of each tensor that has rows."""
+
+    def cut(leaf: Any) -> Any:
+        if id(leaf) not in dims:
+            return leaf
+        alone = leaf.detach().narrow(dims[id(leaf)], row, 1).clone()
+        return alone.requires_grad_(leaf.requires_grad)
+
+    args, kwargs = torch.utils._pytree.tree_map(cut, (call.args, dict(call.kwargs)))
+    return replace(call, args=args, kwargs=kwargs, label=f"row {row}")
+
+
+def _device(target: Any, call: Call) -> str:
+    tensors = [parameter for module in modules_of(target).values() for parameter in module.parameters()]
+    tensors += flatten((call.args, dict(call.kwargs))).tensors.values()
+    return str(tensors[0].device) if tensors else "cpu"

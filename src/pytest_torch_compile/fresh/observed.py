@@ -1,0 +1,128 @@
+"""What a target gives on several calls that all start from the same state, and what each of its modules gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .._torch.sandbox import sandbox
+from .._torch.warning_filters import calm
+from ..legs.calls import Call
+from ..legs.compiling import Compiling
+from ..legs.leg import Leg, Work
+from ..numerics import CallRecord, flatten
+
+
+@dataclass
+class Observed:
+    """Copies of what one call gave: the tensors of the output by path, and those of each module in order."""
+
+    outputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    modules: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
+
+
+class RaisedInCall(Exception):
+    """A call of the target raised; ``number`` says which, from 1."""
+
+    def __init__(self, number: int, error: BaseException) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.number, self.error = number, error
+
+
+class _SameStart(Leg):
+    """A leg whose calls all start from the same parameters, buffers and random numbers."""
+
+    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None) -> None:
+        super().__init__(work, wrap=wrap)
+        self._at_first = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+        self._first_host_rng = self._host_rng
+
+    def run(self, index: int) -> CallRecord:
+        """Carry out call ``index`` and record what it did."""
+        with torch.no_grad():
+            for name, tensor in self._tensors().items():
+                tensor.copy_(self._at_first[name])
+        self._rng, self._host_rng = self._seeded, self._first_host_rng
+        return super().run(index)
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        return self._parameters() | self._named(lambda module: module.named_buffers())
+
+
+def observe(
+    target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
+) -> list[Observed]:
+    """Run the calls, compiled or in eager. ``modules``: what each module gives becomes a further output.
+
+    Raises:
+        RaisedInCall: a call raises.
+    """
+    work = Work(target, calls, seed=seed)
+    with calm(), sandbox() as box:
+        wrap: Callable[[Any], Any] | None = compiling
+        if modules:
+            wrap = _inspecting(compiling.relaxed() if compiling is not None else None)
+        leg = _SameStart(work, wrap)
+        observed = []
+        for index in range(len(calls)):
+            with box.watching(leg.shared):
+                record = leg.run(index)
+            if record.error is not None:
+                raise RaisedInCall(index + 1, record.error) from record.error
+            output, parts = record.output if modules else (record.output, [])
+            copies = {path: tensor.detach().clone() for path, tensor in flatten(output).tensors.items()}
+            observed.append(Observed(copies, [(name, [part.detach() for part in own]) for name, own in parts]))
+        return observed
+
+
+def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
+    def wrap(target: Any) -> Any:
+        inspected = _with_parts(target)
+        if compiling is not None:
+            return compiling(inspected)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with torch.compiler.set_stance("force_eager"):
+                return inspected(*args, **kwargs)
+
+        return run
+
+    return wrap
+
+
+def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
+    """The module as a function that also gives what each of its modules gave, innermost and earliest first."""
+    parts: list[tuple[str, list[torch.Tensor]]] = []
+
+    def hook_of(name: str) -> Callable[..., None]:
+        def hook(part: torch.nn.Module, args: Any, output: Any) -> None:
+            parts.append((name, _copies(output)))
+
+        return hook
+
+    for name, part in module.named_modules():
+        kind = type(part).__name__
+        part.register_forward_hook(hook_of(f"{name} ({kind})" if name else f"{kind} itself"))
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        parts.clear()
+        output = module(*args, **kwargs)
+        return output, list(parts)
+
+    return run
+
+
+def _copies(output: Any) -> list[torch.Tensor]:
+    if isinstance(output, torch.Tensor):
+        return [output.clone()]  # a later op may write to it
+    if isinstance(output, dict):
+        output = list(output.values())
+    if not isinstance(output, (list, tuple)):
+        return []
+    copies = []
+    for part in output:
+        copies += _copies(part)
+    return copies

@@ -1,0 +1,107 @@
+"""One function in one fresh process, with torch set up as it is here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import settings
+from .._torch.process_settings import process_settings
+from ..disk import TemporaryFolder
+from ..findings import CompileUsageError
+from ..ranks.transport import pack, pack_by_value, user_modules
+from ..ranks.worker import Raised
+
+_LOG_LINES = 15
+
+
+@dataclass(frozen=True)
+class Job:
+    """A call as it travels: ``payload`` is the packed function with its arguments."""
+
+    payload: bytes
+    modules: Mapping[str, ModuleSpec]
+    options: settings.Settings
+    torch: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the process ended: with a ``value``, with what was ``raised``, or, in words, without an answer."""
+
+    value: Any = None
+    raised: Raised | None = None
+    without_answer: str = ""
+    log: str = ""
+
+
+def run_fresh(
+    function: Callable[..., Any], *args: Any, seconds: float, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """Run ``function(*args)`` in a fresh process; nothing of it is left, however it ends.
+
+    Raises:
+        CompileUsageError: something that cannot be sent.
+    """
+    job = Job(_packed(function, args), user_modules(), settings.current, process_settings())
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    variables = {**os.environ, "PYTHONPATH": path, **(environment or {})}
+    with TemporaryFolder("torch-compile-fresh-") as folder:
+        (folder / "job").write_bytes(pickle.dumps(job))
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.worker", str(folder)],
+                env=variables,
+                stdin=subprocess.PIPE,  # closes when this process ends, however it does
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code: int | None = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                if process.stdin is not None:
+                    process.stdin.close()
+        return _ended(folder, code, seconds)
+
+
+def _packed(function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+    packed = pack(function, args, {})
+    if b"__main__" not in packed:
+        return packed
+    try:  # the other process has another main module
+        return pack_by_value((function, args, {}))
+    except ImportError as error:
+        raise CompileUsageError(
+            "what a script defines can be sent to another process with cloudpickle only: "
+            "pip install 'pytest-torch-compile[ranks]', or define the model in a module"
+        ) from error
+
+
+def _ended(folder: Path, code: int | None, seconds: float) -> Ended:
+    log = "\n".join((folder / "log").read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:])
+    answer = folder / "answer"
+    if code == 0 and answer.exists():
+        value, raised = torch.load(answer, weights_only=False)
+        return Ended(value, raised, log=log)
+    if code is None:
+        how = f"did not end within {seconds:g} s"
+    else:
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return Ended(without_answer=how, log=log)

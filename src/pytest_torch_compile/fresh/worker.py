@@ -1,0 +1,59 @@
+"""The fresh process: does its one job and writes the answer."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from .. import settings
+from .._torch.process_settings import set_process_settings
+from .._torch.stuck import place_of
+from ..observation import Location
+from ..ranks.transport import ModulesOfParent
+from ..ranks.worker import Raised
+from .process import Job
+
+
+def main(folder: Path) -> None:
+    """Carry out the job in a folder."""
+    import torch
+
+    faulthandler.enable()
+    threading.Thread(target=_end_with_parent, daemon=True, name="parent watch").start()
+    modules = ModulesOfParent()
+    sys.meta_path.insert(0, modules)
+    job: Job = pickle.loads((folder / "job").read_bytes())
+    modules.specs, settings.current = job.modules, job.options
+    set_process_settings(job.torch)
+    value: Any = None
+    raised = None
+    try:
+        function, args, kwargs = pickle.loads(job.payload)
+        value = function(*args, **kwargs)
+    except Exception as error:
+        raised = raised_by(error)
+    torch.save((value, raised), folder / "answer.part")
+    (folder / "answer.part").rename(folder / "answer")
+
+
+def raised_by(error: BaseException) -> Raised:
+    """An exception as it travels: many cannot be pickled."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
+    return Raised(type(error).__name__, str(error).strip() or "no message", place)
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,82 @@
+"""What ships equals what was tested: a vision and a text model, built here, loaded in a fresh process.
+
+Each is built from one shape and run at three that it was not built with. Eager's numbers by the same rule, nothing
+compiles where it is loaded, and what eager refuses is refused.
+"""
+
+import pytest
+import torch
+
+pytest.importorskip("torchvision", reason="this suite needs torchvision")
+pytest.importorskip("transformers", reason="this suite needs transformers")
+
+from pytest_torch_compile import Tolerances, call, check_artifact
+from pytest_torch_compile._torch.artifacts import unavailable
+
+from ..transformers.models import make_bert, tokens
+from ..vision.models import images, make_resnet
+
+# An artifact gives tensors of its own where eager may give views.
+OWN_MEMORY = Tolerances(aliasing=False)
+SHAPES = [(4, 64), (6, 80), (3, 96), (5, 72)]
+LENGTHS = [(4, 16), (6, 24), (3, 40), (5, 9)]
+
+ways = pytest.mark.parametrize(
+    "via",
+    [
+        "aot_inductor",
+        "export",
+        pytest.param(
+            "precompile", marks=pytest.mark.skipif(bool(unavailable("precompile")), reason=unavailable("precompile"))
+        ),
+    ],
+)
+
+
+def vision(device="cpu"):
+    calls = [call(images(batch, side)["x"].to(device)) for batch, side in SHAPES]
+    return make_resnet().eval().to(device), {"calls": calls, "dynamic_dims": {"x": (0, 2, 3)}}
+
+
+class Logits(torch.nn.Module):
+    """What would ship of a text model: ids and mask in, logits out."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = make_bert()
+
+    def forward(self, input_ids, attention_mask):
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+
+
+def text(device="cpu"):
+    calls = [call(*(value.to(device) for value in tokens(batch, length).values())) for batch, length in LENGTHS]
+    return Logits().eval().to(device), {"calls": calls, "dynamic_dims": {"input_ids": (0, 1), "attention_mask": (0, 1)}}
+
+
+def check(make, via, record_property, device="cpu"):
+    model, options = make(device)
+    report = check_artifact(model, via=via, tolerances=OWN_MEMORY, **options)
+    assert [row.outcome for row in report.calls] == ["built from it, ran", "ran", "ran", "ran"]
+    figures = {"megabytes": report.bytes / 1e6, "built": report.build_seconds, "loaded": report.load_seconds}
+    record_property("artifact", {name: round(value, 2) for name, value in figures.items()})
+
+
+@ways
+@pytest.mark.parametrize("make", [vision, text])
+def test_on_a_cpu(make, via, record_property):
+    check(make, via, record_property)
+
+
+@pytest.mark.gpu
+@ways
+@pytest.mark.parametrize("make", [vision, text])
+def test_on_a_gpu(make, via, record_property):
+    check(make, via, record_property, "cuda")
+
+
+def test_what_eager_refuses_is_refused():
+    model, options = vision()
+    options["calls"] += [call(torch.randn(2, 4, 64, 64))]
+    report = check_artifact(model, via="export", tolerances=OWN_MEMORY, **options)
+    assert report.calls[-1].outcome == "refused, as in eager"

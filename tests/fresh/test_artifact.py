@@ -1,0 +1,229 @@
+"""check_artifact: what ships, built here and run in a fresh process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+from pytest_torch_compile import CompileCheckFailed, CompileUsageError, call, check_artifact
+from pytest_torch_compile._torch.artifacts import WAYS, unavailable
+
+LIBRARY = torch.library.Library("shipped_ops", "FRAGMENT")
+PARENT = os.getpid()
+NEW_TORCH = not unavailable("precompile")
+via_all = pytest.mark.parametrize(
+    "via",
+    [pytest.param(via, marks=pytest.mark.skipif(bool(unavailable(via)), reason=f"{unavailable(via)}")) for via in WAYS],
+)
+
+
+class Linear(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return {"y": self.linear(x).sin(), "rows": x.sum(1)}
+
+
+class FixesTheBatch(torch.nn.Module):
+    """Its artifact is for one batch size only, whatever is said about it."""
+
+    def forward(self, x):
+        return x.reshape(3, -1) * 2 if x.shape[0] == 3 else x.sum()
+
+
+def define(name, here, there):
+    """An op that is another one in the process that loads the artifact."""
+    LIBRARY.define(f"{name}(Tensor x) -> Tensor")
+    LIBRARY.impl(name, here if os.environ.get("SHIPPED_OPS") == str(PARENT) else there, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"shipped_ops::{name}", torch.empty_like, lib=LIBRARY)
+    return getattr(torch.ops.shipped_ops, name)
+
+
+def define_in_this_process():
+    os.environ.setdefault("SHIPPED_OPS", str(PARENT))
+
+
+define_in_this_process()
+
+
+def _compiles(x):
+    return torch.compile(torch.sin, backend="eager")(x.clone())
+
+
+def _dies(x):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _hangs(x):
+    time.sleep(60)
+    return x.clone()
+
+
+def _writes(x):
+    x.zero_()
+    return x * 2
+
+
+def _refuses_five(x):
+    if len(x) == 5:
+        raise ValueError("five rows")
+    return x * 2
+
+
+double = lambda x: x * 2  # noqa: E731
+wrong = define("wrong", double, lambda x: x * 2.01)
+other_shape = define("other_shape", double, lambda x: torch.cat([x, x]) * 2)
+compiles = define("compiles", torch.sin, _compiles)
+dies = define("dies", double, _dies)
+hangs = define("hangs", double, _hangs)
+writes = define("writes", double, _writes)
+lenient = define("lenient", _refuses_five, double)
+same = define("same", double, double)
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, op):
+        super().__init__()
+        self.op = op
+
+    def forward(self, x):
+        return self.op(x) + 1
+
+
+def register():
+    """This module has registered the ops by being imported."""
+
+
+def three(*sizes):
+    return [torch.randn(size, 4) for size in sizes]
+
+
+@via_all
+def test_an_artifact_is_right_at_shapes_that_it_was_not_built_with(via):
+    report = check_artifact(Linear().eval(), calls=three(3, 5, 7, 12), via=via, dynamic_dims={"x": 0})
+    assert [row.outcome for row in report.calls] == ["built from it, ran", "ran", "ran", "ran"]
+    assert report.bytes > 100 and report.load_seconds > 0 and report.build_seconds > 0 and report.via == via
+
+
+@via_all
+def test_what_eager_refuses_is_refused(via):
+    calls = [*three(3, 5), torch.randn(3, 5)]
+    report = check_artifact(Linear(), calls=calls, via=via, dynamic_dims={"x": 0})
+    assert report.calls[2].outcome == "refused, as in eager"
+
+
+@via_all
+def test_a_size_that_stays_fixed_is_a_finding(via):
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_artifact(Linear(), calls=three(3, 5), via=via)
+    assert {finding.kind for finding in failed.value.findings} <= {"exception", "metadata", "numerics"}
+    assert failed.value.findings[0].calls == (2,)
+
+
+PLANTED = {
+    "wrong numbers": (wrong, {}, "numerics", "output differs from eager"),
+    "another shape": (other_shape, {}, "metadata", "differs from eager in shape"),
+    "a compilation": (compiles, {}, "recompile", "compiled in the process that loaded the artifact"),
+    "a crash": (dies, {}, "exception", "the fresh process was killed by SIGKILL"),
+    "a hang": (hangs, {"timeout": 25}, "exception", "the fresh process did not end within 25 s"),
+    "a write": (writes, {}, "mutation", "argument x is changed"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_goes_wrong_where_it_is_loaded(name):
+    op, options, kind, words = PLANTED[name]
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_artifact(Calls(op), torch.randn(3, 4), via="export", prepare=register, **options)
+    assert any(finding.kind == kind and words in finding.message for finding in failed.value.findings), failed.value
+
+
+def test_what_only_eager_refuses():
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_artifact(Calls(lenient), calls=three(3, 5, 7), via="export", dynamic_dims={"x": 0}, prepare=register)
+    (finding,) = failed.value.findings
+    assert finding.message == "eager raises ValueError, the artifact gives a result" and finding.calls == (2,)
+
+
+def test_an_op_that_is_missing_there():
+    with pytest.raises(CompileCheckFailed, match="prepare="):
+        check_artifact(Calls(same), torch.randn(3, 4), via="export")
+
+
+def test_an_op_that_is_registered_there_passes():
+    check_artifact(Calls(same), torch.randn(3, 4), via="export", prepare=register)
+
+
+class TakesKeywords(torch.nn.Module):
+    def forward(self, x, *, scale=1.0, mask=None):
+        y = x * scale
+        return y if mask is None else (y * mask, [mask])
+
+
+class WritesInPlace(torch.nn.Module):
+    def forward(self, x):
+        x.add_(1)
+        return x.sum(0)
+
+
+class Dropout(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, 0.5, training=False)
+
+
+class Counts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x):
+        self.seen.add_(1)
+        return x * self.seen
+
+
+INNOCENT = {
+    "keywords": (TakesKeywords, [call(torch.randn(3, 4), scale=2.0, mask=torch.ones(4))]),
+    "in-place writes": (WritesInPlace, three(3)),
+    "dropout in eval": (Dropout, three(3)),
+    "a buffer that counts": (Counts, three(3, 3, 3)),
+    "bfloat16": (lambda: Linear().bfloat16(), [torch.randn(3, 4).bfloat16()]),
+}
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_innocents_pass(name):
+    make, calls = INNOCENT[name]
+    check_artifact(make(), calls=calls, via="export")
+
+
+def test_the_artifact_that_was_tested_can_be_kept(tmp_path):
+    model, x = Linear(), torch.randn(3, 4)
+    check_artifact(model, x, via="export", path=tmp_path / "kept" / "model.pt2")
+    loaded = torch.export.load(tmp_path / "kept" / "model.pt2").module()
+    torch.testing.assert_close(loaded(x), model(x))
+
+
+@pytest.mark.skipif(NEW_TORCH, reason="this torch can")
+def test_what_a_torch_lacks_is_not_observable():
+    with pytest.raises(
+        CompileCheckFailed, match=f"not observable on torch {torch.__version__.split('+')[0]}"
+    ) as failed:
+        check_artifact(Linear(), torch.randn(3, 4), via="precompile")
+    assert failed.value.findings[0].kind == "not-observable"
+
+
+def test_mistakes_are_named():
+    with pytest.raises(CompileUsageError, match="via='aoti' is not known; it is one of: aot_inductor"):
+        check_artifact(Linear(), torch.randn(3, 4), via="aoti")
+    with pytest.raises(CompileUsageError, match="made of a module"):
+        check_artifact(torch.sin, torch.randn(3, 4))
+    with pytest.raises(CompileUsageError, match="call 1, from which the artifact is built, raises in eager"):
+        check_artifact(Linear(), torch.randn(3, 5))
+    with pytest.raises(CompileUsageError, match="names 'y', which is no tensor argument"):
+        check_artifact(Linear(), torch.randn(3, 4), dynamic_dims={"y": 0})

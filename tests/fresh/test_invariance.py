@@ -1,0 +1,182 @@
+"""check_invariance: a row alone, a second run and a fresh process give what the first run gave."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from pytest_torch_compile import CompileCheckFailed, CompileUsageError, Tolerance, call, check_invariance
+
+PARENT = os.getpid()
+# A fresh process inherits it, so that both can be told apart.
+os.environ.setdefault("TESTS_FIRST_PROCESS", str(PARENT))
+
+
+class Block(torch.nn.Module):
+    """Two layers and what stands between them."""
+
+    def __init__(self, between):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.between = between
+        self.last = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return {"y": self.last(self.between(self.first(x)))}
+
+
+class MeanOverBatch(torch.nn.Module):
+    def forward(self, x):
+        return x - x.mean(0, keepdim=True)
+
+
+class ScaleBySize(torch.nn.Module):
+    def forward(self, x):
+        return x * (1 + 1e-4 * x.shape[0])
+
+
+class Attends(torch.nn.Module):
+    """Rows see each other."""
+
+    def forward(self, x):
+        return torch.softmax(x @ x.t(), -1) @ x
+
+
+class NormaliseInTraining(torch.nn.BatchNorm1d):
+    def __init__(self):
+        super().__init__(4)
+
+
+class QuantiseByMax(torch.nn.Module):
+    def forward(self, x):
+        scale = x.abs().max() / 127
+        return (x / scale).round() * scale
+
+
+RUN = iter(range(10**9))
+
+
+@torch.library.custom_op("invariance::counts", mutates_args=())
+def counts(x: torch.Tensor) -> torch.Tensor:
+    return x + next(RUN)
+
+
+@torch.library.custom_op("invariance::process", mutates_args=())
+def process(x: torch.Tensor) -> torch.Tensor:
+    return x + (os.environ["TESTS_FIRST_PROCESS"] != str(os.getpid()))
+
+
+for op in (counts, process):
+    op.register_fake(torch.empty_like)
+
+
+class Op(torch.nn.Module):
+    def __init__(self, op):
+        super().__init__()
+        self.name = op._opoverload._name.split("::")[1]
+
+    def forward(self, x):
+        return getattr(torch.ops.invariance, self.name)(x)
+
+
+PLANTED = {
+    "a mean over the batch": ("batch", MeanOverBatch, "between (MeanOverBatch)"),
+    "a scale by the size of the batch": ("batch", ScaleBySize, "between (ScaleBySize)"),
+    "attention over the batch": ("batch", Attends, "between (Attends)"),
+    "one scale for the whole batch": ("batch", QuantiseByMax, "between (QuantiseByMax)"),
+    "something that counts its runs": ("run", lambda: Op(counts), "between (Op)"),
+    "something of the process": ("process", lambda: Op(process), "between (Op)"),
+}
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "eager"])
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_depends_on_it_is_found_with_the_first_module(name, compiled):
+    way, make, module = PLANTED[name]
+    if way == "process" and not compiled:
+        pytest.skip("the same fresh process")
+    with pytest.raises(CompileCheckFailed) as failed:
+        # Products of other sizes may round in another way.
+        rounding = {"tolerance": Tolerance(rtol=0.0, atol=1e-6), "compiled": compiled, "backend": "eager"}
+        check_invariance(Block(make()), torch.randn(5, 4), over=(way,), **rounding)
+    (finding,) = failed.value.findings
+    assert finding.kind == "invariance" and finding.subject == "output['y']" and finding.measured > finding.limit
+    assert f"first module that differs: {module}" in finding.evidence
+    assert failed.value.report.results[0].module == module and not failed.value.report.results[0].equal
+    assert ("eager differs too" in finding.evidence) == compiled
+
+
+INNOCENT = {
+    "a norm over features": (torch.nn.LayerNorm, (4,), {}),
+    "batch norm in eval": (lambda: NormaliseInTraining().eval(), (), {}),
+    "dropout in eval": (lambda: torch.nn.Dropout(0.5).eval(), (), {}),
+    "dropout over runs": (torch.nn.Dropout, (0.5,), {"over": ("run",)}),
+    "batch norm over runs, whose statistics move": (NormaliseInTraining, (), {"over": ("run",)}),
+    "a small difference that is stated": (ScaleBySize, (), {"tolerance": Tolerance(rtol=0.0, atol=1e-1)}),
+}
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_innocents_pass(name):
+    make, arguments, options = INNOCENT[name]
+    options = {"over": ("batch", "run"), "backend": "eager", **options}
+    model = Block(make(*arguments))
+    model.first = model.last = torch.nn.Identity()  # products of other sizes may round in another way
+    report = check_invariance(model, torch.randn(5, 4), **options)
+    assert all(result.equal for result in report.results)
+
+
+def test_a_fresh_process_gives_the_same():
+    report = check_invariance(Block(torch.nn.GELU()), torch.randn(5, 4), over="process", backend="aot_eager")
+    assert [(result.over, result.equal) for result in report.results] == [("process", True)]
+
+
+def test_all_three_with_inductor():
+    model = Block(torch.nn.GELU())
+    report = check_invariance(model, torch.randn(5, 4), tolerance=Tolerance(rtol=1e-5, atol=1e-6))
+    assert "invariance: batch: equal, run: equal, process: equal" in report.remarks
+
+
+def test_the_batch_may_be_another_dimension():
+    def last_state(x, lengths):
+        return x.cumsum(0), lengths * 2
+
+    report = check_invariance(
+        last_state, torch.randn(3, 5), torch.arange(5), over="batch", batch_dims={"x": 1, "lengths": 0}, backend="eager"
+    )
+    assert report.results[0].equal
+
+
+def test_an_output_without_rows_is_named():
+    report = check_invariance(lambda x: (x * 2, x.sum()), torch.randn(3, 5), over="batch", backend="eager")
+    assert "no batch dimension, so not compared row by row: output[1]" in report.remarks
+    with pytest.raises(CompileCheckFailed, match="no output has a batch dimension") as failed:
+        check_invariance(lambda x: x.sum(), torch.randn(3, 5), over="batch", backend="eager")
+    assert failed.value.findings[0].kind == "not-observable"
+
+
+def test_a_function_has_no_module_to_name():
+    with pytest.raises(CompileCheckFailed, match="no module can be named"):
+        check_invariance(lambda x: x - x.mean(), call(torch.randn(3, 5)), over="batch", backend="eager")
+
+
+def test_mistakes_are_named():
+    with pytest.raises(CompileUsageError, match="over='rows' is not known; it is one of: batch, run, process"):
+        check_invariance(torch.sin, torch.randn(3), over="rows")
+    with pytest.raises(CompileUsageError, match="needs a batch of two rows or more"):
+        check_invariance(torch.sin, torch.randn(1, 3), over="batch")
+    with pytest.raises(CompileUsageError, match="the call raises in eager"):
+        check_invariance(torch.linalg.inv, torch.randn(2, 3), over="run", backend="eager")
+    with pytest.raises(CompileUsageError, match="batch_dims names dimension 3 of 'x'"):
+        check_invariance(lambda x: x, torch.randn(2, 3), batch_dims={"x": 3})
+
+
+def test_what_cannot_be_compiled_is_a_finding():
+    def breaks(x):
+        return x * 2 if float(x.sum()) > 0 else x
+
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_invariance(breaks, torch.randn(3, 5), over="run", backend="eager")
+    assert failed.value.findings[0].kind in ("graph-break", "compile-error")
