@@ -283,3 +283,11 @@ def test_imports_neither_torch_nor_pytest() -> None:
         "import sys, pytest_torch_compile.baselines.files; print([m for m in ('torch', 'pytest') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_part_that_a_killed_run_left_is_removed_also_where_nothing_changes(tmp_path):
+    update(tmp_path, H200, lambda stored: {"a": entry("a")})
+    part = tmp_path / H200 / ".speed.json-abc.being-written"
+    part.touch()
+    assert not update(tmp_path, H200, lambda stored: {"a": entry("a")}).rows
+    assert not part.exists()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .. import schema
-from ..disk import machine_lock, write_atomically
+from ..disk import machine_lock, remove_leftovers, write_atomically
 from . import entries as stored
 
 SCHEMA_VERSION = 1
@@ -120,6 +120,7 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with machine_lock(hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]).acquire(WAIT_SECONDS):
+            remove_leftovers(path.parent, path.name)  # also where nothing has changed, so that nothing is written
             return _update(path, environment, merge, kind)
     except Timeout:
         raise BaselineError(f"another process has been writing {path} for {WAIT_SECONDS:.0f} s") from None
