@@ -76,6 +76,8 @@ CALL_INSIDE = "call what was compiled inside the block"
 OPEN_EARLIER = (
     "open the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
 )
+WARM_UP_ALL = "run this once in the warm-up too: each function, size and flag, and its backward() where there is one"
+WARM_UP_TWICE = "call each size twice in the warm-up: the first run warms a CUDA graph up, the second one records it"
 OTHER_TORCH = (
     "update pytest-torch-compile, or check with a torch that it knows (pytest-torch-compile doctor names them); "
     "the results were compared with eager all the same"

@@ -37,13 +37,14 @@ from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.leg import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
 from ..legs.perturbed import perturbed_records
 from ..numerics import Comparison, Tolerances, compare_calls, flatten
-from ..observation import Deviation, Observation
+from ..observation import Deviation, LateCompilation, Observation
 from ..report.failure_text import failure_text, not_compared_text
 from . import acceptance
 from .describe import call_row, located, rerun_command, target_name
 from .judge import judge, merged_over_calls
 from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
 from .remarks import unused_breaks, unused_tolerances
+from .steady import after_warm_up, require_warmup, steady_findings, warm_up_only
 from .time_limit import time_limit
 from .warm_start import cache_misses
 
@@ -70,6 +71,7 @@ def check_compile(
     tolerances: Tolerances | None = None,
     seed: int = 0,
     warm: bool = False,
+    warmup: int | None = None,
     diagnose: str | None = None,
     **kwargs: Any,
 ) -> CompileReport:
@@ -101,6 +103,7 @@ def check_compile(
         tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides.
         seed: The seed of the random state that each leg starts from.
         warm: Every graph must come from the compile cache. One that is compiled is a ``cache-miss``.
+        warmup: How many of the first calls may compile, within the budget; in all calls after them nothing may.
         diagnose: How far a failure is looked into: ``off``, ``auto`` or ``full``. By default as ``--compile-diagnose``
             says.
         **kwargs: Keyword arguments of the one call. One that both this function and the target know is refused; write
@@ -130,6 +133,7 @@ def check_compile(
         steps,
         seed,
         dynamic_dims,
+        warmup,
     )
     _validate(work)
     tolerances = tolerances or Tolerances()
@@ -190,6 +194,7 @@ class _Run:
     compile_error: BaseException | None = None
     refused: BaseException | None = None
     deviations: list[Deviation] = field(default_factory=list)
+    late: list[LateCompilation] = field(default_factory=list)
 
 
 def _validate(work: Work) -> None:
@@ -197,6 +202,7 @@ def _validate(work: Work) -> None:
         raise CompileUsageError(f"the target is {work.target!r}, which cannot be called; give a module or a function")
     if work.steps < 1:
         raise CompileUsageError(f"steps={work.steps}: at least one step is needed")
+    require_warmup(work.warmup, len(work.calls))
     _require_same_device(work)
 
 
@@ -232,7 +238,7 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
         if index == 0:
             box.forget()
         observer.call = index + 1
-        with observer:
+        with observer, after_warm_up(work.warmup, index + 1, run.late):
             actual = compiled.run(index)
         raise_if_usage_error(expected, actual, compiling)
         raised = actual.error is not None
@@ -283,19 +289,20 @@ def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> Comp
     )
     if remark := support.newer_than_checked():
         run.seen.not_observable.append(remark)
-    report.findings = _findings(run, budget, compiling)
+    report.findings = _findings(work, run, budget, compiling)
     return report
 
 
-def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
+def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
     judged = judge(
-        run.seen,
+        run.seen if work.warmup is None else warm_up_only(run.seen, work.warmup),
         budget,
         aborted=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
         limit=support.recompile_limit(),
         deviations=run.deviations,
     )
+    judged += steady_findings(run.late, run.seen, work.warmup) if work.warmup is not None else []
     accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not judged and not accepted else None)
     known = {finding.kind for finding in judged}

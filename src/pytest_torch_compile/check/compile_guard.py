@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -12,8 +12,9 @@ from .. import settings
 from .._torch import canary, support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
+from .._torch.late_compilations import LateCompilations
 from ..events import announce, guard_opens
-from ..findings import Budget, CompileCheckFailed, CompileReport
+from ..findings import Budget, CompileCheckFailed, CompileReport, CompileUsageError
 from ..observation import Observation
 from ..report.failure_text import failure_text
 from . import acceptance
@@ -21,6 +22,7 @@ from .describe import rerun_command
 from .judge import judge
 from .leg_errors import machine_faults_named
 from .remarks import unused_breaks
+from .steady import steady_findings, warm_up_only
 from .time_limit import time_limit
 
 
@@ -31,6 +33,7 @@ def compile_guard(
     max_recompiles: int | Mapping[str, int] = 0,
     accepted_breaks: Iterable[str] = (),
     cudagraphs: bool = False,
+    steady: bool = False,
     name: str = "the guarded region",
 ) -> Iterator[Observation]:
     """Observe everything that compiles in the body, in any thread, and hold it to the budget when the body ends.
@@ -46,13 +49,18 @@ def compile_guard(
         max_recompiles: how many recompiles are allowed.
         accepted_breaks: fingerprints of graph breaks that do not count.
         cudagraphs: True makes a skipped CUDA graph a finding.
+        steady: True where all has been warmed up before: nothing may compile, no kernel may be tuned and no CUDA graph
+            recorded in the body. That nothing compiles is then right, if anything was compiled before.
         name: what the region is called in messages.
 
     Raises:
         CompileCheckFailed: when the body ends, if something was found that the budget does not allow.
-        ValueError: a negative budget, or fingerprints that are not a collection of strings.
+        CompileUsageError: a negative budget, fingerprints that are not a collection of strings, or ``steady`` with
+            recompiles allowed.
     """
     support.require_supported_torch()
+    if steady and max_recompiles:
+        raise CompileUsageError(f"steady=True allows no compilation: leave max_recompiles={max_recompiles} out")
     own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
     guard_opens()
@@ -62,9 +70,11 @@ def compile_guard(
         opened = canary.observer()
     opened.seen.compiled_before = before
     ended = False
+    late = LateCompilations()
     with time_limit(settings.current.timeout) as limit:
         with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
-            yield observer.seen
+            with late if steady else nullcontext():
+                yield observer.seen
         ended = True
     opened.seen.compiled_calls = len(calls) if observed else None
     report = _report(opened.seen, budget, name)
@@ -72,13 +82,15 @@ def compile_guard(
     report.findings = limit.findings
     if ended:
         report.findings = judge(
-            opened.seen,
+            warm_up_only(opened.seen, -1) if steady else opened.seen,
             budget,
             aborted=False,
             cudagraphs=cudagraphs,
             limit=support.recompile_limit(),
             deviations=differing,
+            expects_graphs=not (steady and before),
         )
+        report.findings += steady_findings(late.seen, opened.seen) if steady else []
         acceptance.note(report, own)
     report.text = failure_text(report)
     announce(report)

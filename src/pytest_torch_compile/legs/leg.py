@@ -45,6 +45,7 @@ class Work:
     steps: int = 1
     seed: int = 0
     dynamic_dims: DynamicDims | None = None
+    warmup: int | None = None
 
 
 class Leg:
