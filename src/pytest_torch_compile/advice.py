@@ -78,6 +78,12 @@ OPEN_EARLIER = (
 )
 WARM_UP_ALL = "run this once in the warm-up too: each function, size and flag, and its backward() where there is one"
 WARM_UP_TWICE = "call each size twice in the warm-up: the first run warms a CUDA graph up, the second one records it"
+LEAVE_LIMIT_OUT = "leave this limit out here, or give it by torch version: {'>=2.11': 4}"
+EXACT_LIMITS = {
+    "structure": "if more is meant, raise the limit; otherwise look for what was added, or what compiles twice",
+    "memory": "look for tensors that are kept beyond the call, a larger mode (CUDA graphs, max-autotune), or a copy",
+    "host-sync": "keep values on the GPU: no .item(), .tolist(), .cpu(), nonzero() or Python branch on a tensor here",
+}
 OTHER_TORCH = (
     "update pytest-torch-compile, or check with a torch that it knows (pytest-torch-compile doctor names them); "
     "the results were compared with eager all the same"

@@ -244,7 +244,6 @@ def test_call_after_the_warm_up_that_compiles_is_found_though_the_budget_allows_
     assert finding.location.line == curve.__code__.co_firstlineno
 
 
-
 def test_first_compilation_in_a_call_after_the_warm_up_is_found():
     calls = [rows(4), rows(4).double()]
     with pytest.raises(CompileCheckFailed, match="after the warm-up"):

@@ -28,6 +28,7 @@ from ..findings import (
     Finding,
     NumericsReport,
     Reference,
+    as_budget,
 )
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
@@ -40,7 +41,8 @@ from ..numerics import Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, LateCompilation, Observation
 from ..report.failure_text import failure_text, not_compared_text
 from . import acceptance
-from .describe import call_row, located, rerun_command, target_name
+from .describe import call_row, device_name, located, rerun_command, target_name
+from .exact_limits import Figures, counting_kernels, limit_findings, measured_on_gpu, require_countable
 from .judge import judge, merged_over_calls
 from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
 from .remarks import unused_breaks, unused_tolerances
@@ -68,6 +70,7 @@ def check_compile(
     max_graph_breaks: int | Mapping[str, int] = 0,
     max_recompiles: int | Mapping[str, int] = 0,
     accepted_breaks: Iterable[str] = (),
+    budget: Budget | None = None,
     tolerances: Tolerances | None = None,
     seed: int = 0,
     warm: bool = False,
@@ -100,6 +103,8 @@ def check_compile(
         max_graph_breaks: How many graph breaks are allowed: a number, or by torch version ``{"<2.8": 2, ">=2.8": 0}``.
         max_recompiles: How many recompiles are allowed, in the same form.
         accepted_breaks: Fingerprints of graph breaks that do not count.
+        budget: Limits of all that is counted, ``Budget(max_kernels=4, max_syncs=0)``. The three above, where they are
+            given, take the place of its own.
         tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides.
         seed: The seed of the random state that each leg starts from.
         warm: Every graph must come from the compile cache. One that is compiled is a ``cache-miss``.
@@ -118,7 +123,7 @@ def check_compile(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
+    own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
     if fullgraph is None:
         fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
@@ -136,6 +141,7 @@ def check_compile(
         warmup,
     )
     _validate(work)
+    require_countable(budget, work, compiling)
     tolerances = tolerances or Tolerances()
     report = _examined_in_time(work, compiling, budget, tolerances)
     if backend is None and compile is None and usual != settings.current.backend:
@@ -172,12 +178,14 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
     """Run both legs and judge them."""
     settings_changed = deviations()
     with calm(), sandbox() as box:
-        run = _lockstep(work, compiling, tolerances, box)
+        run = _lockstep(work, compiling, budget, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
             # fullgraph stops at the first break: a second run without it lists every one.
             box.forget()
-            first, run = run, _lockstep(work, compiling.relaxed(), tolerances, box)
+            first, run = run, _lockstep(work, compiling.relaxed(), budget, tolerances, box)
             run.refused = first.compile_error
+        if run.compile_error is None:
+            run.figures.measured = measured_on_gpu(budget, work, compiling)
     run.deviations = settings_changed
     report = _report(work, compiling, budget, run)
     report.remarks += _remarks(run, budget, tolerances)
@@ -195,6 +203,7 @@ class _Run:
     refused: BaseException | None = None
     deviations: list[Deviation] = field(default_factory=list)
     late: list[LateCompilation] = field(default_factory=list)
+    figures: Figures = field(default_factory=Figures)
 
 
 def _validate(work: Work) -> None:
@@ -218,7 +227,7 @@ def _require_same_device(work: Work) -> None:
                 )
 
 
-def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: Sandbox) -> _Run:
+def _lockstep(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox) -> _Run:
     """Run every call in eager, then compiled, and compare, before the next one."""
     eager = Leg(work)
     observer = canary.observer()
@@ -238,7 +247,8 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
         if index == 0:
             box.forget()
         observer.call = index + 1
-        with observer, after_warm_up(work.warmup, index + 1, run.late):
+        kernels = counting_kernels(budget, work, run.figures)
+        with observer, after_warm_up(work.warmup, index + 1, run.late), kernels:
             actual = compiled.run(index)
         raise_if_usage_error(expected, actual, compiling)
         raised = actual.error is not None
@@ -279,8 +289,8 @@ def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> Comp
         checked_mode=compiling.checked_mode,
         backend=compiling.name,
         torch=str(torch.__version__),
-        device=_device(work),
-        budget={"max_graph_breaks": budget.max_graph_breaks, "max_recompiles": budget.max_recompiles},
+        device=device_name(work),
+        budget=budget.limits(),
         calls=run.rows,
         observation=run.seen,
         numerics=_numerics(run.comparisons),
@@ -302,13 +312,14 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
         limit=support.recompile_limit(),
         deviations=run.deviations,
     )
-    judged += steady_findings(run.late, run.seen, work.warmup) if work.warmup is not None else []
     accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not judged and not accepted else None)
     known = {finding.kind for finding in judged}
     if error is not None:
         frame = run.seen.errors[-1].location if run.seen.errors else None
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
+    judged += steady_findings(run.late, run.seen, work.warmup)
+    judged += limit_findings(budget, run.seen, run.figures) if run.compile_error is None else []
     return judged + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
 
 
@@ -334,9 +345,3 @@ def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
         not_compared=tuple(dict.fromkeys(path for comparison in comparisons for path in comparison.not_compared)),
         ill_conditioned=sum(leaf.ok and leaf.perturbed_runs > 0 for leaf in leaves),
     )
-
-
-def _device(work: Work) -> str:
-    tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
-    tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
-    return str(tensors[0].device) if tensors else "cpu"

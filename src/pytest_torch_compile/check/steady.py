@@ -43,8 +43,13 @@ def warm_up_only(seen: Observation, warmup: int) -> Observation:
     return replace(seen, recompiles=[recompile for recompile in seen.recompiles if recompile.call <= warmup])
 
 
-def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int = 0) -> list[Finding]:
-    """A finding for each function that was compiled after the warm-up, and one for CUDA graphs that were recorded."""
+def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
+    """A finding for each function that was compiled after the warm-up, and one for CUDA graphs that were recorded.
+
+    ``warmup`` None: no steady state was asked for.
+    """
+    if warmup is None:
+        return []
     groups: dict[tuple[str, str], list[LateCompilation]] = {}
     for event in late:
         groups.setdefault((event.what, event.frame), []).append(event)
