@@ -120,6 +120,14 @@ ONLY_COMPILED_RAISES = "compare with backend='eager' to see whether tracing or t
 ONLY_EAGER_RAISES = (
     "a check that eager makes is lost when compiled: check data with torch._check(), shapes before the call"
 )
+RAISES_SOMETHING_ELSE = (
+    "callers that catch eager's exception do not catch this one: raise outside of the compiled function, or, where "
+    "that is meant, name both: raises(IndexError, RuntimeError)"
+)
+RAISE_LAST = (
+    "check inputs before the compiled function. Where one such input may cost the compiled code: put the calls that raise "
+    "last, or accept the fingerprint with accepted_breaks"
+)
 BOTH_RAISE = "catch what both modes raise, or raise outside of the compiled function"
 
 

@@ -43,6 +43,7 @@ from ..report.failure_text import failure_text, not_compared_text
 from . import acceptance
 from .describe import call_row, device_name, located, rerun_command, target_name
 from .exact_limits import Figures, counting_kernels, limit_findings, measured_on_gpu, require_countable
+from .expected_exceptions import compared_exceptions, given_up, without_expected
 from .judge import judge, merged_over_calls
 from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
 from .remarks import unused_breaks, unused_tolerances
@@ -62,6 +63,9 @@ def check_compile(
     backend: str | Callable[..., Any] | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    dynamic_shapes: Any = None,
     compile: Callable[[Any], Any] | None = None,
     dynamic_dims: DynamicDims | None = None,
     train: bool | Loss = False,
@@ -90,13 +94,18 @@ def check_compile(
             checked, with the options given here.
         *args: The arguments of the one call, where ``calls`` is not given.
         calls: The call sequence. An item is ``call(...)``, a tuple of positional arguments, or the one argument.
-        fullgraph: Handed to ``torch.compile``. By default True while no graph break is allowed.
+        fullgraph: Handed to ``torch.compile``. By default True while no graph break is allowed and no call is meant to
+            raise.
         dynamic: Handed to ``torch.compile``.
         backend: Handed to ``torch.compile``. By default the one of ``--compile-backend``, else Inductor.
         mode: Handed to ``torch.compile``.
         options: Handed to ``torch.compile``.
+        recompile_limit: Handed to ``torch.compile``, where this torch has it. So are the next two.
+        isolate_recompiles: Count and keep the graphs of this ``torch.compile`` apart from those of others.
+        dynamic_shapes: Sizes that are unbacked or shared, in torch's own form (``shapes_spec`` on torch 2.13).
         compile: ``callable(target) -> compiled``, in place of ``torch.compile`` with the options above.
-        dynamic_dims: Dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
+        dynamic_dims: Dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``. A
+            name makes the size unbacked, and shared by all dimensions of that name: ``{"x": {0: "batch"}}``.
         train: True runs backward with random cotangents through every floating output. A callable is the loss.
         optimizer: ``params -> Optimizer``. Parameters and buffers are compared after the steps.
         steps: How many optimizer steps each call takes.
@@ -105,7 +114,8 @@ def check_compile(
         accepted_breaks: Fingerprints of graph breaks that do not count.
         budget: Limits of all that is counted, ``Budget(max_kernels=4, max_syncs=0)``. The three above, where they are
             given, take the place of its own.
-        tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides.
+        tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides, and
+            equality of all bits where ``options={"numerics": "strict"}`` asks Inductor for it.
         seed: The seed of the random state that each leg starts from.
         warm: Every graph must come from the compile cache. One that is compiled is a ``cache-miss``.
         warmup: How many of the first calls may compile, within the budget; in all calls after them nothing may.
@@ -125,14 +135,20 @@ def check_compile(
     support.require_supported_torch()
     own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
+    sequence = as_calls(args, kwargs, calls)
     if fullgraph is None:
-        fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
+        # With fullgraph torch refuses to trace a function that raises, whatever it would raise.
+        allows_breaks = budget.max_graph_breaks or budget.accepted_breaks or any(one.exceptions for one in sequence)
+        fullgraph = compile is None and not allows_breaks
     # Only Inductor has a cache that could be warm.
     usual = settings.current.backend if warm else settings.current.check_backend
-    compiling = Compiling(backend or usual, mode, options, dynamic, fullgraph, compile)
+    grown = {"recompile_limit": recompile_limit, "isolate_recompiles": isolate_recompiles}
+    compiling = Compiling(
+        backend or usual, mode, options, dynamic, fullgraph, compile, {**grown, "dynamic_shapes": dynamic_shapes}
+    )
     work = Work(
         uncompiled(target),
-        as_calls(args, kwargs, calls),
+        sequence,
         train or optimizer is not None,
         optimizer,
         steps,
@@ -142,7 +158,7 @@ def check_compile(
     )
     _validate(work)
     require_countable(budget, work, compiling)
-    tolerances = tolerances or Tolerances()
+    tolerances = tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances())
     report = _examined_in_time(work, compiling, budget, tolerances)
     if backend is None and compile is None and usual != settings.current.backend:
         report.observation.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
@@ -204,6 +220,7 @@ class _Run:
     deviations: list[Deviation] = field(default_factory=list)
     late: list[LateCompilation] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
+    expected: dict[int, BaseException] = field(default_factory=dict)
 
 
 def _validate(work: Work) -> None:
@@ -254,6 +271,10 @@ def _lockstep(work: Work, compiling: Compiling, budget: Budget, tolerances: Tole
         raised = actual.error is not None
         row = call_row(index, work.calls[index], observer.seen, argument_names(work.target), raised=raised)
         run.rows.append(row)
+        if work.calls[index].exceptions:
+            run.comparisons.append(compared_exceptions(work.calls[index], expected, actual))
+            run.expected |= {index + 1: expected.error} if expected.error else {}
+            continue
         if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
             run.compile_error = actual.error
             break
@@ -305,12 +326,13 @@ def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> Comp
 
 def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
     judged = judge(
-        run.seen if work.warmup is None else warm_up_only(run.seen, work.warmup),
+        without_expected(warm_up_only(run.seen, work.warmup), run.expected),
         budget,
         aborted=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
-        limit=support.recompile_limit(),
+        limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         deviations=run.deviations,
+        expects_graphs=not all(call.exceptions for call in work.calls),
     )
     accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not judged and not accepted else None)
@@ -318,6 +340,7 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
     if error is not None:
         frame = run.seen.errors[-1].location if run.seen.errors else None
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
+    judged += given_up(run.seen, run.expected, work.calls, budget)
     judged += steady_findings(run.late, run.seen, work.warmup)
     judged += limit_findings(budget, run.seen, run.figures) if run.compile_error is None else []
     return judged + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)

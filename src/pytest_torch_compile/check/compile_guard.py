@@ -86,7 +86,7 @@ def compile_guard(
     report.findings = limit.findings
     if ended:
         report.findings = judge(
-            warm_up_only(opened.seen, -1) if steady else opened.seen,
+            warm_up_only(opened.seen, -1 if steady else None),
             budget,
             aborted=False,
             cudagraphs=cudagraphs,

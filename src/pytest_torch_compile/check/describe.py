@@ -88,7 +88,9 @@ def _value_text(name: str, value: Any) -> str:
 def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
     """One call of the sequence: compiled, recompiled, reused or eager, and the guard that failed."""
     now = seen.during(index + 1)
-    if now.errors and raised:
+    if raised and call.exceptions:
+        outcome, guard = "raised", ""
+    elif now.errors and raised:
         outcome, guard = "compilation failed", ""
     elif now.errors:
         outcome, guard = "eager (error swallowed)", (now.errors[0].message or now.errors[0].error).splitlines()[0]

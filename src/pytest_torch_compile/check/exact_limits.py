@@ -85,16 +85,17 @@ def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> Abs
 def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[str, Figure]:
     """Run each call again until it is warm, and count what the GPU does."""
     limits = budget.limits()
-    if not limits.keys() & set(PER_CALL) or not _on_gpu(work):
+    if not limits.keys() & set(PER_CALL) or not _on_gpu(work) or all(call.exceptions for call in work.calls):
         return {}
-    calls = [counted(work, call, compiling) for call in work.calls]
+    returning = [call for call in work.calls if not call.exceptions]
+    calls = [counted(work, call, compiling) for call in returning]
     figures = {
         "max_kernels": _most([one.kernels for one in calls], "kernels"),
         "max_memory": _most([one.memory for one in calls], "bytes"),
         "max_syncs": _waits([one.sync_lines for one in calls], [one.syncs for one in calls]),
     }
     if "max_memory_ratio" in limits:
-        eager = [counted(work, call, None).memory for call in work.calls]
+        eager = [counted(work, call, None).memory for call in returning]
         figures["max_memory_ratio"] = _ratio([one.memory for one in calls], eager)
     return figures
 

@@ -38,8 +38,10 @@ def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) 
         yield
 
 
-def warm_up_only(seen: Observation, warmup: int) -> Observation:
+def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
     """What was seen, without the recompiles after the warm-up: those are findings of their own."""
+    if warmup is None:
+        return seen
     return replace(seen, recompiles=[recompile for recompile in seen.recompiles if recompile.call <= warmup])
 
 
