@@ -125,8 +125,8 @@ RAISES_SOMETHING_ELSE = (
     "that is meant, name both: raises(IndexError, RuntimeError)"
 )
 RAISE_LAST = (
-    "check inputs before the compiled function. Where one such input may cost the compiled code: put the calls that raise "
-    "last, or accept the fingerprint with accepted_breaks"
+    "check inputs before the compiled function. Where one such input may cost the compiled code: put the calls that "
+    "raise last, or accept the fingerprint with accepted_breaks"
 )
 BOTH_RAISE = "catch what both modes raise, or raise outside of the compiled function"
 

@@ -1,4 +1,7 @@
-"""Dynamic marks on tensors: ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15."""
+"""Dynamic marks on tensors: ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``.
+
+Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+"""
 
 from __future__ import annotations
 
