@@ -1,4 +1,4 @@
-"""The table of what the suites cover names tests that exist, one row for each of the 23 practices."""
+"""The table of what the suites cover names tests that exist, one row for each practice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ TESTS = sorted({path for entry in PRACTICES for path in entry["tests"]})
 
 
 def test_every_practice_has_a_row():
-    assert [entry["number"] for entry in PRACTICES] == list(range(1, 24))
+    numbers = [entry["number"] for entry in PRACTICES]
+    assert numbers == sorted(set(numbers)) and len(numbers) >= 23
 
 
 def test_every_row_names_a_test():
