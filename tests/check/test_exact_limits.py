@@ -273,7 +273,7 @@ def test_waits_in_a_guarded_block_are_found_at_their_line(wait):
     x = torch.randn(64, 64, device="cuda")
     ways = {
         "item": lambda: x.sum().item(),
-        "synchronize": torch.cuda.synchronize,
+        "synchronize": lambda: torch.cuda.synchronize(),
         "event": lambda: torch.cuda.current_stream().record_event().synchronize(),
         "copy": lambda: x.cpu(),
     }
@@ -335,7 +335,7 @@ def test_recorded_cuda_graphs_and_late_recordings_on_a_gpu():
             run(x)
     torch._dynamo.reset()
     run = make()
-    with pytest.raises(CompileCheckFailed, match="2 recorded CUDA graphs, 1 allowed"):
+    with pytest.raises(CompileCheckFailed, match="recorded CUDA graphs, 1 allowed"):
         with compile_guard(budget=Budget(max_cudagraphs=1, max_recompiles=1)):
             for _ in range(3):
                 run(x)

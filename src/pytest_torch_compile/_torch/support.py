@@ -95,10 +95,10 @@ def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
         CompileUsageError: one that was asked for and this torch does not have.
     """
     arguments: dict[str, Any] = {}
-    known = inspect.signature(torch.compile).parameters
     for name, value in asked.items():
         if value is None or value is False:
             continue
+        known = inspect.signature(torch.compile).parameters
         own = next((one for one in (name, _EARLIER_NAMES.get(name, name)) if one in known), None)
         if own is None:
             raise CompileUsageError(_unknown(name, "an argument of torch.compile", name, ()))

@@ -63,7 +63,7 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
         raise CompileUsageError("max_memory_ratio is for check_compile: a guard runs no eager; give max_memory")
     for name in ON_THE_GPU:
         if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
-            raise CompileUsageError(f"{name} is not observable on a CPU: run it on a GPU, or leave it out")
+            raise CompileUsageError(f"{name} is not observable on a CPU: run it on a CUDA device, or leave it out")
     other_backend = compiling is not None and compiling.is_torchs and compiling.backend != "inductor"
     if "max_kernels" in limits and compiling is not None and other_backend and work and not _on_gpu(work):
         raise CompileUsageError(
