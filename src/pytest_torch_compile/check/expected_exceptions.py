@@ -45,7 +45,10 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
         return seen
     at_a_raise = [one.fingerprint for one in _where_it_raised(seen, errors)]
     breaks = [one for one in seen.graph_breaks if one.fingerprint not in at_a_raise]
-    return replace(seen, graph_breaks=breaks, errors=[one for one in seen.errors if one.call not in errors])
+    compiled = {graph.compile_id for graph in seen.graphs}
+    recompiles = [one for one in seen.recompiles if one.call not in errors or one.compile_id in compiled]
+    failed = [one for one in seen.errors if one.call not in errors]
+    return replace(seen, graph_breaks=breaks, recompiles=recompiles, errors=failed)
 
 
 def given_up(
