@@ -186,7 +186,8 @@ def test_function_that_runs_in_eager_after_it_raised_is_found(target):
         check_compile(target, calls=[call(rows(2)), bad, call(rows(2))], max_recompiles=1, **EAGER)
     (finding,) = failure.value.findings
     assert finding.kind == "eager-fallback" and finding.calls == (2,)
-    assert finding.location.source.startswith("raise ValueError")
+    # torch before 2.11 names the line that calls the helper, newer torch the one that raises
+    assert finding.location.source.startswith(("raise ValueError", "return x * positive"))
     accepted = [finding.evidence.split()[-1]]
     torch._dynamo.reset()
     calls = [call(rows(2)), bad, call(rows(2))]
