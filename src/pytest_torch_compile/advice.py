@@ -76,6 +76,14 @@ CALL_INSIDE = "call what was compiled inside the block"
 OPEN_EARLIER = (
     "open the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
 )
+WARM_UP_ALL = "run this once in the warm-up too: each function, size and flag, and its backward() where there is one"
+WARM_UP_TWICE = "call each size twice in the warm-up: the first run warms a CUDA graph up, the second one records it"
+LEAVE_LIMIT_OUT = "leave this limit out here, or give it by torch version: {'>=2.11': 4}"
+EXACT_LIMITS = {
+    "structure": "if more is meant, raise the limit; otherwise look for what was added, or what compiles twice",
+    "memory": "look for tensors that are kept beyond the call, a larger mode (CUDA graphs, max-autotune), or a copy",
+    "host-sync": "keep values on the GPU: no .item(), .tolist(), .cpu(), nonzero() or Python branch on a tensor here",
+}
 OTHER_TORCH = (
     "update pytest-torch-compile, or check with a torch that it knows (pytest-torch-compile doctor names them); "
     "the results were compared with eager all the same"
@@ -111,6 +119,14 @@ RANDOM_STREAM = (
 ONLY_COMPILED_RAISES = "compare with backend='eager' to see whether tracing or the backend raises"
 ONLY_EAGER_RAISES = (
     "a check that eager makes is lost when compiled: check data with torch._check(), shapes before the call"
+)
+RAISES_SOMETHING_ELSE = (
+    "callers that catch eager's exception do not catch this one: raise outside of the compiled function, or, where "
+    "that is meant, name both: raises(IndexError, RuntimeError)"
+)
+RAISE_LAST = (
+    "check inputs before the compiled function. Where one such input may cost the compiled code: put the calls that "
+    "raise last, or accept the fingerprint with accepted_breaks"
 )
 BOTH_RAISE = "catch what both modes raise, or raise outside of the compiled function"
 

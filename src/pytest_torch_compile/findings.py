@@ -66,12 +66,34 @@ class Finding:
         return asdict(self)
 
 
+_COUNTS = (
+    *("max_graph_breaks", "max_recompiles", "max_graphs", "max_guards", "max_kernels", "max_cudagraphs"),
+    *("max_memory", "max_syncs"),
+)
+
+
 @dataclass(frozen=True)
 class Budget:
-    """How many distinct graph breaks and how many recompiles a check allows.
+    """How much a check allows, in exact units. None: no limit.
 
     A limit may depend on the torch version: a mapping from a version specifier to a number, for example
     ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that matches decides; without a match it is 0.
+
+    Args:
+        max_graph_breaks: Distinct graph breaks.
+        max_recompiles: Recompiles.
+        accepted_breaks: Fingerprints of graph breaks that do not count.
+        max_graphs: Graphs that are compiled, over all calls.
+        max_guards: Guards of all these graphs together.
+        max_kernels: Kernels of the call with the most. On a GPU those that it launches when it is warm, copies and
+            fills included. On a CPU the loops that Inductor generates for it, without calls of libraries.
+            ``compile_guard`` counts what Inductor generates in the whole body.
+        max_cudagraphs: CUDA graphs that are recorded, over all calls. Those that a backend of your own records are not
+            seen.
+        max_memory: Bytes on the GPU: the peak of the call that needs the most, once it is warm, with the model and its
+            inputs. For ``compile_guard``: the peak in the body, beyond what is in use when it begins.
+        max_memory_ratio: The same as a multiple of what eager needs. Not for ``compile_guard``, which runs no eager.
+        max_syncs: How often the host waits for the GPU: in the warm call that waits the most, or in the whole body.
 
     Raises:
         CompileUsageError: a negative limit, a specifier that does not parse, or fingerprints that are no strings.
@@ -80,19 +102,55 @@ class Budget:
     max_graph_breaks: int | Mapping[str, int] = 0
     max_recompiles: int | Mapping[str, int] = 0
     accepted_breaks: Iterable[str] = frozenset()
+    max_graphs: int | Mapping[str, int] | None = None
+    max_guards: int | Mapping[str, int] | None = None
+    max_kernels: int | Mapping[str, int] | None = None
+    max_cudagraphs: int | Mapping[str, int] | None = None
+    max_memory: int | Mapping[str, int] | None = None
+    max_memory_ratio: float | None = None
+    max_syncs: int | Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accepted_breaks", _fingerprints(self.accepted_breaks))
-        for name in ("max_graph_breaks", "max_recompiles"):
-            _validate_limit(name, getattr(self, name))
+        for name in _COUNTS:
+            limit = getattr(self, name)
+            if limit is not None or name in _COUNTS[:2]:
+                _validate_limit(name, limit)
+        ratio = self.max_memory_ratio
+        if ratio is not None and not (isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and ratio > 0):
+            raise CompileUsageError(f"max_memory_ratio is {ratio!r}; give a multiple of eager's memory, such as 1.1")
 
     def on(self, torch_version: str) -> Budget:
         """The same budget with plain numbers, for one torch version such as ``"2.13.0"``."""
-        return Budget(
-            _limit_on(self.max_graph_breaks, torch_version),
-            _limit_on(self.max_recompiles, torch_version),
-            self.accepted_breaks,
-        )
+        limits: dict[str, Any] = {name: _limit_on(getattr(self, name), torch_version) for name in _COUNTS}
+        return replace(self, **limits)
+
+    def limits(self) -> dict[str, Any]:
+        """The limits that are set, by name, as a report holds them; accepted breaks are not among them."""
+        named = {name: getattr(self, name) for name in (*_COUNTS, "max_memory_ratio")}
+        return {name: limit for name, limit in named.items() if limit is not None}
+
+
+def as_budget(
+    budget: Budget | None,
+    max_graph_breaks: int | Mapping[str, int],
+    max_recompiles: int | Mapping[str, int],
+    accepted_breaks: Iterable[str],
+) -> Budget:
+    """A budget, in which limits that were given on their own take the place of its own.
+
+    Raises:
+        CompileUsageError: as ``Budget``, or where it is none.
+    """
+    if budget is not None and not isinstance(budget, Budget):
+        raise CompileUsageError(f"budget is {budget!r}; write budget=Budget(max_kernels=4)")
+    alone = Budget(max_graph_breaks, max_recompiles, accepted_breaks)
+    if budget is None:
+        return alone
+    own: dict[str, Any] = {
+        name: getattr(alone, name) for name in ("max_graph_breaks", "max_recompiles", "accepted_breaks")
+    }
+    return replace(budget, **{name: limit for name, limit in own.items() if limit})
 
 
 def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
@@ -121,8 +179,8 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
             raise CompileUsageError(f"{name} is {number!r}; it must be a whole number, 0 or more")
 
 
-def _limit_on(limit: int | Mapping[str, int], torch_version: str) -> int:
-    if isinstance(limit, int):
+def _limit_on(limit: int | Mapping[str, int] | None, torch_version: str) -> int | None:
+    if limit is None or isinstance(limit, int):
         return limit
     base = torch_version.split("+")[0]
     return next((n for specifier, n in limit.items() if SpecifierSet(specifier).contains(base, prereleases=True)), 0)

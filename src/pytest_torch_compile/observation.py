@@ -133,6 +133,21 @@ class CompileError:
 
 
 @dataclass(frozen=True)
+class LateCompilation:
+    """Something that compiled, or was tuned by timing it, although everything should have been warm.
+
+    ``frame`` is the function and ``location`` its first line; ``caller`` is the user's line that ran.
+    """
+
+    what: Literal["compiled", "compiled the backward", "autotuned"]
+    frame: str
+    location: Location | None = None
+    caller: Location | None = None
+    call: int = 0
+    compile_id: str = ""
+
+
+@dataclass(frozen=True)
 class Deviation:
     """A setting of torch that is not its default: a config entry, a stance, a global mode, an environment variable.
 

@@ -1,9 +1,37 @@
-"""Dynamic marks on tensors: ``torch._dynamo.mark_dynamic``, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15."""
+"""Dynamic marks on tensors: ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``.
+
+Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+"""
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 import torch._dynamo
+
+from ..findings import CompileUsageError
+
+
+def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -> None:
+    """Mark one dimension unbacked: no graph may depend on its size, 0 and 1 included.
+
+    ``shared``: other dimensions of this name have the same size.
+
+    Raises:
+        CompileUsageError: sizes cannot be shared in this torch.
+    """
+    from torch._dynamo.decorators import mark_unbacked
+
+    if not shared:
+        mark_unbacked(tensor, dim)
+    elif "shape_id" in inspect.signature(mark_unbacked).parameters:
+        mark_unbacked(tensor, dim, shape_id=name)
+    else:
+        raise CompileUsageError(
+            f"dynamic_dims: two dimensions share the size {name!r}, and torch {torch.__version__} has no shared sizes; "
+            "torch 2.11 does"
+        )
 
 
 def mark_dynamic_dim(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | None = None) -> None:

@@ -14,18 +14,23 @@ from __future__ import annotations
 import contextlib
 import itertools
 import linecache
+import logging
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from ..observation import Location
-from .user_lines import below_own, function_name, is_torch, readable
+from .user_lines import OWN_FOLDER, below_own, function_name, is_library, is_torch, readable
 
 _COMPILES = "torch/_dynamo/convert_frame.py"
 _ENTERS = "torch/_dynamo/eval_frame.py"
 # Python names the frame of a comprehension so before 3.12; from 3.12 on dynamo cuts one out under a name of its own.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "__comprehension_")
+
+# What calls our listeners.
+_LISTENERS = (logging.__file__, warnings.__file__)
 
 # A code object: its file, its first line and its name.
 CodeKey = tuple[str, int, str]
@@ -122,6 +127,18 @@ def _same_place(one: Location, other: Location) -> bool:
 
 def _location(frame: FrameType) -> Location:
     return Location(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name)
+
+
+def line_now() -> Location | None:
+    """The user's line that runs now, below the check that runs it; None where that is not on this thread's stack."""
+    frames = [_location(frame) for frame in _outward(sys._getframe(1))]  # innermost first
+    listening = (OWN_FOLDER, *_LISTENERS)
+    outside = list(itertools.dropwhile(lambda frame: frame.file.startswith(listening), frames))
+    users = [frame for frame in below_own(outside[::-1]) if not is_library(frame.file)]
+    if not users:
+        return None
+    line = users[-1]
+    return replace(readable(line), source=linecache.getline(line.file, line.line).strip())
 
 
 def _is_plumbing(frame: FrameType) -> bool:

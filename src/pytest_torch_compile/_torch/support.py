@@ -7,6 +7,10 @@ Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dyn
 
 from __future__ import annotations
 
+import difflib
+import inspect
+import sys
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -17,6 +21,17 @@ from ..findings import CompileUsageError
 
 OLDEST = Version("2.6")
 NEWEST = Version("2.15")
+# The oldest torch that was checked and has it.
+_HAS = {
+    "numerics": "2.15",
+    "batch_invariant": "2.13",
+    "deterministic": "2.11",
+    "recompile_limit": "2.13",
+    "isolate_recompiles": "2.13",
+    "dynamic_shapes": "2.13",
+}
+_EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
+_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile takes them out of the options
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
 
@@ -64,6 +79,46 @@ def require_mode(mode: str | None) -> None:
         raise CompileUsageError(f"mode {mode!r} is not known to torch; it is one of: {', '.join(list_mode_options())}")
 
 
+def require_inductor_options(options: Mapping[str, Any]) -> None:
+    """Raise ``CompileUsageError`` for options that Inductor does not have; what a newer torch has is said to be so."""
+    from torch._inductor import config
+
+    known = {*config.get_config_copy(), *_NOT_INDUCTORS}
+    for name in (name for name in options if name.replace("-", "_") not in known):
+        raise CompileUsageError(_unknown(f"options={{{name!r}: ...}}", "Inductor's option", name, known))
+
+
+def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``torch.compile`` that not every torch has, under the names that this one gives them.
+
+    Raises:
+        CompileUsageError: one that was asked for and this torch does not have.
+    """
+    arguments: dict[str, Any] = {}
+    for name, value in asked.items():
+        if value is None or value is False:
+            continue
+        known = inspect.signature(torch.compile).parameters
+        own = next((one for one in (name, _EARLIER_NAMES.get(name, name)) if one in known), None)
+        if own is None:
+            raise CompileUsageError(_unknown(name, "an argument of torch.compile", name, ()))
+        arguments[own] = value
+    return arguments
+
+
+def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
+    if name in _HAS:
+        return f"{written}: torch {torch_version()} does not have it; torch {_HAS[name]} does"
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"{written}: that is not {what}" + (f", did you mean {near[0]}?" if near else "")
+
+
+def inductor_numerics() -> str:
+    """How closely Inductor follows eager in this process: ``default`` where torch has no such setting."""
+    config = sys.modules.get("torch._inductor.config")
+    return str(getattr(config, "numerics", "default"))
+
+
 def recompile_limit() -> int:
     """How many graphs dynamo keeps for one piece of code before it falls back to eager."""
     config: Any = torch._dynamo.config
@@ -76,6 +131,11 @@ def is_compiler_error(error: BaseException) -> bool:
     ours = ours or is_refused_recompile(error)
     # From 2.12 on, fullgraph raises a plain RuntimeError where nothing was compiled at all.
     return ours or "fullgraph=True found no compiled frames" in str(error)
+
+
+def is_failed_compilation(error: BaseException) -> bool:
+    """Whether an exception says that code cannot be compiled, and not that an op refused its inputs while it was."""
+    return is_compiler_error(error) and type(error).__name__ != "TorchRuntimeError"
 
 
 def is_refused_recompile(error: BaseException) -> bool:

@@ -148,7 +148,7 @@ class TraceObserver(logging.Handler):
         if not metadata:
             return
         payload = str(getattr(record, "payload", None) or "")
-        key = (metadata.get("compiled_autograd_id"), metadata.get("frame_id"), metadata.get("frame_compile_id"))
+        key = _key(metadata)
         for name, take in self._on_event.items():
             if name in metadata:
                 with self._lock_seen:
@@ -166,14 +166,9 @@ class TraceObserver(logging.Handler):
         stack = event.get("stack") or []
         if not stack:
             return
-        code = stack[-1]
-        name = str(code.get("name", ""))
-        file = _file_of(code.get("filename"))
-        if file.endswith(_INLINED_MODULE_FILE):
-            name = TARGET_FRAME
-        location = Location(file, int(code.get("line", 0)), function_name(name))
-        self._frames[key[:2]], self._names[key[:2]] = location, str(code.get("name", ""))
-        self._note_new_code(name, location, key)
+        location, name = defined_at(stack[-1]), str(stack[-1].get("name", ""))
+        self._frames[key[:2]], self._names[key[:2]] = location, name
+        self._note_new_code(TARGET_FRAME if location.function == TARGET_FRAME else name, location, key)
         if key in self._pending:
             self._add_recompile(key, self._pending.pop(key))
         elif key[2] and any(graph.compile_id == _compile_id((*key[:2], 0)) for graph in self.seen.graphs):
@@ -310,6 +305,14 @@ def _op_name(call: str) -> str:
     return head if head.startswith("torch.") else head.rsplit(".", 1)[-1]
 
 
+def defined_at(code: dict[str, Any]) -> Location:
+    """Where the function is defined that a ``dynamo_start`` event names last in its stack."""
+    file, name = _file_of(code.get("filename")), str(code.get("name", ""))
+    if file.endswith(_INLINED_MODULE_FILE):
+        name = TARGET_FRAME
+    return Location(file, int(code.get("line", 0)), function_name(name))
+
+
 def _file_of(value: Any) -> str:
     """The trace interns file names: an int refers to a name in torch's table."""
     if not isinstance(value, int):
@@ -335,6 +338,15 @@ def not_captured() -> Iterator[None]:
     finally:
         for handler in handlers:
             logger.addHandler(handler)
+
+
+def compile_id(metadata: dict[str, Any]) -> str:
+    """Dynamo's name of the compilation that an event belongs to, such as ``0/1``."""
+    return _compile_id(_key(metadata))
+
+
+def _key(metadata: dict[str, Any]) -> CompileKey:
+    return metadata.get("compiled_autograd_id"), metadata.get("frame_id"), metadata.get("frame_compile_id")
 
 
 def _compile_id(key: CompileKey) -> str:

@@ -29,6 +29,7 @@ from ..findings import (
     Finding,
     NumericsReport,
     Reference,
+    as_budget,
 )
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
@@ -38,14 +39,17 @@ from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.leg import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
 from ..legs.perturbed import perturbed_records
 from ..numerics import Comparison, Tolerances, compare_calls, flatten
-from ..observation import Deviation, Observation
+from ..observation import Deviation, LateCompilation, Observation
 from ..report.failure_text import failure_text, not_compared_text
 from . import acceptance
 from .custom_ops import CheckedOps, check_ops
-from .describe import call_row, located, rerun_command, target_name
+from .describe import call_row, device_name, located, rerun_command, target_name
+from .exact_limits import Figures, counting_kernels, limit_findings, measured_on_gpu, require_countable
+from .expected_exceptions import compared_exceptions, given_up, without_expected
 from .judge import judge, merged_over_calls
 from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
 from .remarks import unused_breaks, unused_tolerances
+from .steady import after_warm_up, require_warmup, steady_findings, warm_up_only
 from .time_limit import time_limit
 from .warm_start import cache_misses
 
@@ -61,6 +65,9 @@ def check_compile(
     backend: str | Callable[..., Any] | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    dynamic_shapes: Any = None,
     compile: Callable[[Any], Any] | None = None,
     dynamic_dims: DynamicDims | None = None,
     train: bool | Loss = False,
@@ -69,9 +76,11 @@ def check_compile(
     max_graph_breaks: int | Mapping[str, int] = 0,
     max_recompiles: int | Mapping[str, int] = 0,
     accepted_breaks: Iterable[str] = (),
+    budget: Budget | None = None,
     tolerances: Tolerances | None = None,
     seed: int = 0,
     warm: bool = False,
+    warmup: int | None = None,
     custom_ops: bool = False,
     diagnose: str | None = None,
     **kwargs: Any,
@@ -88,22 +97,31 @@ def check_compile(
             checked, with the options given here.
         *args: The arguments of the one call, where ``calls`` is not given.
         calls: The call sequence. An item is ``call(...)``, a tuple of positional arguments, or the one argument.
-        fullgraph: Handed to ``torch.compile``. By default True while no graph break is allowed.
+        fullgraph: Handed to ``torch.compile``. By default True while no graph break is allowed and no call is meant to
+            raise.
         dynamic: Handed to ``torch.compile``.
         backend: Handed to ``torch.compile``. By default the one of ``--compile-backend``, else Inductor.
         mode: Handed to ``torch.compile``.
         options: Handed to ``torch.compile``.
+        recompile_limit: Handed to ``torch.compile``, where this torch has it. So are the next two.
+        isolate_recompiles: Count and keep the graphs of this ``torch.compile`` apart from those of others.
+        dynamic_shapes: Sizes that are unbacked or shared, in torch's own form (``shapes_spec`` on torch 2.13).
         compile: ``callable(target) -> compiled``, in place of ``torch.compile`` with the options above.
-        dynamic_dims: Dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
+        dynamic_dims: Dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``. A
+            name makes the size unbacked, and shared by all dimensions of that name: ``{"x": {0: "batch"}}``.
         train: True runs backward with random cotangents through every floating output. A callable is the loss.
         optimizer: ``params -> Optimizer``. Parameters and buffers are compared after the steps.
         steps: How many optimizer steps each call takes.
         max_graph_breaks: How many graph breaks are allowed: a number, or by torch version ``{"<2.8": 2, ">=2.8": 0}``.
         max_recompiles: How many recompiles are allowed, in the same form.
         accepted_breaks: Fingerprints of graph breaks that do not count.
-        tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides.
+        budget: Limits of all that is counted, ``Budget(max_kernels=4, max_syncs=0)``. The three above, where they are
+            given, take the place of its own.
+        tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides, and
+            equality of all bits where ``options={"numerics": "strict"}`` asks Inductor for it.
         seed: The seed of the random state that each leg starts from.
         warm: Every graph must come from the compile cache. One that is compiled is a ``cache-miss``.
+        warmup: How many of the first calls may compile, within the budget; in all calls after them nothing may.
         custom_ops: True puts each op of ``torch.library`` that eager runs, with the inputs it gets, through
             ``torch.library.opcheck``. What fails is a ``custom-op``. Gradients are looked at under ``train=True``.
         diagnose: How far a failure is looked into: ``off``, ``auto`` or ``full``. By default as ``--compile-diagnose``
@@ -120,24 +138,32 @@ def check_compile(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
+    own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     budget = acceptance.widened(own)
+    sequence = as_calls(args, kwargs, calls)
     if fullgraph is None:
-        fullgraph = compile is None and not budget.max_graph_breaks and not budget.accepted_breaks
+        # With fullgraph torch refuses to trace a function that raises, whatever it would raise.
+        allows_breaks = budget.max_graph_breaks or budget.accepted_breaks or any(one.exceptions for one in sequence)
+        fullgraph = compile is None and not allows_breaks
     # Only Inductor has a cache that could be warm.
     usual = settings.current.backend if warm else settings.current.check_backend
-    compiling = Compiling(backend or usual, mode, options, dynamic, fullgraph, compile)
+    grown = {"recompile_limit": recompile_limit, "isolate_recompiles": isolate_recompiles}
+    compiling = Compiling(
+        backend or usual, mode, options, dynamic, fullgraph, compile, {**grown, "dynamic_shapes": dynamic_shapes}
+    )
     work = Work(
         uncompiled(target),
-        as_calls(args, kwargs, calls),
+        sequence,
         train or optimizer is not None,
         optimizer,
         steps,
         seed,
         dynamic_dims,
+        warmup,
     )
     _validate(work)
-    tolerances = tolerances or Tolerances()
+    require_countable(budget, work, compiling)
+    tolerances = tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances())
     ops = CheckedOps()
     report = _examined_in_time(work, compiling, budget, tolerances, ops if custom_ops else None)
     if backend is None and compile is None and usual != settings.current.backend:
@@ -180,12 +206,14 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
     """Run both legs and judge them."""
     settings_changed = deviations()
     with calm(), sandbox() as box:
-        run = _lockstep(work, compiling, tolerances, box)
+        run = _lockstep(work, compiling, budget, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
             # fullgraph stops at the first break: a second run without it lists every one.
             box.forget()
-            first, run = run, _lockstep(work, compiling.relaxed(), tolerances, box)
+            first, run = run, _lockstep(work, compiling.relaxed(), budget, tolerances, box)
             run.refused = first.compile_error
+        if run.compile_error is None:
+            run.figures.measured = measured_on_gpu(budget, work, compiling)
     run.deviations = settings_changed
     report = _report(work, compiling, budget, run)
     report.remarks += _remarks(run, budget, tolerances)
@@ -202,6 +230,9 @@ class _Run:
     compile_error: BaseException | None = None
     refused: BaseException | None = None
     deviations: list[Deviation] = field(default_factory=list)
+    late: list[LateCompilation] = field(default_factory=list)
+    figures: Figures = field(default_factory=Figures)
+    expected: dict[int, BaseException] = field(default_factory=dict)
 
 
 def _validate(work: Work) -> None:
@@ -209,6 +240,7 @@ def _validate(work: Work) -> None:
         raise CompileUsageError(f"the target is {work.target!r}, which cannot be called; give a module or a function")
     if work.steps < 1:
         raise CompileUsageError(f"steps={work.steps}: at least one step is needed")
+    require_warmup(work.warmup, len(work.calls))
     _require_same_device(work)
 
 
@@ -224,7 +256,7 @@ def _require_same_device(work: Work) -> None:
                 )
 
 
-def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: Sandbox) -> _Run:
+def _lockstep(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox) -> _Run:
     """Run every call in eager, then compiled, and compare, before the next one."""
     eager = Leg(work)
     observer = canary.observer()
@@ -244,12 +276,17 @@ def _lockstep(work: Work, compiling: Compiling, tolerances: Tolerances, box: San
         if index == 0:
             box.forget()
         observer.call = index + 1
-        with observer:
+        kernels = counting_kernels(budget, work, run.figures)
+        with observer, after_warm_up(work.warmup, index + 1, run.late), kernels:
             actual = compiled.run(index)
         raise_if_usage_error(expected, actual, compiling)
         raised = actual.error is not None
         row = call_row(index, work.calls[index], observer.seen, argument_names(work.target), raised=raised)
         run.rows.append(row)
+        if work.calls[index].exceptions:
+            run.comparisons.append(compared_exceptions(work.calls[index], expected, actual))
+            run.expected |= {index + 1: expected.error} if expected.error else {}
+            continue
         if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
             run.compile_error = actual.error
             break
@@ -286,8 +323,8 @@ def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> Comp
         checked_mode=compiling.checked_mode,
         backend=compiling.name,
         torch=str(torch.__version__),
-        device=_device(work),
-        budget={"max_graph_breaks": budget.max_graph_breaks, "max_recompiles": budget.max_recompiles},
+        device=device_name(work),
+        budget=budget.limits(),
         calls=run.rows,
         observation=run.seen,
         numerics=_numerics(run.comparisons),
@@ -296,18 +333,19 @@ def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> Comp
     )
     if remark := support.newer_than_checked():
         run.seen.not_observable.append(remark)
-    report.findings = _findings(run, budget, compiling)
+    report.findings = _findings(work, run, budget, compiling)
     return report
 
 
-def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
+def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
     judged = judge(
-        run.seen,
+        without_expected(warm_up_only(run.seen, work.warmup), run.expected),
         budget,
         aborted=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
-        limit=support.recompile_limit(),
+        limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         deviations=run.deviations,
+        expects_graphs=not all(call.exceptions for call in work.calls),
     )
     accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not judged and not accepted else None)
@@ -315,6 +353,9 @@ def _findings(run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
     if error is not None:
         frame = run.seen.errors[-1].location if run.seen.errors else None
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
+    judged += given_up(run.seen, run.expected, work.calls, budget)
+    judged += steady_findings(run.late, run.seen, work.warmup)
+    judged += limit_findings(budget, run.seen, run.figures) if run.compile_error is None else []
     return judged + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
 
 
@@ -340,9 +381,3 @@ def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
         not_compared=tuple(dict.fromkeys(path for comparison in comparisons for path in comparison.not_compared)),
         ill_conditioned=sum(leaf.ok and leaf.perturbed_runs > 0 for leaf in leaves),
     )
-
-
-def _device(work: Work) -> str:
-    tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
-    tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
-    return str(tensors[0].device) if tensors else "cpu"

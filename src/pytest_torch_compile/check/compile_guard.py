@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -12,15 +11,18 @@ from .. import settings
 from .._torch import canary, support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
+from .._torch.late_compilations import LateCompilations
 from ..events import announce, guard_opens
-from ..findings import Budget, CompileCheckFailed, CompileReport
+from ..findings import Budget, CompileCheckFailed, CompileReport, CompileUsageError, as_budget
 from ..observation import Observation
 from ..report.failure_text import failure_text
 from . import acceptance
 from .describe import rerun_command
+from .exact_limits import Figures, limit_findings, measuring_body, require_countable
 from .judge import judge
 from .leg_errors import machine_faults_named
 from .remarks import unused_breaks
+from .steady import steady_findings, warm_up_only
 from .time_limit import time_limit
 
 
@@ -30,7 +32,9 @@ def compile_guard(
     max_graph_breaks: int | Mapping[str, int] = 0,
     max_recompiles: int | Mapping[str, int] = 0,
     accepted_breaks: Iterable[str] = (),
+    budget: Budget | None = None,
     cudagraphs: bool = False,
+    steady: bool = False,
     name: str = "the guarded region",
 ) -> Iterator[Observation]:
     """Observe everything that compiles in the body, in any thread, and hold it to the budget when the body ends.
@@ -45,16 +49,24 @@ def compile_guard(
         max_graph_breaks: how many distinct graph breaks are allowed, as for ``check_compile``.
         max_recompiles: how many recompiles are allowed.
         accepted_breaks: fingerprints of graph breaks that do not count.
+        budget: limits of everything that is counted, ``Budget(max_graphs=2, max_syncs=0)``. The three above, where they
+            are given, take the place of its own.
         cudagraphs: True makes a skipped CUDA graph a finding.
+        steady: True where all has been warmed up before: nothing may compile, no kernel may be tuned and no CUDA graph
+            recorded in the body. That nothing compiles is then right, if anything was compiled before.
         name: what the region is called in messages.
 
     Raises:
         CompileCheckFailed: when the body ends, if something was found that the budget does not allow.
-        ValueError: a negative budget, or fingerprints that are not a collection of strings.
+        CompileUsageError: a negative budget, fingerprints that are not a collection of strings, or ``steady`` with
+            recompiles allowed.
     """
     support.require_supported_torch()
-    own = Budget(max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
+    own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
+    if steady and own.max_recompiles:
+        raise CompileUsageError(f"steady=True allows no compilation: leave max_recompiles={own.max_recompiles} out")
     budget = acceptance.widened(own)
+    require_countable(budget)
     guard_opens()
     differing, before = deviations(), functions_with_graphs()
     calls: list[None] = []
@@ -62,9 +74,11 @@ def compile_guard(
         opened = canary.observer()
     opened.seen.compiled_before = before
     ended = False
+    late, figures = LateCompilations(), Figures()
     with time_limit(settings.current.timeout) as limit:
         with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
-            yield observer.seen
+            with late if steady else nullcontext(), measuring_body(budget, figures):
+                yield observer.seen
         ended = True
     opened.seen.compiled_calls = len(calls) if observed else None
     report = _report(opened.seen, budget, name)
@@ -72,13 +86,16 @@ def compile_guard(
     report.findings = limit.findings
     if ended:
         report.findings = judge(
-            opened.seen,
+            warm_up_only(opened.seen, -1 if steady else None),
             budget,
             aborted=False,
             cudagraphs=cudagraphs,
             limit=support.recompile_limit(),
             deviations=differing,
+            expects_graphs=not (steady and before),
         )
+        report.findings += limit_findings(budget, opened.seen, figures)
+        report.findings += steady_findings(late.seen, opened.seen, 0 if steady else None)
         acceptance.note(report, own)
     report.text = failure_text(report)
     announce(report)
@@ -87,14 +104,13 @@ def compile_guard(
 
 
 def _report(seen: Observation, budget: Budget, name: str) -> CompileReport:
-    limits: dict[str, Any] = {"max_graph_breaks": budget.max_graph_breaks, "max_recompiles": budget.max_recompiles}
     return CompileReport(
         target=name,
         checked_mode="the code's own",
         backend="the code's own",
         torch=str(torch.__version__),
         device="any device",
-        budget=limits,
+        budget=budget.limits(),
         observation=seen,
         remarks=list(unused_breaks(budget, seen)),
         rerun=rerun_command(),

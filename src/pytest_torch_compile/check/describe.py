@@ -16,6 +16,8 @@ from .._torch.breaks import fingerprint
 from .._torch.user_lines import is_torch
 from ..findings import CallReport
 from ..legs.calls import Call
+from ..legs.copies import modules_of
+from ..legs.leg import Work
 from ..numerics import flatten
 from ..observation import Location, Observation
 
@@ -86,7 +88,9 @@ def _value_text(name: str, value: Any) -> str:
 def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
     """One call of the sequence: compiled, recompiled, reused or eager, and the guard that failed."""
     now = seen.during(index + 1)
-    if now.errors and raised:
+    if raised and call.exceptions:
+        outcome, guard = "raised", ""
+    elif now.errors and raised:
         outcome, guard = "compilation failed", ""
     elif now.errors:
         outcome, guard = "eager (error swallowed)", (now.errors[0].message or now.errors[0].error).splitlines()[0]
@@ -101,6 +105,13 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
     else:
         outcome, guard = "reused" if not seen.fallbacks else "reused or eager", ""
     return CallReport(call.label or f"call {index + 1}", shapes_text(call, names), outcome, guard)
+
+
+def device_name(work: Work) -> str:
+    """The device of the first parameter, or else of the first tensor that is handed over."""
+    tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
+    tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
+    return str(tensors[0].device) if tensors else "cpu"
 
 
 def rerun_command() -> str:

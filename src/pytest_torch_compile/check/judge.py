@@ -21,9 +21,11 @@ def judge(
     cudagraphs: bool,
     limit: int,
     deviations: Sequence[Deviation] = (),
+    expects_graphs: bool = True,
 ) -> list[Finding]:
     """The findings of one run. ``aborted`` says that compilation itself raised, so that no graph may be missing.
 
+    ``expects_graphs`` is False where all that runs may have been compiled before.
     ``limit`` is torch's recompile limit; ``cudagraphs`` whether CUDA graphs were asked for; ``deviations`` are the
     settings that differ from torch's defaults, which a finding names as its cause where one made it.
     """
@@ -35,7 +37,7 @@ def judge(
     if not aborted:
         findings += [_swallowed(error, first_of(deviations, SWALLOWS)) for error in seen.errors]
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
-        if not (seen.graphs or from_cache or seen.errors or seen.undecided):
+        if expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
             findings += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
     return findings + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if cudagraphs else [])
 

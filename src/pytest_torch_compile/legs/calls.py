@@ -23,6 +23,7 @@ class Call:
     contexts: tuple[ContextFactory, ...] = ()
     actions: tuple[Callable[[Any], Any], ...] = ()
     label: str = ""
+    exceptions: tuple[type[Exception], ...] = ()
 
     def under(self, *contexts: ContextFactory) -> Call:
         """Run the call inside contexts, given as factories: ``call(x).under(torch.no_grad)``."""
@@ -39,6 +40,12 @@ class Call:
         if not callable(action):
             raise CompileUsageError(f"before() takes a function of the target; got {action!r}")
         return replace(self, actions=(*self.actions, action))
+
+    def raises(self, *exceptions: type[Exception]) -> Call:
+        """Expect the call to raise one of these, eager and compiled: ``call(bad).raises(IndexError)``."""
+        if not exceptions or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in exceptions):
+            raise CompileUsageError(f"raises() takes classes of exceptions, such as IndexError; got {exceptions!r}")
+        return replace(self, exceptions=exceptions)
 
     def named(self, label: str) -> Call:
         """Give the call a name for the report."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -28,16 +28,24 @@ class Compiling:
     dynamic: bool | None = None
     fullgraph: bool = True
     wrapper: Callable[[Any], Any] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.wrapper is not None:
             if not callable(self.wrapper):
                 raise CompileUsageError(f"compile={self.wrapper!r}; give a callable, target -> compiled")
+            for name in (name for name, value in self.more.items() if value):
+                raise CompileUsageError(
+                    f"{name} is for torch.compile, and compile= takes its place: compile with it in that function"
+                )
             return
         support.require_backend(self.backend)
         support.require_mode(self.mode)
         if self.mode is not None and self.options is not None:
             raise CompileUsageError("mode and options exclude each other in torch.compile: give one of them")
+        if self.options and self.backend == "inductor":
+            support.require_inductor_options(self.options)
+        support.newer_arguments(self.more)
 
     def __call__(self, target: Any) -> Any:
         """Compile ``target``."""
@@ -49,7 +57,8 @@ class Compiling:
             dynamic=self.dynamic,
             backend=self.backend,
             mode=self.mode,
-            options=self.options,
+            options=None if self.options is None else dict(self.options),  # torch takes some out of it
+            **support.newer_arguments(self.more),
         )
 
     @property
@@ -80,6 +89,12 @@ class Compiling:
     def relaxed(self) -> Compiling:
         """The same without fullgraph."""
         return replace(self, fullgraph=False)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether Inductor was asked for eager's own bits, by an option or for the whole process."""
+        asked = (self.options or {}).get("numerics", support.inductor_numerics())
+        return self.wrapper is None and self.backend == "inductor" and asked == "strict"
 
     @property
     def wants_cudagraphs(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .._torch.defaults import defaults, set_defaults
-from .._torch.dynamic import mark_dynamic_dim
+from .._torch.dynamic import mark_dynamic_dim, mark_unbacked_dim
 from .._torch.sandbox import (
     host_rng_state,
     kept_rng,
@@ -45,6 +45,7 @@ class Work:
     steps: int = 1
     seed: int = 0
     dynamic_dims: DynamicDims | None = None
+    warmup: int | None = None
 
 
 class Leg:
@@ -90,7 +91,7 @@ class Leg:
     def run(self, index: int) -> CallRecord:
         """Carry out call ``index`` (0 is the first; they must come in order) and record what it did."""
         call, given = self._calls[index], self._work.calls[index]
-        record = CallRecord(number=index + 1, pristine=(given.args, dict(given.kwargs)))
+        record = CallRecord(index + 1, pristine=(given.args, dict(given.kwargs)), exceptions=given.exceptions)
         buffers = self._named(lambda module: module.named_buffers())
         record.initial_state = {name: buffer.detach().clone() for name, buffer in buffers.items()}
         with self._own_random_stream(record), self._own_defaults(), self.shared.in_force(self._values):
@@ -251,7 +252,8 @@ class LazyLeg:
             self._broken = True
             return
         self._done += 1
-        self._broken = self._record.error is not None
+        error = self._record.error
+        self._broken = error is not None and not isinstance(error, self._record.exceptions)
 
 
 def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
@@ -283,9 +285,12 @@ def _label(names: Sequence[str], position: int) -> str:
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
     """Mark dimensions of a call's tensors dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
 
+    A name in place of the range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, is an unbacked size, shared by that name.
+
     Raises:
         CompileUsageError: a name or position that is no tensor argument of the call, or a dimension it does not have.
     """
+    named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
     for key, dims in dynamic_dims.items():
         tensor = _argument(call, key, names)
         if not isinstance(tensor, torch.Tensor):
@@ -297,7 +302,10 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
         for dim, bounds in ranges.items():
             if not -tensor.ndim <= dim < tensor.ndim:
                 raise CompileUsageError(f"dynamic_dims: {key!r} has {tensor.ndim} dimensions, so no dimension {dim}")
-            mark_dynamic_dim(tensor, dim % tensor.ndim, bounds)
+            if isinstance(bounds, str):
+                mark_unbacked_dim(tensor, dim % tensor.ndim, bounds, shared=named.count(bounds) > 1)
+            else:
+                mark_dynamic_dim(tensor, dim % tensor.ndim, bounds)
 
 
 def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:

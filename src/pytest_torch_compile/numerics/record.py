@@ -22,7 +22,8 @@ class CallRecord:
     ``kept`` is what the target keeps apart from those, such as attributes and closed-over variables, and
     ``kept_at_start`` the same before the first call; ``initial_kept`` holds its tensors before this call.
     ``parameters`` names the entries of ``state`` that are parameters (the keys of ``grads`` when empty).
-    ``argument_names`` gives the positional arguments names for messages.
+    ``exceptions`` are those that the call is meant to raise. ``argument_names`` gives the positional arguments names
+    for messages.
     """
 
     number: int = 1
@@ -41,6 +42,7 @@ class CallRecord:
     optimizer_steps: int = 0
     parameters: frozenset[str] = frozenset()
     argument_names: Sequence[str] = ()
+    exceptions: tuple[type[Exception], ...] = ()
 
     def is_parameter(self, name: str) -> bool:
         """Whether an entry of ``state`` is a parameter, and no buffer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ import torch
 
 from ..._torch import code
 from ..._torch.compiled import uncompiled
-from ..._torch.reset import drop_workspaces
 from ..._torch.trace import TraceObserver, not_captured
 from ..._torch.warning_filters import calm
 from ...findings import CompileUsageError
@@ -26,7 +24,7 @@ from ...legs.leg import DynamicDims, argument_names, mark_dynamic
 from ...observation import Observation
 from ..deciding.statistics import half_width, log_ratios, trimmed_mean
 from ..sample import PRECISION, SECONDS, Exact, Paired, SpeedSample
-from . import kernels, timing
+from . import kernels, memory, timing
 from .device import device_problems, device_state, processes_of_holders
 from .python_calls import python_calls
 from .stack_depth import with_spare_stack
@@ -157,15 +155,15 @@ class Bench:
 
     def _warm(self, build: Callable[[], timing.Run]) -> WarmLeg:
         if self._cuda:
-            _free_leftovers()
-        before = _bytes_in_use() if self._cuda else 0
+            memory.free_leftovers()
+        before = memory.bytes_in_use() if self._cuda else 0
         leg = WarmLeg(build())
         leg.cold_start, steady = timing.warm_up(leg.run, self.timer)
         leg.calls = timing.calls_per_block(steady)
         if self._cuda:
-            _free_leftovers()
+            memory.free_leftovers()
             leg.run()
-            leg.memory = _bytes_in_use() - before + _transient_memory(leg.run)
+            leg.memory = memory.bytes_in_use() - before + memory.transient_memory(leg.run)
             # A call that is waited for takes longer than one of many, so the block is sized again.
             leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
@@ -220,37 +218,6 @@ def _exact(seen: Observation, session: kernels.Profiled | None, memory: int | No
         cudagraph_skips=len(seen.cudagraph_skips),
         guards=None if None in guards else sum(guard or 0 for guard in guards),
     )
-
-
-def _free_leftovers() -> None:
-    """Free what earlier tests or tuning left: this leg would seem to free it, or to keep it.
-
-    cuBLAS takes a workspace at its first product, so that a leg's memory would depend on whether it is the first.
-    """
-    gc.collect()
-    torch.cuda.synchronize()
-    drop_workspaces()
-    torch.cuda.empty_cache()
-
-
-def _transient_memory(run: timing.Run) -> int:
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = _requested("current")
-    run()
-    torch.cuda.synchronize()
-    return _requested("peak") - before
-
-
-def _bytes_in_use() -> int:
-    """Bytes in use, and those that the pools of CUDA graphs keep from everybody else."""
-    pools = [s for s in torch.cuda.memory_snapshot() if tuple(s.get("segment_pool_id", (0, 0))) != (0, 0)]
-    return _requested("current") + sum(int(s["total_size"]) - int(s["active_size"]) for s in pools)
-
-
-def _requested(which: str) -> int:
-    """Bytes asked of the allocator. What it allocates for them depends on the blocks that earlier tests left."""
-    return int(torch.cuda.memory_stats().get(f"requested_bytes.all.{which}", 0))
 
 
 def _paired(eager: list[float], compiled: list[float]) -> Paired:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ def workload(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any] | None = None,
     train: bool | Callable[[Any], Any] = False,
-    optimizer: Callable[[Iterable[Any]], Any] | None = None,
+    optimizer: Callable[[list[Any]], Any] | None = None,
     compile: Callable[[Any], Any] | None = None,
 ) -> Callable[[], object]:
     """A function without arguments that runs ``target`` once; ``target`` and the inputs are its own."""

@@ -1,0 +1,61 @@
+"""What compiles, or is tuned by timing it, while everything should be warm: a listener of its own on torch's trace log.
+
+It is there only where a steady state was asked for, so that other checks do not pay for it.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (a frame begins to
+compile), ``bwd_compilation_metrics`` (a backward was compiled, which may be at the first ``backward()``) and
+``chromium_event``, which names the phases that Inductor times: those in ``_TUNES`` measure kernels on the device.
+Kernels that users tune themselves (``triton.autotune``) are not seen.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from types import TracebackType
+from typing import Any
+
+from ..observation import LateCompilation, Location
+from .stack import line_now
+from .trace import TARGET_FRAME, compile_id, defined_at, trace_logger
+
+_TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequential_autotune|template_autotuning")
+
+
+class LateCompilations(logging.Handler):
+    """Notes in ``seen`` what compiles while it is open, inside an open observer; ``call`` is the call that runs."""
+
+    def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
+        super().__init__(level=logging.NOTSET)
+        self.seen = [] if seen is None else seen
+        self.call = call
+
+    def __enter__(self) -> LateCompilations:
+        trace_logger().addHandler(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        trace_logger().removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one trace event."""
+        metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
+        identity = compile_id(metadata)
+        if stack := (metadata.get("dynamo_start") or {}).get("stack"):
+            place = defined_at(stack[-1])
+            # What torch compiles through a function of its own has no line that says something to a user.
+            location = None if place.function == TARGET_FRAME else place
+            self._note("compiled", place.function, location, identity)
+        elif "bwd_compilation_metrics" in metadata:
+            if not metadata["bwd_compilation_metrics"].get("fail_type"):  # torch 2.6 files other failures here
+                self._note("compiled the backward", "", None, identity)
+        elif "chromium_event" in metadata:
+            event = json.loads(getattr(record, "payload", None) or "{}")
+            if event.get("ph") == "B" and _TUNES.search(str(event.get("name"))):
+                self._note("autotuned", str(event["name"]), None, identity)
+
+    def _note(self, what: Any, frame: str, location: Location | None, identity: str) -> None:
+        self.seen.append(LateCompilation(what, frame, location, line_now(), self.call, identity))

@@ -1,0 +1,63 @@
+"""Where the host waits for the GPU: the user's line of each wait.
+
+Torch warns of the waits that its own functions cause (``torch.cuda.set_sync_debug_mode``, a prototype that does not see
+all of them); explicit waits are heard of at the functions that wait. Names used, read on torch 2.6, 2.8, 2.11, 2.13 and
+2.15: that mode, the text of its warning, ``synchronize`` of ``torch.cuda``, ``torch.cuda.Stream`` and
+``torch.cuda.Event``. What an extension waits for in C++ is not seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+from ..observation import Location
+from .stack import line_now
+
+_WARNING = "called a synchronizing CUDA operation"
+_OF_THE_MODE = "Synchronization debug mode is a prototype feature"
+_WAITERS: tuple[Any, ...] = (torch.cuda, torch.cuda.Stream, torch.cuda.Event)
+Note = Callable[[Location | None], None]
+
+
+@contextmanager
+def noting_syncs(note: Note) -> Iterator[None]:
+    """Call ``note`` with the user's line for each wait in the body."""
+    before = torch.cuda.get_sync_debug_mode()
+    with hearing_warnings(note), ExitStack() as stack:
+        stack.callback(torch.cuda.set_sync_debug_mode, before)
+        torch.cuda.set_sync_debug_mode("warn")
+        for owner in _WAITERS:
+            stack.callback(setattr, owner, "synchronize", owner.synchronize)
+            owner.synchronize = _noted(owner.synchronize, note)
+        yield
+
+
+def _noted(wait: Callable[..., Any], note: Note) -> Callable[..., Any]:
+    def synchronize(*args: Any, **kwargs: Any) -> Any:
+        note(line_now())
+        return wait(*args, **kwargs)
+
+    return synchronize
+
+
+@contextmanager
+def hearing_warnings(note: Note) -> Iterator[None]:
+    """Call ``note`` for each of torch's warnings of a wait in the body, in place of showing it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", message=_WARNING)
+        warnings.filterwarnings("ignore", message=_OF_THE_MODE)
+        show = warnings.showwarning
+
+        def showwarning(message: Any, *args: Any, **kwargs: Any) -> None:
+            if str(message).startswith(_WARNING):
+                note(line_now())
+            else:
+                show(message, *args, **kwargs)
+
+        warnings.showwarning = showwarning
+        yield

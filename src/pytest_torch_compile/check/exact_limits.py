@@ -1,0 +1,191 @@
+"""A budget's limits in exact units: what is counted for them, and what is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+import torch
+
+from .. import advice
+from .._torch.generated_kernels import counting_generated
+from .._torch.syncs import noting_syncs
+from ..findings import Budget, CompileUsageError, Finding, FindingKind
+from ..legs.compiling import Compiling
+from ..legs.leg import Work
+from ..observation import Location, Observation
+from ..report.failure_text import count
+from ..speed.measuring import memory
+from ..speed.measuring.counted import counted
+from .describe import device_name
+
+ON_THE_GPU = ("max_memory", "max_memory_ratio", "max_syncs")
+PER_CALL = ("max_kernels", *ON_THE_GPU)
+UNITS: dict[str, tuple[FindingKind, str]] = {
+    "max_graphs": ("structure", "graph"),
+    "max_guards": ("structure", "guard"),
+    "max_kernels": ("structure", "kernel"),
+    "max_cudagraphs": ("structure", "recorded CUDA graph"),
+    "max_memory": ("memory", "byte"),
+    "max_memory_ratio": ("memory", "times eager's memory"),
+    "max_syncs": ("host-sync", "wait"),
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What was counted for one limit, with what it is made of; ``value`` None: it cannot be seen here."""
+
+    value: float | None
+    evidence: Sequence[str] = ()
+    location: Location | None = None
+
+
+@dataclass
+class Figures:
+    """What is counted while code runs. ``generated`` are the kernels of each call, ``measured`` what a GPU showed."""
+
+    generated: list[int] = field(default_factory=list)
+    measured: dict[str, Figure] = field(default_factory=dict)
+
+
+def require_countable(budget: Budget, work: Work | None = None, compiling: Compiling | None = None) -> None:
+    """Refuse limits of what cannot be counted here: a limit that nothing is held to would always pass.
+
+    ``work`` None: what runs is not known, as in a guard.
+
+    Raises:
+        CompileUsageError: with what is missing.
+    """
+    limits = budget.limits()
+    if work is None and "max_memory_ratio" in limits:
+        raise CompileUsageError("max_memory_ratio is for check_compile: a guard runs no eager; give max_memory")
+    for name in ON_THE_GPU:
+        if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
+            raise CompileUsageError(f"{name} is not observable on a CPU: run it on a CUDA device, or leave it out")
+    other_backend = compiling is not None and compiling.is_torchs and compiling.backend != "inductor"
+    if "max_kernels" in limits and compiling is not None and other_backend and work and not _on_gpu(work):
+        raise CompileUsageError(
+            f"max_kernels counts what Inductor generates, and the backend is {compiling.name}: leave one of them out"
+        )
+
+
+def _on_gpu(work: Work) -> bool:
+    return device_name(work).startswith("cuda")
+
+
+def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> AbstractContextManager[None]:
+    """Count the kernels that are generated in one call, where there is a limit for them that no GPU shows."""
+    if budget.max_kernels is None or (work is not None and _on_gpu(work)):
+        return nullcontext()
+    return counting_generated(figures.generated.append)
+
+
+def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[str, Figure]:
+    """Run each call again until it is warm, and count what the GPU does."""
+    limits = budget.limits()
+    if not limits.keys() & set(PER_CALL) or not _on_gpu(work) or all(call.exceptions for call in work.calls):
+        return {}
+    returning = [call for call in work.calls if not call.exceptions]
+    calls = [counted(work, call, compiling) for call in returning]
+    figures = {
+        "max_kernels": _most([one.kernels for one in calls], "kernels"),
+        "max_memory": _most([one.memory for one in calls], "bytes"),
+        "max_syncs": _waits([one.sync_lines for one in calls], [one.syncs for one in calls]),
+    }
+    if "max_memory_ratio" in limits:
+        eager = [counted(work, call, None).memory for call in returning]
+        figures["max_memory_ratio"] = _ratio([one.memory for one in calls], eager)
+    return figures
+
+
+def _ratio(compiled: Sequence[int], eager: Sequence[int]) -> Figure:
+    pairs = list(zip(compiled, eager, strict=True))
+    lines = [f"call {number}: {own:,} bytes, eager {other:,}" for number, (own, other) in enumerate(pairs, 1)]
+    return Figure(max(own / max(1, other) for own, other in pairs), lines)
+
+
+def _most(values: Sequence[int], unit: str) -> Figure:
+    return Figure(max(values), [f"call {number}: {value:,} {unit}" for number, value in enumerate(values, 1)])
+
+
+def _waits(lines: Sequence[Sequence[Location | None]], totals: Sequence[int]) -> Figure:
+    total = max(totals)
+    known = [line for line in lines[totals.index(total)] if line]
+    evidence = [f"{line.shown()}: {line.source}" for line in known]
+    if total > len(known):
+        evidence.append(f"{count(total - len(known), 'wait')} whose line is not known")
+    return Figure(total, evidence, known[0] if known else None)
+
+
+@contextmanager
+def measuring_body(budget: Budget, figures: Figures) -> Iterator[None]:
+    """Count in the body of a guard what its budget limits."""
+    lines: list[Location | None] = []
+    syncs = noting_syncs(lines.append) if budget.max_syncs is not None else nullcontext()
+    before = 0
+    if budget.max_memory is not None:
+        memory.free_leftovers()
+        torch.cuda.reset_peak_memory_stats()
+        before = memory.requested("current")
+    with syncs, counting_kernels(budget, None, figures):
+        yield
+    if budget.max_memory is not None:
+        torch.cuda.synchronize()
+        figures.measured["max_memory"] = _peak(memory.requested("peak") - before)
+    figures.measured["max_syncs"] = _waits([lines], [len(lines)])
+
+
+def _peak(used: int) -> Figure:
+    return Figure(used, [f"{used:,} bytes beyond what was in use before the block"])
+
+
+def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[Finding]:
+    """A finding for each limit that is exceeded, or that nothing could be counted for."""
+    limits = {name: limit for name, limit in budget.limits().items() if name in UNITS}
+    if not limits:
+        return []
+    known = _seen(seen) | {"max_kernels": _generated(seen, figures)} | figures.measured
+    findings = [_judged(name, limit, known[name]) for name, limit in limits.items()]
+    return [finding for finding in findings if finding is not None]
+
+
+def _judged(name: str, limit: float, figure: Figure) -> Finding | None:
+    kind, unit = UNITS[name]
+    if figure.value is None:
+        message = f"{name}={limit} cannot be judged: {figure.evidence[0]}"
+        return Finding("not-observable", message, hint=advice.LEAVE_LIMIT_OUT, subject=name)
+    if figure.value <= limit:
+        return None
+    number = f"{figure.value:.3g} {unit}" if name == "max_memory_ratio" else count(int(figure.value), unit)
+    per = " in one call" if any(line.startswith("call ") for line in figure.evidence) and name in PER_CALL else ""
+    message = f"{number}{per}, {limit:,} allowed"
+    evidence = "\n".join(figure.evidence)
+    hint = advice.EXACT_LIMITS[kind]
+    return Finding(kind, message, figure.location, evidence, hint, subject=name, measured=figure.value, limit=limit)
+
+
+def _seen(seen: Observation) -> dict[str, Figure]:
+    ops = [f"{_where(g.call)}{g.frame}, {count(len(g.ops), 'op')}" for g in seen.graphs]
+    guards = [graph.guards for graph in seen.graphs]
+    unknown = Figure(None, ["torch did not say how many guards a graph has"])
+    each = [f"{_where(g.call)}{g.frame}, {count(g.guards or 0, 'guard')}" for g in seen.graphs]
+    recorded = [f"{_where(run.call)}{run.recorded} recorded" for run in seen.cudagraph_runs if run.recorded]
+    return {
+        "max_graphs": Figure(len(seen.graphs), ops),
+        "max_guards": unknown if None in guards else Figure(sum(number or 0 for number in guards), each),
+        "max_cudagraphs": Figure(sum(run.recorded for run in seen.cudagraph_runs), recorded),
+    }
+
+
+def _where(call: int) -> str:
+    return f"call {call}: " if call else ""
+
+
+def _generated(seen: Observation, figures: Figures) -> Figure:
+    if not seen.compile_seconds.inductor:
+        return Figure(None, ["no graph went through Inductor, which generates them"])
+    if not any(graph.call for graph in seen.graphs):  # a guarded block has no calls
+        return Figure(sum(figures.generated), ["generated by Inductor in the block"])
+    return _most(figures.generated, "kernels generated")

@@ -1,0 +1,79 @@
+"""Calls that are meant to raise: eager has to, and compiled has to raise the same."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from .. import advice
+from .._torch import support
+from .._torch.error_text import error_summary
+from ..findings import Budget, CompileUsageError, Finding
+from ..legs.calls import Call
+from ..numerics import CallRecord, Comparison
+from ..observation import GraphBreak, Observation
+
+
+def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> Comparison:
+    """What a call that is meant to raise showed.
+
+    Raises:
+        CompileUsageError: eager does not raise, or raises something else.
+    """
+    wanted = " or ".join(kind.__name__ for kind in call.exceptions)
+    if not isinstance(eager.error, call.exceptions):
+        does = f"raises {type(eager.error).__name__}: {eager.error}" if eager.error else "returns"
+        raise CompileUsageError(f"call {eager.number} is meant to raise {wanted}, and eager {does}") from eager.error
+    error = compiled.error
+    if isinstance(error, call.exceptions) and not support.is_failed_compilation(error):
+        return Comparison()
+    expects = f"eager raises {type(eager.error).__name__}"
+    message = f"{expects}, compiled raises {type(error).__name__}" if error else f"{expects}, compiled returns"
+    evidence = [f"eager: {error_summary(eager.error)}"]
+    evidence += [f"compiled: {error_summary(error)}"] if error else []
+    hint = advice.RAISES_SOMETHING_ELSE if error else advice.ONLY_EAGER_RAISES
+    return Comparison([Finding("exception", message, None, "\n".join(evidence), hint, calls=(eager.number,))])
+
+
+def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
+    """What was seen, without what raising itself makes torch do: the break at the line that raises, the failed trace.
+
+    ``errors`` are eager's expected exceptions by the number of their call.
+    """
+    if not errors:
+        return seen
+    at_a_raise = [one.fingerprint for one in _where_it_raised(seen, errors)]
+    breaks = [one for one in seen.graph_breaks if one.fingerprint not in at_a_raise]
+    compiled = {graph.compile_id for graph in seen.graphs}
+    recompiles = [one for one in seen.recompiles if one.call not in errors or one.compile_id in compiled]
+    failed = [one for one in seen.errors if one.call not in errors]
+    return replace(seen, graph_breaks=breaks, recompiles=recompiles, errors=failed)
+
+
+def given_up(
+    seen: Observation, errors: Mapping[int, BaseException], calls: Sequence[Call], budget: Budget
+) -> list[Finding]:
+    """Where torch traces a function that raises, it runs it in eager from then on, its finished graphs too."""
+    later = max((number for number, call in enumerate(calls, 1) if not call.exceptions), default=0)
+    return [
+        Finding(
+            "eager-fallback",
+            f"{one.location.function} raised while torch traced it: calls after that one run in eager",
+            one.location,
+            f"{one.location.source}\nfingerprint {one.fingerprint}",
+            advice.RAISE_LAST,
+            calls=(one.call,),
+            subject=one.location.function,
+        )
+        for one in _where_it_raised(seen, errors)
+        if one.call < later and one.fingerprint not in budget.accepted_breaks
+    ]
+
+
+def _where_it_raised(seen: Observation, errors: Mapping[int, BaseException]) -> list[GraphBreak]:
+    lines = {
+        number: {(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)}
+        for number, error in errors.items()
+    }
+    return [one for one in seen.graph_breaks if (one.location.file, one.location.line) in lines.get(one.call, set())]

@@ -1,0 +1,98 @@
+"""The steady state: after warm-up nothing compiles, nothing is tuned and no CUDA graph is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from .. import advice
+from .._torch.late_compilations import LateCompilations
+from ..findings import CompileUsageError, Finding
+from ..observation import LateCompilation, Observation
+from ..report.failure_text import count, numbered
+
+
+def require_warmup(warmup: int | None, calls: int) -> None:
+    """Refuse a warm-up that leaves no call after it.
+
+    Raises:
+        CompileUsageError: with what there is.
+    """
+    if warmup is None:
+        return
+    if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 < warmup < calls:
+        raise CompileUsageError(
+            f"warmup={warmup!r} of {count(calls, 'call')}: give how many of the first calls may compile, at least one "
+            "and fewer than there are calls"
+        )
+
+
+@contextmanager
+def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
+    """Note in ``late`` what compiles in the body, which is one call of the sequence (1 is the first)."""
+    if warmup is None or number <= warmup:
+        yield
+        return
+    with LateCompilations(number, late):
+        yield
+
+
+def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
+    """What was seen, without the recompiles after the warm-up: those are findings of their own."""
+    if warmup is None:
+        return seen
+    return replace(seen, recompiles=[recompile for recompile in seen.recompiles if recompile.call <= warmup])
+
+
+def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
+    """A finding for each function that was compiled after the warm-up, and one for CUDA graphs that were recorded.
+
+    ``warmup`` None: no steady state was asked for.
+    """
+    if warmup is None:
+        return []
+    groups: dict[tuple[str, str], list[LateCompilation]] = {}
+    for event in late:
+        groups.setdefault((event.what, event.frame), []).append(event)
+    return [_late(events, seen) for events in groups.values()] + _recorded(seen, warmup)
+
+
+def _late(events: Sequence[LateCompilation], seen: Observation) -> Finding:
+    first, total = events[0], len(events)
+    failed = {recompile.compile_id: recompile.guards[0] for recompile in seen.recompiles if recompile.guards}
+    guards = [failed.get(event.compile_id) for event in events]
+    hints = [advice.for_guard(cause) for cause in dict.fromkeys(guard.cause for guard in guards if guard)]
+    what = f"{first.what} {first.frame}".strip()
+    lines = [_described(event, guard.text if guard else "") for event, guard in zip(events, guards, strict=True)]
+    return Finding(
+        "structure" if first.what == "autotuned" else "recompile",
+        f"{what} {count(total, 'time')} after the warm-up, 0 allowed",
+        first.caller or first.location,
+        "\n".join(dict.fromkeys(lines)),
+        "\n".join(hints) or advice.WARM_UP_ALL,
+        calls=tuple(dict.fromkeys(event.call for event in events if event.call)),
+        subject=first.frame,
+        measured=total,
+        limit=0,
+    )
+
+
+def _described(event: LateCompilation, guard: str) -> str:
+    """``call 4: models.py:12 in forward, called from serve.py:30 in main: model(x): tensor 'x' size mismatch``."""
+    parts = [f"call {event.call}"] if event.call else []
+    parts += [event.location.shown() if event.location else event.frame or event.what]
+    if event.caller:
+        parts[-1] += f", called from {event.caller.shown()}: {event.caller.source}".rstrip(": ")
+    return ": ".join([*parts, guard or "compiled for the first time"] if event.what == "compiled" else parts)
+
+
+def _recorded(seen: Observation, warmup: int) -> list[Finding]:
+    runs = [run for run in seen.cudagraph_runs if run.call > warmup or not run.call]
+    total = sum(run.recorded + run.warmed_up for run in runs)
+    if not total:
+        return []
+    calls = [run.call for run in runs if run.call and run.recorded + run.warmed_up]
+    where = numbered("call", calls) if calls else "in this block"
+    message = f"{count(total, 'CUDA graph')} warmed up or recorded after the warm-up, 0 allowed"
+    return [Finding("structure", message, None, where, advice.WARM_UP_TWICE, measured=total, limit=0)]

@@ -1,0 +1,76 @@
+"""What one warm call of a check launches, needs and waits for on a CUDA device: exact figures, for a budget."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import torch
+
+from ..._torch.syncs import noting_syncs
+from ...legs.calls import Call
+from ...legs.compiling import Compiling
+from ...legs.copies import copy_leg
+from ...legs.leg import Work, argument_names, mark_dynamic
+from ...observation import Location
+from . import kernels, memory
+from .kernels import Run
+from .workload import workload
+
+WARM_UPS = 3  # a CUDA graph warms up, is recorded and then replayed
+PROFILED = 4  # what a profiler session adds itself is less than one for each call
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One warm call. ``sync_lines`` are the user's lines that waited, None where they are not known."""
+
+    kernels: int
+    memory: int
+    syncs: int
+    sync_lines: tuple[Location | None, ...]
+
+
+def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
+    """Run a call until it is warm, on copies of its own, and count; ``compiling`` None is eager."""
+    with ExitStack() as stack:
+        if compiling is None:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        memory.free_leftovers()
+        before = memory.bytes_in_use()
+        run = _repeatable(work, call, compiling)
+        for _ in range(WARM_UPS):
+            run()
+        memory.free_leftovers()
+        run()
+        used = memory.bytes_in_use() - before + memory.transient_memory(run)
+        kernels.start_profiler()
+        session = kernels.profiled(run, PROFILED)
+        lines: list[Location | None] = []
+        with noting_syncs(lines.append):
+            run()
+        waits = max(session.per_call(session.waits), len(lines))
+        return Counted(session.kernels, used, waits, tuple(lines))
+
+
+def _repeatable(work: Work, call: Call, compiling: Compiling | None) -> Run:
+    target, (own,), _ = copy_leg(work.target, [call])
+    for action in own.actions:
+        action(target)
+    if compiling is not None and work.dynamic_dims:
+        mark_dynamic(own, work.dynamic_dims, argument_names(work.target))
+    if work.train or work.optimizer:
+        step = workload(target, own.args, own.kwargs, work.train, work.optimizer, compiling)
+    else:
+        runner = compiling(target) if compiling is not None else target
+        step = lambda: runner(*own.args, **own.kwargs)  # noqa: E731
+
+    def run() -> None:
+        if compiling is not None:
+            torch.compiler.cudagraph_mark_step_begin()
+        with ExitStack() as stack:
+            for factory in own.contexts:
+                stack.enter_context(factory())
+            step()
+
+    return run

@@ -1,0 +1,227 @@
+"""Calls that are meant to raise: what passes, what is found, and what follows after them."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile import CompileCheckFailed, CompileUsageError, call, check_compile  # noqa: E402
+
+VERSION = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2]))
+EAGER = {"backend": "eager"}
+
+
+class Missing(KeyError):
+    """An exception of the user's own."""
+
+
+def checked(x, n=0):
+    y = x.sin()
+    if n > 3:
+        raise ValueError("n is too large")
+    return y + n
+
+
+def looked_up(x, table):
+    if "a" not in table:
+        raise Missing("a")
+    return x + table["a"]
+
+
+def deep(x, n=0):
+    return x * positive(n)
+
+
+def positive(n):
+    if n < 0:
+        raise ValueError("negative")
+    return n + 1
+
+
+def shaped(x, y):
+    return x.sin() @ y
+
+
+def asserted(x):
+    assert x.shape[0] == 3, "three rows"
+    return x.sin()
+
+
+def gathered(x, i):
+    return x.sin()[i]
+
+
+def at_seven(x):
+    return x.sin()[7]
+
+
+def translating(target):
+    """A wrapper that raises another exception."""
+    compiled = torch.compile(target, backend="eager")
+
+    def run(*args, **kwargs):
+        try:
+            return compiled(*args, **kwargs)
+        except ValueError as error:
+            raise KeyError("translated") from error
+
+    return run
+
+
+def unguarded(x):
+    """Does not raise where it is compiled."""
+    if x.shape[0] > 3 and not torch.compiler.is_compiling():
+        raise ValueError("too many rows")
+    return x.sin()
+
+
+def wrong(x, i):
+    return (x.cos() if torch.compiler.is_compiling() else x.sin())[i]
+
+
+def breaking(x):
+    x = x.sin()
+    torch._dynamo.graph_break()
+    if x.shape[0] > 3:
+        raise ValueError("too many rows")
+    return x.cos()
+
+
+def index(*values):
+    return torch.tensor(values)
+
+
+def rows(n):
+    return torch.ones(n, 2)
+
+
+INNOCENTS = {
+    "raise": (checked, [call(rows(2)), call(rows(2), n=5).raises(ValueError)], {"max_recompiles": 1}),
+    "raise alone": (checked, [call(rows(2), n=5).raises(ValueError)], {}),
+    "own exception": (looked_up, [call(rows(2), {}).raises(Missing)], {}),
+    "a class above": (looked_up, [call(rows(2), {}).raises(KeyError)], {}),
+    "in a helper": (deep, [call(rows(2)), call(rows(2), n=-1).raises(ValueError)], {"max_recompiles": 1}),
+    "shapes that do not fit": (shaped, [call(rows(2), rows(4)).raises(RuntimeError)], {}),
+    "assert": (asserted, [call(rows(3)), call(rows(2)).raises(AssertionError)], {"max_recompiles": 1}),
+    "index": (gathered, [call(rows(2), index(9)).raises(IndexError), call(rows(2), index(1))], {}),
+    "one of two": (at_seven, [call(rows(2)).raises(IndexError, RuntimeError)], {}),
+    "train": (
+        checked, [call(rows(2).requires_grad_()), call(rows(2).requires_grad_(), n=5).raises(ValueError)],
+        {"max_recompiles": 1, "train": True},
+    ),
+    "a module": (torch.nn.Linear(2, 2), [call(rows(3)), call(torch.ones(3, 5)).raises(RuntimeError)], {}),
+    "before and under": (
+        torch.nn.Linear(2, 2),
+        [call(torch.ones(3, 5)).under(torch.no_grad).before(lambda m: m.eval()).raises(RuntimeError), call(rows(3))],
+        {"max_recompiles": 1},
+    ),
+}  # fmt: skip
+PLANTED = {
+    "returns": (unguarded, [call(rows(5)).raises(ValueError)], {}, "eager raises ValueError, compiled returns"),
+    "another": (
+        checked, [call(rows(2), n=5).raises(ValueError)], {"compile": translating, "backend": None},
+        "eager raises ValueError, compiled raises KeyError",
+    ),
+    "fullgraph": (
+        checked, [call(rows(2), n=5).raises(ValueError)], {"fullgraph": True},
+        "eager raises ValueError, compiled raises Unsupported",
+    ),
+    "in the second of three": (
+        unguarded, [call(rows(2)), call(rows(5)).raises(ValueError), call(rows(2))], {"max_recompiles": 1},
+        "call 2: eager raises ValueError, compiled returns",
+    ),
+    "index inductor names otherwise": (
+        gathered, [call(rows(2), index(9)).raises(IndexError)], {"backend": "inductor"},
+        "eager raises IndexError, compiled raises RuntimeError",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _nothing_compiled():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("case", INNOCENTS)
+def test_same_exception_passes_and_the_sequence_goes_on(case):
+    target, calls, options = INNOCENTS[case]
+    report = check_compile(target, calls=calls, **EAGER, **options)
+    outcomes = [row.outcome for row in report.calls]
+    assert [outcome == "raised" for outcome in outcomes] == [bool(one.exceptions) for one in calls]
+    assert "exceptions" not in str(report)
+
+
+@pytest.mark.parametrize("case", PLANTED)
+def test_other_outcome_is_found(case):
+    target, calls, options, text = PLANTED[case]
+    with pytest.raises(CompileCheckFailed, match=text) as failure:
+        check_compile(target, calls=calls, **{**EAGER, **options})
+    assert [finding.kind for finding in failure.value.findings] == ["exception"]
+
+
+def test_index_out_of_range_at_a_constant():
+    calls = [call(rows(2)).raises(IndexError)]
+    if VERSION >= (2, 13):
+        assert check_compile(at_seven, calls=calls, **EAGER).ok
+        return
+    with pytest.raises(CompileCheckFailed, match="eager raises IndexError, compiled raises TorchRuntimeError"):
+        check_compile(at_seven, calls=calls, **EAGER)
+
+
+def test_what_is_wrong_after_the_exception_is_found():
+    calls = [call(rows(2), index(1)), call(rows(2), index(9)).raises(IndexError), call(rows(2), index(0))]
+    with pytest.raises(CompileCheckFailed) as failure:
+        check_compile(wrong, calls=calls, **EAGER)
+    (finding,) = failure.value.findings
+    assert finding.kind == "numerics" and finding.calls == (1, 3)
+
+
+@pytest.mark.parametrize("target", [checked, deep])
+def test_function_that_runs_in_eager_after_it_raised_is_found(target):
+    bad = call(rows(2), n=5 if target is checked else -1).raises(ValueError)
+    with pytest.raises(CompileCheckFailed, match="raised while torch traced it") as failure:
+        check_compile(target, calls=[call(rows(2)), bad, call(rows(2))], max_recompiles=1, **EAGER)
+    (finding,) = failure.value.findings
+    assert finding.kind == "eager-fallback" and finding.calls == (2,)
+    # torch before 2.11 names the line that calls the helper, newer torch the one that raises
+    assert finding.location.source.startswith(("raise ValueError", "return x * positive"))
+    accepted = [finding.evidence.split()[-1]]
+    torch._dynamo.reset()
+    calls = [call(rows(2)), bad, call(rows(2))]
+    assert check_compile(target, calls=calls, max_recompiles=1, accepted_breaks=accepted, **EAGER).ok
+
+
+def test_break_before_the_exception_counts():
+    with pytest.raises(CompileCheckFailed, match="graph break 1 of 1") as failure:
+        check_compile(breaking, calls=[call(rows(5)).raises(ValueError)], **EAGER)
+    assert failure.value.findings[0].location.source == "torch._dynamo.graph_break()"
+    assert {finding.kind for finding in failure.value.findings} == {"graph-break"}
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (call(rows(2)).raises(ValueError), "call 1 is meant to raise ValueError, and eager returns"),
+        (
+            call(rows(2), n=5).raises(KeyError, TypeError),
+            "KeyError or TypeError, and eager raises ValueError: n is too",
+        ),
+    ],
+)
+def test_eager_that_does_not_raise_it_is_a_mistake_of_the_test(item, text):
+    with pytest.raises(CompileUsageError, match=text):
+        check_compile(checked, calls=[item], **EAGER)
+
+
+def test_exception_that_nobody_expects_is_still_a_mistake_of_the_test():
+    with pytest.raises(CompileUsageError, match=r"call 1 raises in eager, before torch.compile is involved"):
+        check_compile(checked, calls=[call(rows(2), n=5)], **EAGER)
+
+
+@pytest.mark.parametrize("wrong", [(), ("IndexError",), (ValueError("x"),), (KeyboardInterrupt,), (3,)])
+def test_what_is_no_exception_is_refused(wrong):
+    with pytest.raises(CompileUsageError, match=r"raises\(\) takes classes of exceptions"):
+        call(rows(2)).raises(*wrong)
