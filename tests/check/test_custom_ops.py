@@ -168,6 +168,22 @@ def test_each_different_input_is_checked_and_what_is_left_out_is_said():
     assert "custom_ops: 2 further inputs of checked_ops.good.default not checked" in report.remarks
 
 
+class Own(torch.Tensor):
+    pass
+
+
+def test_a_tensor_subclass_is_named_and_not_checked():
+    def mixed(x):
+        return good(x.as_subclass(Own)).as_subclass(torch.Tensor) + no_formula(x)
+
+    try:
+        report = check_compile(mixed, torch.randn(3, 4), backend="eager", custom_ops=True, max_graph_breaks=1)
+    except CompileCheckFailed as failed:  # torch 2.6 cannot compile it
+        report = failed.report
+    assert "custom_ops: checked_ops.good.default got a tensor subclass, which opcheck does not take" in report.remarks
+    assert "custom ops checked: checked_ops.no_formula.default (1 input)" in report.remarks
+
+
 def test_the_same_input_is_checked_once():
     report = check_compile(Layer(good), calls=[torch.randn(3, 4)] * 4, backend="eager", custom_ops=True)
     assert "custom ops checked: checked_ops.good.default (1 input)" in report.remarks

@@ -37,6 +37,7 @@ TORCHS_OWN = frozenset({
 })  # fmt: skip
 # How many different inputs of one op are kept. A model calls an op with few; a loop may call it with many.
 SAMPLES = 8
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 @dataclass
@@ -72,11 +73,15 @@ class Sample:
 
 
 class CustomOps:
-    """Hears ops in the body of ``watching``; ``samples`` by op, ``left_out`` how many more inputs each op had."""
+    """Hears ops in the body of ``watching``; ``samples`` by op, ``left_out`` how many more inputs each op had.
+
+    ``subclasses`` are ops that got tensor subclasses, such as a DTensor: opcheck is made for plain tensors.
+    """
 
     def __init__(self) -> None:
         self.samples: dict[Any, list[Sample]] = {}
         self.left_out: Counter[Any] = Counter()
+        self.subclasses: set[Any] = set()
         self.call = 0
         self._by_key: dict[Any, Sample | None] = {}
         self._calling: list[Any] = []
@@ -103,6 +108,9 @@ class CustomOps:
 
     def _note(self, op: Any, args: Any, kwargs: Any) -> Sample | None:
         leaves = pytree.tree_leaves((args, kwargs))
+        if any(isinstance(leaf, torch.Tensor) and type(leaf) not in _PLAIN for leaf in leaves):
+            self.subclasses.add(op)
+            return None
         recording = torch.is_grad_enabled()
         key = (op, recording, tuple(_metadata(leaf) for leaf in leaves))
         if key not in self._by_key:

@@ -37,14 +37,15 @@ def process_settings() -> dict[str, Any]:
 
 
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
-    """Set what another process had."""
+    """Set what another process had. What is so already is left alone: to set it is another state to dynamo's guards."""
     torch.set_num_threads(wanted["threads"])
     torch.set_default_dtype(wanted["dtype"])
     torch.use_deterministic_algorithms(wanted["deterministic"], warn_only=wanted["warn_only"])
-    if "precision" in wanted:
+    if "precision" in wanted and torch.get_float32_matmul_precision() != wanted["precision"]:
         torch.set_float32_matmul_precision(wanted["precision"])
     for name, value in wanted.get("cudnn", {}).items():
-        setattr(torch.backends.cudnn, name, value)
+        if getattr(torch.backends.cudnn, name) != value:
+            setattr(torch.backends.cudnn, name, value)
     for (module, name), value in wanted["config"].items():
         *groups, leaf = name.split(".")
         setattr(functools.reduce(getattr, groups, import_module(module)), leaf, value)

@@ -63,6 +63,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
     checked.remarks.append(
         f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: eager ran no custom op"
     )
+    checked.remarks += [f"custom_ops: {op} got a tensor subclass, which opcheck does not take" for op in ops.subclasses]
     for op, more in ops.left_out.items():
         checked.remarks.append(f"custom_ops: {count(more, 'further input')} of {op} not checked")
 

@@ -13,6 +13,7 @@ from .._torch.warning_filters import calm
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
 from ..legs.leg import Leg, Work
+from ..legs.state import SharedState
 from ..numerics import CallRecord, flatten
 
 
@@ -35,8 +36,8 @@ class RaisedInCall(Exception):
 class _SameStart(Leg):
     """A leg whose calls all start from the same parameters, buffers and random numbers."""
 
-    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None) -> None:
-        super().__init__(work, wrap=wrap)
+    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None, shared: SharedState) -> None:
+        super().__init__(work, shared, wrap)
         self._at_first = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
         self._first_host_rng = self._host_rng
 
@@ -65,11 +66,14 @@ def observe(
         wrap: Callable[[Any], Any] | None = compiling
         if modules:
             wrap = _inspecting(compiling.relaxed() if compiling is not None else None)
-        leg = _SameStart(work, wrap)
+        eager = Leg(work)
+        with box.watching(eager.shared):
+            eager.run(0)
+        box.forget()
+        leg = _SameStart(work, wrap, eager.shared)
         observed = []
         for index in range(len(calls)):
-            with box.watching(leg.shared):
-                record = leg.run(index)
+            record = leg.run(index)
             if record.error is not None:
                 raise RaisedInCall(index + 1, record.error) from record.error
             output, parts = record.output if modules else (record.output, [])
