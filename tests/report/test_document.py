@@ -217,3 +217,11 @@ def test_places_are_relative_to_the_root_with_the_lines_around(tmp_path):
     assert placed["file"] == "pkg/model.py"
     assert placed["excerpt"] == [[1, "a"], [2, "b"], [3, "c"], [4, "d"], [5, "e"]]
     assert entries.relative("/elsewhere/x.py", tmp_path) == "/elsewhere/x.py"
+
+
+def test_report_with_a_tiny_speedup_can_be_merged_and_read_again(tmp_path):
+    made = documents.typical()
+    for speed in (speed for test in made["tests"] for speed in test["speed"]):
+        speed["speedup"] = 1e-9
+    document.write(document.merge([made, made]), tmp_path / "report.json")
+    assert document.read(tmp_path)["tests"]
