@@ -17,7 +17,7 @@ from .._torch.deviations import deviations
 from .._torch.sandbox import Sandbox, sandbox
 from .._torch.warning_filters import calm
 from ..diagnose import Remake, diagnosis
-from ..events import announce
+from ..events import announce, checking
 from ..findings import (
     Budget,
     CallReport,
@@ -156,7 +156,7 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
     """The report of both legs; where they take too long, one that says where they hang."""
     report = None
-    with time_limit(settings.current.timeout) as limit, machine_faults_named():
+    with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
         report = _examine(work, compiling, budget, tolerances)
     if report is None:
         report = _report(work, compiling, budget, _Run(Observation()))

@@ -12,7 +12,7 @@ from .. import settings
 from .._torch import canary, support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
-from ..events import announce, guard_opens
+from ..events import announce, checking, guard_opens
 from ..findings import Budget, CompileCheckFailed, CompileReport
 from ..observation import Observation
 from ..report.failure_text import failure_text
@@ -62,7 +62,7 @@ def compile_guard(
         opened = canary.observer()
     opened.seen.compiled_before = before
     ended = False
-    with time_limit(settings.current.timeout) as limit:
+    with time_limit(settings.current.timeout) as limit, checking(name):
         with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
             yield observer.seen
         ended = True

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -23,12 +23,15 @@ from typing import IO, Any
 import torch
 
 from .. import settings
+from .._torch.stuck import is_compiler, main_stack, place_of
 from ..check.describe import target_name
 from ..disk import TemporaryFolder
 from ..events import announce
-from ..findings import CompileUsageError, Finding
+from ..findings import CompileUsageError
 from ..observation import Location
-from .failures import failed, findings_of, main_stack, named, processes_with
+from .divergence import SAME, require_known
+from .failures import RankEnd, failed, findings_of, named, processes_with
+from .progress import checks_in
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
 
@@ -41,7 +44,12 @@ _LOG_LINES = 60
 
 
 def run_ranks(
-    function: Callable[..., Any], world_size: int = 2, *args: Any, backend: str = "gloo", timeout: float = 120.0
+    function: Callable[..., Any],
+    world_size: int = 2,
+    *args: Any,
+    backend: str = "gloo",
+    timeout: float = 120.0,
+    same: Collection[str] = tuple(SAME),
 ) -> list[Any]:
     """Run ``function(*args)`` in ``world_size`` fresh processes that are the ranks of one process group.
 
@@ -58,6 +66,9 @@ def run_ranks(
         *args: picklable arguments, the same for each rank.
         backend: of the process group: ``"gloo"``, ``"nccl"`` or any other that torch knows.
         timeout: seconds from start to end, after which all ranks are ended.
+        same: what has to be the same on all ranks that run a check, of ``"graph_breaks"``, ``"recompiles"``,
+            ``"fallbacks"``, ``"collectives"`` (order, group and size), ``"graphs"`` (their ops) and ``"end"`` (none
+            returns while others wait). What differs is a ``rank-divergence``. ``()`` for ranks that differ on purpose.
 
     Returns:
         What each rank returned, by rank; tensors are on the CPU.
@@ -68,7 +79,7 @@ def run_ranks(
         CompileUsageError: a function or argument that cannot be sent, or fewer devices than ranks.
     """
     __tracebackhide__ = True
-    with RankGroup(world_size, backend=backend, timeout=timeout) as group:
+    with RankGroup(world_size, backend=backend, timeout=timeout, same=same) as group:
         return group.run(function, *args)
 
 
@@ -99,7 +110,7 @@ class RankGroup:
     processes stays. After a failure they join a new process group, and where a rank died or hung, all are replaced.
 
     Args:
-        world_size, backend, timeout: as for ``run_ranks``; ``timeout`` is that of each call.
+        world_size, backend, timeout, same: as for ``run_ranks``; ``timeout`` is that of each call.
         environment: variables of the ranks' processes, beside those of this one.
     """
 
@@ -110,16 +121,20 @@ class RankGroup:
         backend: str = "gloo",
         timeout: float = 120.0,
         environment: Mapping[str, str] | None = None,
+        same: Collection[str] = tuple(SAME),
     ) -> None:
+        require_known(same)
         if world_size < 1:
             raise CompileUsageError(f"world_size={world_size}: at least one rank is needed")
         self.world_size = world_size
         self.backend = backend
         self.timeout = timeout
+        self.same = same
         self._environment = dict(environment or {})
         self._folder: TemporaryFolder | None = None
         self._ranks: list[_Rank] = []
         self._jobs = 0
+        self._seen = Path()
         self._failed = False
         self._needs_main = False
 
@@ -129,15 +144,26 @@ class RankGroup:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def run(self, function: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any) -> list[Any]:
-        """Run ``function(*args, **kwargs)`` on each rank; returns and raises as ``run_ranks``."""
+    def run(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        timeout: float | None = None,
+        same: Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> list[Any]:
+        """Run ``function(*args, **kwargs)`` on each rank; returns and raises as ``run_ranks``.
+
+        ``timeout`` and ``same`` are those of this call.
+        """
         __tracebackhide__ = True
+        require_known(self.same if same is None else same)
         payload = pack(function, args, kwargs)
         self._needs_main = getattr(function, "__module__", "") == "__main__"
         limit = self.timeout if timeout is None else timeout
         try:
             self._ask(self._folder.path if self._folder else self._start(), payload, limit)
-            findings = self._findings(limit)
+            findings = findings_of(self._ends(), self.same if same is None else same, limit)
         except BaseException:
             self._kill()
             raise
@@ -218,8 +244,9 @@ class RankGroup:
         """Have all ranks make the call, until the time limit, or until a while after one of them has failed."""
         deadline = time.monotonic() + limit
         self._jobs += 1
-        store = folder / f"store-{self._jobs}"
-        job = Job(payload, user_modules(), settings.current, self.backend, store, self._failed)
+        store, self._seen = folder / f"store-{self._jobs}", folder / f"seen-{self._jobs}"
+        self._seen.mkdir()
+        job = Job(payload, user_modules(), settings.current, self.backend, store, self._seen, self._failed)
         for rank in self._ranks:
             rank.outcome = None
         waiting = self._ranks
@@ -233,21 +260,30 @@ class RankGroup:
             if any(outcome is None or outcome.value is None for outcome in outcomes):
                 deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
 
-    def _findings(self, limit: float) -> list[Finding]:
-        """What went wrong; a rank without an outcome has died, or is still running and about to be ended."""
+    def _ends(self) -> list[RankEnd]:
+        """How each rank's call ended; one without an outcome has died, or is still running and about to be ended."""
         silent = [rank for rank in self._ranks if rank.outcome is None]
-        codes = {rank.number: rank.process.exitcode for rank in silent if rank.process.exitcode is not None}
         for rank in silent:
-            if rank.number not in codes and rank.process.pid:
+            if rank.process.exitcode is None and rank.process.pid:
                 os.kill(rank.process.pid, signal.SIGUSR1)  # it writes its stacks, whatever it does
         deadline = time.monotonic() + _STACK_SECONDS
-        places: dict[int, Location | None] = {}
+        stacks: dict[int, list[Location]] = {}
         while time.monotonic() < deadline:
-            before, places = places, {rank.number: main_stack(rank.stack_file) for rank in silent}
-            if places == before and all(place or number in codes for number, place in places.items()):
+            before, stacks = stacks, {rank.number: main_stack(rank.stack_file) for rank in silent}
+            if stacks == before and all(stacks[rank.number] or rank.process.exitcode is not None for rank in silent):
                 break  # read twice, so none of them is half written
             time.sleep(0.1)
-        return findings_of([rank.outcome for rank in self._ranks if rank.outcome is not None], codes, places, limit)
+        return [
+            RankEnd(
+                rank.number,
+                rank.outcome,
+                rank.process.exitcode if rank.outcome is None else None,
+                place_of(stacks.get(rank.number, [])),
+                any(is_compiler(frame.file) for frame in stacks.get(rank.number, [])),
+                checks_in(self._seen / str(rank.number)),
+            )
+            for rank in self._ranks
+        ]
 
     def _kill(self) -> None:
         """End the ranks and everything that they have started, and remove their folder."""

@@ -23,6 +23,7 @@ from .._torch.stuck import place_of
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport, Finding
 from ..observation import Location
+from .progress import Recorder
 from .transport import ModulesOfParent, pack_value
 
 
@@ -30,8 +31,9 @@ from .transport import ModulesOfParent, pack_value
 class Job:
     """A call as it travels: ``payload`` is the packed function with its arguments.
 
-    ``modules`` and ``options`` are those of the parent, ``store`` the file through which ranks find each other.
-    ``rejoin`` asks for a new process group: a call that failed may have left the old one with work undone.
+    ``modules`` and ``options`` are those of the parent, ``store`` the file through which ranks find each other, and
+    ``seen`` the folder for what their checks see. ``rejoin`` asks for a new process group: a call that failed may have
+    left the old one with work undone.
     """
 
     payload: bytes
@@ -39,6 +41,7 @@ class Job:
     options: settings.Settings
     backend: str
     store: Path
+    seen: Path
     rejoin: bool
 
 
@@ -106,7 +109,9 @@ def _carry_out(job: Job, rank: int) -> Outcome:
                 _leave()
             _join(job, rank)
             function, args, kwargs = pickle.loads(job.payload)
-            outcome.value = pack_value(function(*args, **kwargs))
+            with Recorder(job.seen / str(rank)).recording():
+                value = function(*args, **kwargs)
+            outcome.value = pack_value(value)
         except SystemExit:
             raise
         except BaseException as error:
