@@ -229,7 +229,7 @@ def returns_early():
 )
 def test_a_divergence_is_told_though_ranks_hang_or_die(ranks, plant, says, told):
     ranks.run(rank)  # their start is not part of the time limit
-    (finding, *_), failed = divergences(ranks, plant, timeout=4)
+    (finding, *_), failed = divergences(ranks, plant, timeout=8)
     print(failed)
     assert says in finding.message and told in finding.evidence
     assert finding.ranks == (1,)

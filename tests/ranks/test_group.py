@@ -30,7 +30,7 @@ from pytest_torch_compile import (  # noqa: E402
     settings,
 )
 from pytest_torch_compile.ranks.failures import merged, processes_with  # noqa: E402
-from pytest_torch_compile.ranks.group import TOKEN  # noqa: E402
+from pytest_torch_compile.ranks.launched import TOKEN  # noqa: E402
 from pytest_torch_compile.ranks.transport import user_modules  # noqa: E402
 from pytest_torch_compile.ranks.worker import Outcome  # noqa: E402
 from pytest_torch_compile.report.failure_text import headline  # noqa: E402

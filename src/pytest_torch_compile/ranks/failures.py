@@ -51,9 +51,10 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """How one rank's call ended. Without an ``outcome`` it died (``exit_code``) or was ended at ``place``.
+    """How one rank's call ended. Without an ``outcome`` it died (``exit_code``), was ended at ``place`` or is ``lost``.
 
-    ``checks`` is what its checks saw, ``compiling`` whether it was compiling when it was ended.
+    ``lost`` says why the process that had the rank has not told. ``checks`` is what its checks saw, ``compiling``
+    whether it was compiling when it was ended.
     """
 
     rank: int
@@ -62,16 +63,27 @@ class RankEnd:
     place: Location | None = None
     compiling: bool = False
     checks: Mapping[str, CheckSeen] = field(default_factory=dict)
+    log: Sequence[str] = ()
+    lost: str = ""
 
     @property
     def was_ended(self) -> bool:
         """Whether it was still running."""
-        return self.outcome is None and self.exit_code is None
+        return self.outcome is None and not self.how_it_died
+
+    @property
+    def how_it_died(self) -> str:
+        """Empty where it did not."""
+        code = self.exit_code
+        if code is None:
+            return self.lost
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"{how} before giving an answer"
 
     def seen(self) -> RankSeen:
         """What its checks saw, and whether the last call in them is whole."""
         failed = self.outcome is not None and self.outcome.raised is not None
-        return RankSeen(self.checks, stopped=self.compiling or failed or self.exit_code is not None)
+        return RankSeen(self.checks, stopped=self.compiling or failed or bool(self.how_it_died))
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
@@ -80,7 +92,7 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
     running = [end for end in ends if end.was_ended]
     seen = {end.rank: end.seen() for end in ends}
     differing = divergences(seen, same)
-    if any(end.exit_code is not None for end in ends):
+    if any(end.how_it_died for end in ends):
         findings = _died(ends, outcomes)
     elif running and all(outcome.value is not None for outcome in outcomes):
         if "end" in same:
@@ -103,12 +115,10 @@ def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
     """A finding for each way in which ranks ended; what it did to the others is its evidence."""
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []
-    for code in sorted({end.exit_code for end in ends if end.exit_code is not None}):
-        dead = [end for end in ends if end.exit_code == code]
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        message = f"{how} before giving an answer"
+    for how in dict.fromkeys(end.how_it_died for end in ends if end.how_it_died):
+        dead = [end for end in ends if end.how_it_died == how]
         ranks = tuple(end.rank for end in dead)
-        findings.append(Finding("exception", message, dead[0].place, "\n".join(after), ranks=ranks))
+        findings.append(Finding("exception", how, dead[0].place, "\n".join(after), ranks=ranks))
     return findings
 
 
