@@ -63,7 +63,6 @@ def pytest_configure(config: pytest.Config) -> None:
         register(OwnFramesHidden(), "torch-compile-tracebacks")
     own = not hasattr(config, "workerinput") and not in_child.is_child(config)
     if own and launch() is not None:
-        termination.end_in_order(config)
         register(launched.LaunchedSession(config), "torch-compile-launched")
     leads = own and not launched.follows()
     try:

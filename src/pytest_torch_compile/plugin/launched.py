@@ -6,11 +6,13 @@ import os
 import signal
 import threading
 from collections.abc import Generator
+from types import FrameType
 
 import pytest
 
 from .. import child
 from ..ranks.launched import Others, launch, others
+from . import termination
 from .orphaned import end_with_session
 
 # How long a test may take on another rank after it has ended on rank 0.
@@ -39,6 +41,10 @@ class LaunchedSession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._stderr = os.dup(2)  # pytest captures the other one
+        termination.end_in_order(config)
+        self._at_sigterm = signal.getsignal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, self._asked_to_end)
+        config.add_cleanup(self._restore)
         self._session: pytest.Session | None = None
         self._others: Others | None = None
 
@@ -55,6 +61,16 @@ class LaunchedSession:
         self._session = session
         self._others = others(self._lost)
         end_with_session(self._orphaned)
+
+    def _restore(self) -> None:
+        signal.signal(signal.SIGTERM, self._at_sigterm)
+
+    def _asked_to_end(self, number: int, frame: FrameType | None) -> None:
+        """A launcher ends all ranks where one has failed: the test that runs gets the time to say so."""
+        if self._others is not None and not self._others.lost:
+            self._others.lose_all("the launcher has ended this run (SIGTERM), as it does when a rank has ended")
+        elif callable(self._at_sigterm):
+            self._at_sigterm(number, frame)
 
     def _orphaned(self) -> None:
         if self._others is not None:
@@ -82,7 +98,7 @@ class LaunchedSession:
             return report
         here = self._others.here
         turn = self._others.turn(f"test {item.nodeid}")
-        self._others.say(f"{turn}/{here.rank}", report.longreprtext if report.failed else "")
+        self._others.say(f"{turn}/{here.rank}", _why(report) if report.failed else "")
         if here.rank == 0 and not report.failed:
             ranks = range(here.world_size)
             told = self._others.gather(turn, ranks, TEST_SECONDS)
@@ -101,3 +117,9 @@ class LaunchedSession:
         self._others.finish()
         if follows() and 0 not in self._others.lost and session.exitstatus == pytest.ExitCode.TESTS_FAILED:
             session.exitstatus = pytest.ExitCode.OK
+
+
+def _why(report: pytest.TestReport) -> str:
+    """The message of a failure, then where it was."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return f"{crash.message}\n\n{report.longreprtext}" if crash else report.longreprtext

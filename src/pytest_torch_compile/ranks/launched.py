@@ -25,6 +25,7 @@ BEAT_SECONDS = 1.0
 LOST_SECONDS = 15.0
 _JOIN = timedelta(seconds=120)
 _PREFIX = "pytest-torch-compile"
+_NO_STORE = "the store that the ranks share is gone, and with it the launcher or rank 0"
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,11 @@ class Others:
         try:
             yield
         except RuntimeError:
-            self._lose(self._all(), "the store that the ranks share is gone, and with it the launcher or rank 0")
+            self.lose_all(_NO_STORE)
+
+    def lose_all(self, why: str) -> None:
+        """Wait for no other rank from here on."""
+        self._lose(self._all(), why)
 
     def _all(self) -> list[int]:
         return [rank for rank in range(self.here.world_size) if rank != self.here.rank]
@@ -164,7 +169,7 @@ class Others:
                     elif store.check([f"beat/{rank}"]):
                         self._listen(rank, store.get(f"beat/{rank}"))
         except RuntimeError:
-            self._lose(self._all(), "the store that the ranks share is gone, and with it the launcher or rank 0")
+            self.lose_all(_NO_STORE)
 
     def _listen(self, rank: int, beat: bytes) -> None:
         last, since = self._beats.get(rank, (b"", 0.0))
