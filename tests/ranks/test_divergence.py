@@ -28,12 +28,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def ranks():
-    with RankGroup(2, timeout=60) as group:
-        yield group
-
-
 def rank() -> int:
     return dist.get_rank()
 

@@ -110,12 +110,6 @@ def give_what_cannot_be_sent():
     return lambda: None
 
 
-@pytest.fixture(scope="module")
-def ranks():
-    with RankGroup(2, timeout=60) as group:
-        yield group
-
-
 @pytest.fixture(autouse=True)
 def marked(monkeypatch):
     """Tells the ranks of this worker of pytest-xdist from those of others, which run at the same time."""
