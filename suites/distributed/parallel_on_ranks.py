@@ -9,7 +9,7 @@ import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from pytest_torch_compile import check_compile, compile_guard, on_parts
+from pytest_torch_compile import call, check_compile, compile_guard, on_parts
 
 from .._ranks import Block, FeedForward, device, mesh_of_all, split
 
@@ -129,14 +129,14 @@ def pipeline_stage(module: nn.Module, compile: Callable[[Any], Any], outside: bo
         stage.submod = compile(stage.submod)
     schedule = ScheduleGPipe(stage, n_microbatches=2)
 
-    def call(x: torch.Tensor) -> torch.Tensor:
+    def step(x: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             output = schedule.step(x) if rank == 0 else schedule.step()
         output = torch.empty_like(x) if output is None else output.detach()
         distributed.broadcast(output, ranks - 1)
         return output
 
-    return call
+    return step
 
 
 KINDS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], bool]] = {
@@ -158,15 +158,15 @@ def trained(kind: str, outside: bool, **budget: Any) -> dict[str, int]:
     def wrap(module: nn.Module) -> Any:
         return parallel(module, lambda m: torch.compile(m, backend="aot_eager"), outside)
 
-    forward_only = kind == "pipeline"
-    training: dict[str, Any] = {} if forward_only else {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1), "steps": 2}
-    report = check_compile(model, batch, compile=on_parts(wrap) if parts else wrap, **training, **budget)
+    calls = [call(batch).under(torch.no_grad) if kind == "pipeline" else call(batch)]
+    training = {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1), "steps": 2} if kind != "pipeline" else {}
+    report = check_compile(model, calls=calls, compile=on_parts(wrap) if parts else wrap, **training, **budget)
     return {"graphs": len(report.graphs), "breaks": len(report.graph_breaks), "recompiles": len(report.recompiles)}
 
 
 def diverging(kind: str, outside: bool, how: str) -> None:
     """Two calls, in which the last rank has another branch, one more collective, or a second batch of another size."""
-    make, parallel, parts = KINDS[kind]
+    make, parallel, _ = KINDS[kind]
     torch.manual_seed(0)
     groups = [distributed.new_group([rank]) for rank in range(distributed.get_world_size())]
     own = groups[distributed.get_rank()]
@@ -178,7 +178,7 @@ def diverging(kind: str, outside: bool, how: str) -> None:
         model = OddLayer(model, how, own)
     last = distributed.get_rank() == distributed.get_world_size() - 1
     rows = 4 * distributed.get_world_size()
-    call = parallel(model, lambda m: torch.compile(m, backend="aot_eager"), outside)
+    step = parallel(model, lambda m: torch.compile(m, backend="aot_eager"), outside)
     with compile_guard(max_graph_breaks=9, max_recompiles=9, name=kind):
         for batch in (rows, rows * 2 if how == "batch" and last else rows):
-            call(torch.randn(batch, WIDTH).to(device()))
+            step(torch.randn(batch, WIDTH).to(device()))
