@@ -19,6 +19,8 @@ from .orphaned import end_with_session
 TEST_SECONDS = 600.0
 # How long the test that runs when a rank is lost has to fail by itself.
 END_SECONDS = 8.0
+# How long rank 0 may take to write its report.
+REPORT_SECONDS = 60.0
 
 
 def follows() -> bool:
@@ -111,12 +113,24 @@ class LaunchedSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Wait for each other. The failures of all are those of rank 0: a launcher ends it where another rank fails."""
+        """Wait for each other, and end as rank 0 does once it has reported: where a rank fails, a launcher ends all."""
         if self._others is None:
             return
         self._others.finish()
-        if follows() and 0 not in self._others.lost and session.exitstatus == pytest.ExitCode.TESTS_FAILED:
-            session.exitstatus = pytest.ExitCode.OK
+        if follows():
+            status = self._others.gather("reported", range(1), REPORT_SECONDS, after_tests=True).get(0)
+            session.exitstatus = status if status is not None else session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            self._others.say(f"read/{self._others.here.rank}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Tell the others how rank 0 ends, and leave them the time to hear it: the store may end with this process."""
+        if self._others is None or self._session is None:
+            return
+        if not follows():
+            self._others.say("reported/0", int(self._session.exitstatus))
+            self._others.gather("read", range(1, self._others.here.world_size), END_SECONDS, after_tests=True)
+        self._others.close()
 
 
 def _why(report: pytest.TestReport) -> str:

@@ -76,7 +76,7 @@ class Others:
         self._beats: dict[int, tuple[bytes, float]] = {}
         self._watch = threading.Thread(target=self._keep_in_touch, daemon=True, name="rank watch")
         self._watch.start()
-        atexit.register(self._stop)  # a thread that is in the store when Python ends would abort the process
+        atexit.register(self.close)  # a thread that is in the store when Python ends would abort the process
 
     def say(self, key: str, value: Any = None) -> None:
         """Leave something for the other ranks."""
@@ -95,18 +95,22 @@ class Others:
             return f"{name}/{self._store.add(f'{name}/{self.here.rank}', 1)}"
         return name
 
-    def gather(self, key: str, ranks: range, seconds: float) -> dict[int, Any]:
-        """What each rank has left under its key; without those that are lost, or that leave nothing in time."""
+    def gather(self, key: str, ranks: range, seconds: float, *, after_tests: bool = False) -> dict[int, Any]:
+        """What each rank has left under its key; without those that are lost, or that leave nothing in time.
+
+        ``after_tests``: also of ranks whose tests have ended.
+        """
         values: dict[int, Any] = {}
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        over = False
+        while not over and time.monotonic() < deadline:
+            # Asked first: what a rank leaves comes before its end.
+            over = all(r in values or r in self.lost or (self._has_finished(r) and not after_tests) for r in ranks)
             for rank in ranks:
                 if rank not in values and self.heard(f"{key}/{rank}"):
                     with self._or_lost():
                         values[rank] = pickle.loads(self._store.get(f"{key}/{rank}"))
-            if all(rank in values or rank in self.lost or self._has_finished(rank) for rank in ranks):
-                break
-            time.sleep(0.02)
+            time.sleep(0 if over else 0.02)
         return values
 
     def why_gone(self, rank: int, otherwise: str) -> str:
@@ -129,9 +133,9 @@ class Others:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not all(r in self.lost or self._has_finished(r) for r in self._all()):
             time.sleep(0.05)
-        self._stop()
 
-    def _stop(self) -> None:
+    def close(self) -> None:
+        """Watch no longer."""
         self._stopped.set()
         self._watch.join()
 
