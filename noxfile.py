@@ -47,13 +47,14 @@ def tests(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def stress(session: nox.Session, torch: str) -> None:
-    """What is too long for every push, all or by name (kills, order, alone, documents, load, large)."""
+    """What is too long for every push, all or by name (kills, launched, order, alone, documents, load, large)."""
     install(session, torch)
     results = Path(session.cache_dir).parent / "stress" / torch
     results.mkdir(parents=True, exist_ok=True)
     pytest = ("python", "-m", "pytest")
     parts = {
         "kills": [("python", "-m", "tests.stress.kills", "--out", str(results / "kills.json"))],
+        "launched": [("python", "-m", "tests.stress.launched", "--out", str(results / "launched.json"))],
         "order": [
             (*pytest, *PARALLEL, "--random-order-bucket=global", f"--random-order-seed={seed}", "tests")
             for seed in RANDOM_ORDERS

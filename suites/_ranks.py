@@ -15,12 +15,14 @@ from packaging.version import Version
 from torch import distributed, nn
 
 from pytest_torch_compile import RankGroup, compile_guard
+from pytest_torch_compile.ranks.parts import part_of
 
 GROUPS = [
     pytest.param(("gloo", 2), id="gloo", marks=pytest.mark.distributed),
     # One rank reduces nothing, but everything else of the path on CUDA is there.
     pytest.param(("nccl", 1), id="one-gpu", marks=[pytest.mark.distributed, pytest.mark.gpu]),
-    pytest.param(("nccl", 2), id="two-gpus", marks=[pytest.mark.distributed, pytest.mark.gpu, pytest.mark.multi_gpu]),
+    # Two or four, as there are devices.
+    pytest.param(("nccl", 2), id="gpus", marks=[pytest.mark.distributed, pytest.mark.gpu, pytest.mark.multi_gpu]),
 ]
 torch_version = Version(Version(torch.__version__).base_version)
 # In DDP's own forward, before the model's graph: a context manager and, from 2.8 on, its logger.
@@ -35,6 +37,8 @@ def ranks(request: pytest.FixtureRequest) -> Iterator[RankGroup]:
     backend, number = request.param
     if backend == "nccl" and torch.cuda.device_count() < number:
         pytest.skip(f"needs {number} CUDA device{'s' if number > 1 else ''}")
+    if number > 1 and backend == "nccl" and torch.cuda.device_count() >= 4:
+        number = 4
     group = _group(backend, number)
     yield group
     group.close()
@@ -129,38 +133,6 @@ def net_and_batch(width: int = WIDTH, rows: int = 8) -> tuple[nn.Module, torch.T
     return Net(width).to(device()), torch.randn(rows, width).to(device())
 
 
-def on_parts(wrap: Callable[[nn.Module], Callable[..., Any]]) -> Callable[[nn.Module], Callable[..., Any]]:
-    """``compile=`` for ``check_compile``: each rank runs its part of the batch, and the outputs are gathered.
-
-    The eager leg of the check is one process on the whole batch. Data-parallel training averages the gradients of the
-    parts, so that outputs, gradients and parameters after steps must be those of that one process.
-    """
-
-    def data_parallel(module: nn.Module) -> Callable[..., Any]:
-        inner = wrap(module)
-
-        def call(x: torch.Tensor) -> torch.Tensor:
-            return Gathered.apply(inner(part_of(x)))
-
-        return call
-
-    return data_parallel
-
-
-class Gathered(torch.autograd.Function):
-    """The parts of all ranks as one tensor. Backward gives each rank its own part, scaled up as a mean over parts is."""
-
-    @staticmethod
-    def forward(ctx: Any, part: torch.Tensor) -> torch.Tensor:
-        parts = [torch.empty_like(part) for _ in range(distributed.get_world_size())]
-        distributed.all_gather(parts, part.contiguous())
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        return part_of(grad) * distributed.get_world_size()
-
-
 class NotingBackend:
     """Runs graphs as they are, after AOTAutograd, and notes how many forward graphs there were, and all collectives."""
 
@@ -241,11 +213,6 @@ def train_beside_one_process(
         "breaks": len(seen.graph_breaks),
         "recompiles": len(seen.recompiles),
     }
-
-
-def part_of(batch: torch.Tensor) -> torch.Tensor:
-    """This rank's part of the batch."""
-    return batch.chunk(distributed.get_world_size())[distributed.get_rank()]
 
 
 def after_two_steps_in_one_process(

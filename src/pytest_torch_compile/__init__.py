@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .numerics import Tolerance, Tolerances
     from .observation import Location
     from .ranks.group import RankGroup, run_ranks
+    from .ranks.parts import on_parts
     from .speed.measuring.bench import measure_compile
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ _HOMES = {
     "numerics": ("Tolerance", "Tolerances"),
     "observation": ("Location",),
     "ranks.group": ("RankGroup", "run_ranks"),
+    "ranks.parts": ("on_parts",),
     "speed.measuring.bench": ("measure_compile",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -65,6 +67,7 @@ __all__ = [
     "check_invariance",
     "compile_guard",
     "measure_compile",
+    "on_parts",
     "padded",
     "random_lengths",
     "run_ranks",

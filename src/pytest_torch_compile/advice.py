@@ -205,3 +205,9 @@ def fixed_size(size: str) -> str:
         f"the code works for the size {size} only, because it compares the size with a number or uses it as one: "
         "rewrite that line, or remove the mark (dynamic_dims=..., mark_dynamic) from the dimension"
     )
+
+
+RANKS_DIFFER = (
+    "give every rank the same code and the same calls: no branch on the rank in compiled code, inputs of one shape and "
+    "type, or mark what varies dynamic; ranks that differ on purpose, such as pipeline stages, are run with same=()"
+)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .findings import CompileReport
+    from .observation import Observation
 
 # A newcomer's first check compiles for 5 to 20 s: what takes longer than that says so.
 FIRST_SECONDS = 15.0
@@ -20,6 +21,17 @@ EVERY_SECONDS = 30.0
 _activity = ["compiling and checking"]
 _on_guard: list[Callable[[], None]] = []
 _listeners: list[Callable[[CompileReport], None]] = []
+_running: list[RunningCheck] = []
+_on_progress: list[Callable[[RunningCheck, Observation], None]] = []
+
+
+class RunningCheck:
+    """A check or a guarded region from its first graph to its last; ``ended`` once it has come to its end."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen: Observation | None = None
+        self.ended = False
 
 
 @contextmanager
@@ -52,6 +64,41 @@ def guard_opens() -> None:
     """Tell all listeners that a guard opens."""
     for listener in list(_on_guard):
         listener()
+
+
+@contextmanager
+def checking(name: str) -> Iterator[None]:
+    """A check runs in the body: what its observers see is heard while it goes on."""
+    _running.append(check := RunningCheck(name))
+    try:
+        yield
+        check.ended = True
+    finally:
+        _running.remove(check)
+        if check.seen is not None:
+            progress(check, check.seen)
+
+
+def running_check() -> RunningCheck | None:
+    """The innermost check that runs, for an observer to file under it what it sees."""
+    return _running[-1] if _running else None
+
+
+def progress(check: RunningCheck, seen: Observation) -> None:
+    """Tell all listeners what a check has seen up to here."""
+    check.seen = seen
+    for listener in list(_on_progress):
+        listener(check, seen)
+
+
+@contextmanager
+def hearing_progress(listener: Callable[[RunningCheck, Observation], None]) -> Iterator[None]:
+    """Hear inside the body what checks see, as they see it, and once more when they end."""
+    _on_progress.append(listener)
+    try:
+        yield
+    finally:
+        _on_progress.remove(listener)
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from .observation import Deviation, EagerFallback, Graph, GraphBreak, Location, Observation, Recompile
 
 # Every kind of finding is declared here and nowhere else, by how bad it is; a test compares the report's schema.
-WrongResult = Literal["numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"]
+WrongResult = Literal[
+    "numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata", "rank-divergence"
+]
 NoVerdict = Literal["not-observable", "timeout"]
 NotCompiled = Literal["nothing-compiled", "compile-error", "eager-fallback"]
 CompiledBadly = Literal["graph-break", "recompile"]

@@ -178,6 +178,24 @@ class CudagraphRuns:
     without: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Collective:
+    """A collective in a graph. ``ranks`` are those of its group ``group``, empty where that is not known.
+
+    ``how`` is what else it is told, such as the reduction. ``graph`` is the one it is in: ``captured`` by dynamo, or
+    AOTAutograd's ``forward`` or ``backward``.
+    """
+
+    op: str
+    size: str = ""
+    how: tuple[str, ...] = ()
+    group: str = ""
+    ranks: tuple[int, ...] = ()
+    graph: str = "captured"
+    call: int = 0
+    compile_id: str = ""
+
+
 @dataclass
 class CacheCounts:
     """Look-ups in Inductor's graph cache and AOTAutograd's cache."""
@@ -218,6 +236,7 @@ class Observation:
     recompiles: list[Recompile] = field(default_factory=list)
     fallbacks: list[EagerFallback] = field(default_factory=list)
     errors: list[CompileError] = field(default_factory=list)
+    collectives: list[Collective] = field(default_factory=list)
     cudagraph_skips: list[str] = field(default_factory=list)
     cudagraph_runs: list[CudagraphRuns] = field(default_factory=list)
     cache: CacheCounts = field(default_factory=CacheCounts)

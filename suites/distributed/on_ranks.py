@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from pytest_torch_compile import check_compile, compile_guard
+from pytest_torch_compile import check_compile, compile_guard, on_parts
 
 from .._ranks import (
     NotingBackend,
@@ -18,7 +18,6 @@ from .._ranks import (
     gathered,
     mesh_of_all,
     net_and_batch,
-    on_parts,
     part_of,
     shard,
     split,

@@ -30,7 +30,7 @@ from pytest_torch_compile import (  # noqa: E402
     settings,
 )
 from pytest_torch_compile.ranks.failures import merged, processes_with  # noqa: E402
-from pytest_torch_compile.ranks.group import TOKEN  # noqa: E402
+from pytest_torch_compile.ranks.launched import TOKEN  # noqa: E402
 from pytest_torch_compile.ranks.transport import user_modules  # noqa: E402
 from pytest_torch_compile.ranks.worker import Outcome  # noqa: E402
 from pytest_torch_compile.report.failure_text import headline  # noqa: E402
@@ -108,12 +108,6 @@ def crash(code):
 
 def give_what_cannot_be_sent():
     return lambda: None
-
-
-@pytest.fixture(scope="module")
-def ranks():
-    with RankGroup(2, timeout=60) as group:
-        yield group
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 from ..observation import Location
@@ -42,6 +43,16 @@ def main_frames(text: str) -> list[Location]:
         elif inside and (frame := _FRAME.match(line)):
             frames.append(Location(frame["file"], int(frame["line"]), frame["function"]))
     return frames[::-1]  # written innermost first
+
+
+def main_stack(path: Path) -> list[Location]:
+    """The stack of the main thread, outermost first, from a file that faulthandler writes to; empty without it."""
+    return main_frames(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
+
+
+def is_compiler(file: str) -> bool:
+    """Whether a frame of a stack is dynamo's, compiling."""
+    return file.replace("\\", "/").endswith("torch/_dynamo/convert_frame.py")
 
 
 def stack_text(frames: Sequence[Location]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from .. import events
 from ..observation import (
     CacheCounts,
     CompileError,
@@ -29,6 +30,7 @@ from ..observation import (
     Recompile,
 )
 from . import breaks, guards
+from .collectives import GRAPHS, collectives
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .stack import CodeKey, Running, inlined_now, whole_stack
 from .user_lines import function_name, is_library, is_torch, parse_stack, user_location
@@ -66,6 +68,7 @@ class TraceObserver(logging.Handler):
         super().__init__(level=logging.NOTSET)
         self.seen = Observation()
         self.call = 0
+        self._check: events.RunningCheck | None = None
         self._lock_seen = threading.RLock()
         self._frames: dict[Any, Location] = {}
         self._names: dict[Any, str] = {}
@@ -95,6 +98,7 @@ class TraceObserver(logging.Handler):
 
     def __enter__(self) -> TraceObserver:
         logger = trace_logger()
+        self._check = events.running_check()
         self._was_disabled, logger.disabled = logger.disabled, False
         self._was_enabled_for = vars(logger).get("isEnabledFor")
         vars(logger)["isEnabledFor"] = lambda level: True  # as torch itself from 2.13 on, against logging.disable()
@@ -156,6 +160,11 @@ class TraceObserver(logging.Handler):
                         take(metadata[name], payload, key)
                     except Exception as error:  # a listener must not break the compilation that it listens to
                         self._unobservable(f"trace event {name} could not be read: {error!r}")
+        for name in GRAPHS.keys() & metadata.keys():
+            with self._lock_seen:
+                self.seen.collectives += collectives(name, payload, self.call, _compile_id(key))
+        if self._check is not None:
+            events.progress(self._check, self.seen)
 
     def _unobservable(self, what: str) -> None:
         if what not in self.seen.undecided:

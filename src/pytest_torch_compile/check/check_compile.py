@@ -18,7 +18,7 @@ from .._torch.deviations import deviations
 from .._torch.sandbox import Sandbox, sandbox
 from .._torch.warning_filters import calm
 from ..diagnose import Remake, diagnosis
-from ..events import announce
+from ..events import announce, checking
 from ..findings import (
     Budget,
     CallReport,
@@ -191,7 +191,7 @@ def _examined_in_time(
 ) -> CompileReport:
     """The report of both legs; where they take too long, one that says where they hang. ``ops`` is filled in."""
     report = None
-    with time_limit(settings.current.timeout) as limit, machine_faults_named():
+    with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
         if ops is not None:
             check_ops(work, ops)
         with ops.explaining() if ops is not None else nullcontext():

@@ -12,7 +12,7 @@ from .._torch import canary, support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
 from .._torch.late_compilations import LateCompilations
-from ..events import announce, guard_opens
+from ..events import announce, checking, guard_opens
 from ..findings import Budget, CompileCheckFailed, CompileReport, CompileUsageError, as_budget
 from ..observation import Observation
 from ..report.failure_text import failure_text
@@ -75,7 +75,7 @@ def compile_guard(
     opened.seen.compiled_before = before
     ended = False
     late, figures = LateCompilations(), Figures()
-    with time_limit(settings.current.timeout) as limit:
+    with time_limit(settings.current.timeout) as limit, checking(name):
         with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
             with late if steady else nullcontext(), measuring_body(budget, figures):
                 yield observer.seen

@@ -16,9 +16,10 @@ from ..cache.store import ArtifactsRefused
 from ..check import acceptance
 from ..disk import remove_leftovers
 from ..events import hearing_guards, listening, sign_of_life
+from ..ranks.launched import launch
 from ..report import safe_text, terminal
 from ..report.records import check_entry
-from . import in_child, isolate, known_failure, options, payload, termination, unwritten, usage, workers
+from . import in_child, isolate, known_failure, launched, options, payload, termination, unwritten, usage, workers
 from .collector import Collector
 from .orphaned import end_with_session
 from .tracebacks import OwnFramesHidden
@@ -41,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     """Change what a process that we started must not take over, before other plugins act on it."""
     in_child.begin(config)
+    launched.begin(config)
     return (yield)
 
 
@@ -60,7 +62,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_OUTER], settings.current = settings.current, chosen
     if not config.getoption("fulltrace", False):
         register(OwnFramesHidden(), "torch-compile-tracebacks")
-    leads = not hasattr(config, "workerinput") and not in_child.is_child(config)
+    own = not hasattr(config, "workerinput") and not in_child.is_child(config)
+    if own and launch() is not None:
+        register(launched.LaunchedSession(config), "torch-compile-launched")
+    leads = own and not launched.follows()
     try:
         config.stash[_FOLDER] = CacheFolder(chosen.cache, root, leads=leads)
     except ArtifactsRefused as error:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .._torch.stuck import main_frames, place_of
 from ..check.describe import rerun_command
 from ..findings import CompileCheckFailed, Finding
 from ..observation import Location
 from ..report.failure_text import count, failure_text, finding_text, headline
+from .divergence import RankSeen, divergences, left_early
+from .progress import CheckSeen
 from .worker import Outcome, Raised
 
 
@@ -48,38 +49,76 @@ def _raised(error: Raised) -> Finding:
     return Finding("exception", f"{error.type}: {first}", error.location, "\n".join(evidence))
 
 
-def findings_of(
-    outcomes: Sequence[Outcome], codes: Mapping[int, int], places: Mapping[int, Location | None], seconds: float
-) -> list[Finding]:
-    """What went wrong: ranks that died, else what ranks raised and found, else that they did not end in time.
+@dataclass
+class RankEnd:
+    """How one rank's call ended. Without an ``outcome`` it died (``exit_code``), was ended at ``place`` or is ``lost``.
 
-    ``codes`` are the exit codes of ranks that died, ``places`` where those were that died or had to be ended.
+    ``lost`` says why the process that had the rank has not told. ``checks`` is what its checks saw, ``compiling``
+    whether it was compiling when it was ended.
     """
-    running = tuple(rank for rank in sorted(places) if rank not in codes)
-    if codes:
-        findings = _died(codes, places, outcomes)
+
+    rank: int
+    outcome: Outcome | None
+    exit_code: int | None = None
+    place: Location | None = None
+    compiling: bool = False
+    checks: Mapping[str, CheckSeen] = field(default_factory=dict)
+    log: Sequence[str] = ()
+    lost: str = ""
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether it was still running."""
+        return self.outcome is None and not self.how_it_died
+
+    @property
+    def how_it_died(self) -> str:
+        """Empty where it did not."""
+        code = self.exit_code
+        if code is None:
+            return self.lost
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"{how} before giving an answer"
+
+    def seen(self) -> RankSeen:
+        """What its checks saw, and whether the last call in them is whole."""
+        failed = self.outcome is not None and self.outcome.raised is not None
+        return RankSeen(self.checks, stopped=self.compiling or failed or bool(self.how_it_died))
+
+
+def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
+    """Where ranks differ, then what went wrong: ranks died, else they raised or found something, else they hung."""
+    outcomes = [end.outcome for end in ends if end.outcome is not None]
+    running = [end for end in ends if end.was_ended]
+    seen = {end.rank: end.seen() for end in ends}
+    differing = divergences(seen, same)
+    if any(end.how_it_died for end in ends):
+        findings = _died(ends, outcomes)
     elif running and all(outcome.value is not None for outcome in outcomes):
-        place = next((places[rank] for rank in running if places[rank] is not None), None)
+        if "end" in same:
+            returned = [outcome.rank for outcome in outcomes]
+            differing += left_early(seen, returned, [end.rank for end in running])
+        place = next((end.place for end in running if end.place is not None), None)
         hint = "where ranks wait in a collective, find the one that did not call it, or give a longer timeout"
+        ranks = tuple(end.rank for end in running)
         message = f"did not end within {seconds:g} s"
-        findings = [Finding("exception", message, place, hint=hint, ranks=running, limit=seconds)]
+        findings = [Finding("exception", message, place, hint=hint, ranks=ranks, limit=seconds)]
     else:
         findings = merged(outcomes)
     if running:
-        lines = [findings[0].evidence, *(f"rank {rank} was {_at(places[rank])} when it was ended" for rank in running)]
+        lines = [findings[0].evidence, *(f"rank {end.rank} was {_at(end.place)} when it was ended" for end in running)]
         findings[0] = replace(findings[0], evidence="\n".join(filter(None, lines)))
-    return findings
+    return differing + findings
 
 
-def _died(codes: Mapping[int, int], places: Mapping[int, Location | None], others: Iterable[Outcome]) -> list[Finding]:
+def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
     """A finding for each way in which ranks ended; what it did to the others is its evidence."""
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []
-    for code in sorted(set(codes.values())):
-        ranks = tuple(rank for rank in sorted(codes) if codes[rank] == code)
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        message = f"{how} before giving an answer"
-        findings.append(Finding("exception", message, places[ranks[0]], "\n".join(after), ranks=ranks))
+    for how in dict.fromkeys(end.how_it_died for end in ends if end.how_it_died):
+        dead = [end for end in ends if end.how_it_died == how]
+        ranks = tuple(end.rank for end in dead)
+        findings.append(Finding("exception", how, dead[0].place, "\n".join(after), ranks=ranks))
     return findings
 
 
@@ -87,11 +126,6 @@ def _at(place: Location | None) -> str:
     if place is None:
         return "at an unknown place"
     return f"at {place.shown()}" + (f", inside {place.library.shown()}," if place.library else "")
-
-
-def main_stack(path: Path) -> Location | None:
-    """Where the main thread was, from a rank's stack file; None while there is nothing of it."""
-    return place_of(main_frames(path.read_text(encoding="utf-8", errors="replace"))) if path.exists() else None
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:

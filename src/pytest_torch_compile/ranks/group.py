@@ -7,11 +7,10 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -23,16 +22,19 @@ from typing import IO, Any
 import torch
 
 from .. import settings
+from .._torch.stuck import is_compiler, main_stack, place_of
 from ..check.describe import target_name
 from ..disk import TemporaryFolder
 from ..events import announce
-from ..findings import CompileUsageError, Finding
+from ..findings import CompileUsageError
 from ..observation import Location
-from .failures import failed, findings_of, main_stack, named, processes_with
+from .divergence import SAME, require_known
+from .failures import RankEnd, failed, findings_of, named, processes_with
+from .launched import TOKEN, Others, launch, local_rank, others
+from .progress import checks_in
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
 
-TOKEN = "PYTEST_TORCH_COMPILE_RANKS"
 # How long the other ranks have once one has failed: long enough to fail too, or to finish.
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
@@ -41,7 +43,12 @@ _LOG_LINES = 60
 
 
 def run_ranks(
-    function: Callable[..., Any], world_size: int = 2, *args: Any, backend: str = "gloo", timeout: float = 120.0
+    function: Callable[..., Any],
+    world_size: int = 2,
+    *args: Any,
+    backend: str = "gloo",
+    timeout: float = 120.0,
+    same: Collection[str] = tuple(SAME),
 ) -> list[Any]:
     """Run ``function(*args)`` in ``world_size`` fresh processes that are the ranks of one process group.
 
@@ -58,6 +65,9 @@ def run_ranks(
         *args: picklable arguments, the same for each rank.
         backend: of the process group: ``"gloo"``, ``"nccl"`` or any other that torch knows.
         timeout: seconds from start to end, after which all ranks are ended.
+        same: what has to be the same on all ranks that run a check, of ``"graph_breaks"``, ``"recompiles"``,
+            ``"fallbacks"``, ``"collectives"`` (order, group and size), ``"graphs"`` (their ops) and ``"end"`` (none
+            returns while others wait). What differs is a ``rank-divergence``. ``()`` for ranks that differ on purpose.
 
     Returns:
         What each rank returned, by rank; tensors are on the CPU.
@@ -68,7 +78,7 @@ def run_ranks(
         CompileUsageError: a function or argument that cannot be sent, or fewer devices than ranks.
     """
     __tracebackhide__ = True
-    with RankGroup(world_size, backend=backend, timeout=timeout) as group:
+    with RankGroup(world_size, backend=backend, timeout=timeout, same=same) as group:
         return group.run(function, *args)
 
 
@@ -99,7 +109,7 @@ class RankGroup:
     processes stays. After a failure they join a new process group, and where a rank died or hung, all are replaced.
 
     Args:
-        world_size, backend, timeout: as for ``run_ranks``; ``timeout`` is that of each call.
+        world_size, backend, timeout, same: as for ``run_ranks``; ``timeout`` is that of each call.
         environment: variables of the ranks' processes, beside those of this one.
     """
 
@@ -110,16 +120,21 @@ class RankGroup:
         backend: str = "gloo",
         timeout: float = 120.0,
         environment: Mapping[str, str] | None = None,
+        same: Collection[str] = tuple(SAME),
     ) -> None:
+        require_known(same)
         if world_size < 1:
             raise CompileUsageError(f"world_size={world_size}: at least one rank is needed")
         self.world_size = world_size
         self.backend = backend
         self.timeout = timeout
+        self.same = same
         self._environment = dict(environment or {})
         self._folder: TemporaryFolder | None = None
         self._ranks: list[_Rank] = []
+        self._store: Any = None
         self._jobs = 0
+        self._seen = Path()
         self._failed = False
         self._needs_main = False
 
@@ -129,21 +144,37 @@ class RankGroup:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def run(self, function: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any) -> list[Any]:
-        """Run ``function(*args, **kwargs)`` on each rank; returns and raises as ``run_ranks``."""
+    def run(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        timeout: float | None = None,
+        same: Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> list[Any]:
+        """Run ``function(*args, **kwargs)`` on each rank; returns and raises as ``run_ranks``.
+
+        ``timeout`` and ``same`` are those of this call.
+        """
         __tracebackhide__ = True
+        require_known(self.same if same is None else same)
         payload = pack(function, args, kwargs)
         self._needs_main = getattr(function, "__module__", "") == "__main__"
         limit = self.timeout if timeout is None else timeout
+        launched = others()
         try:
-            self._ask(self._folder.path if self._folder else self._start(), payload, limit)
-            findings = self._findings(limit)
+            if launched is None:
+                ends = self._carry_out(payload, f"{id(self)}-{self._jobs}", limit)
+            else:
+                ends = self._with_others(launched, payload, target_name(function), limit)
         except BaseException:
             self._kill()
             raise
-        outcomes = [rank.outcome for rank in self._ranks if rank.outcome is not None]
+        findings = findings_of(ends, self.same if same is None else same, limit)
+        outcomes = [end.outcome for end in ends if end.outcome is not None]
         self._failed = bool(findings)
-        self._show_logs()
+        for end in ends:
+            _show(end.rank, end.log)
         if len(outcomes) < self.world_size:
             self._kill()
         for outcome in outcomes:
@@ -168,10 +199,42 @@ class RankGroup:
         finally:
             self._kill()
 
-    def _start(self) -> Path:
-        if "nccl" in self.backend and (devices := torch.cuda.device_count()) < self.world_size:
+    def _with_others(self, launched: Others, payload: bytes, name: str, limit: float) -> list[RankEnd]:
+        """Each process that a launcher started has one rank, and hears from the others how theirs ended."""
+        here, ranks = launched.here, range(self.world_size)
+        if here.world_size < self.world_size:
             raise CompileUsageError(
-                f"backend 'nccl' takes one CUDA device for each of {self.world_size} ranks, and this machine has "
+                f"{self.world_size} ranks are asked for, and the launcher has started {here.world_size}: start as many"
+            )
+        turn = launched.turn(f"{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' ')[0]} {name}")
+        launched.say(f"{turn}/comes/{here.rank}")
+        come = launched.gather(f"{turn}/comes", ranks, limit)
+        if len(come) < self.world_size:
+            late = f"did not come to {name} within {limit:g} s: all ranks have to run the same tests in the same order"
+            return [RankEnd(r, Outcome(r) if r in come else None, lost=launched.why_gone(r, late)) for r in ranks]
+        if here.rank in ranks:
+            failed = f"{turn}/failed"
+            (own,) = self._carry_out(payload, turn, limit, lambda: bool(launched.lost) or launched.heard(failed))
+            if own.outcome is None or own.outcome.value is None:
+                launched.say(failed)
+            launched.say(f"{turn}/ends/{here.rank}", own)
+        ends = launched.gather(f"{turn}/ends", ranks, limit + GRACE_SECONDS + _LEAVE_SECONDS)
+        late = "its process did not say how it ended"
+        return [ends[r] if r in ends else RankEnd(r, None, lost=launched.why_gone(r, late)) for r in ranks]
+
+    def _carry_out(
+        self, payload: bytes, store: str, limit: float, failed: Callable[[], bool] = lambda: False
+    ) -> list[RankEnd]:
+        self._ask(self._folder.path if self._folder else self._start(), payload, store, limit, failed)
+        return self._ends()
+
+    def _start(self) -> Path:
+        one = launch()
+        numbers = range(self.world_size) if one is None else [one.rank]
+        last = self.world_size - 1 if one is None else local_rank()
+        if "nccl" in self.backend and (devices := torch.cuda.device_count()) <= last:
+            raise CompileUsageError(
+                f"backend 'nccl' takes one CUDA device for each of {last + 1} ranks, and this machine has "
                 f"{devices}; use backend='gloo', or fewer ranks"
             )
         atexit.register(self._kill)  # at exit, multiprocessing would wait for ranks that nobody has ended
@@ -186,9 +249,10 @@ class RankGroup:
             # Spawning imports the main script in each process, and one without a guard would start the tests again.
             sys.modules["__main__"] = ModuleType("__main__")
         try:
-            for number in range(self.world_size):
+            for number in numbers:
+                local = number if one is None else local_rank()
                 # A rank has its variables from its start, before it imports anything.
-                os.environ.update(variables | {"RANK": str(number), "LOCAL_RANK": str(number)})
+                os.environ.update(variables | {"RANK": str(number), "LOCAL_RANK": str(local)})
                 here, there = context.Pipe()
                 log_file, stack_file = folder / f"log-{number}", folder / f"stack-{number}"
                 log = log_file.open("w+", encoding="utf-8", errors="replace")
@@ -205,21 +269,28 @@ class RankGroup:
 
     def _variables(self, folder: Path) -> dict[str, str]:
         threads = str(max(1, (os.cpu_count() or 1) // self.world_size))
-        loopback = "lo0" if sys.platform == "darwin" else "lo"  # all ranks are on this machine
-        defaults = {"OMP_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": loopback}
-        world = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(self.world_size))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
+        defaults = {"OMP_NUM_THREADS": threads, "TORCHELASTIC_RESTART_COUNT": "0"}
+        # The store is there already, so that no rank opens it.
+        world = {"WORLD_SIZE": str(self.world_size), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        if (here := launch()) is None:
+            self._store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+            world |= {"LOCAL_WORLD_SIZE": str(self.world_size)}
+            address, port = "127.0.0.1", self._store.port
+        else:
+            address, port = here.address, here.port
+        if address in ("127.0.0.1", "localhost"):  # all ranks are on this machine
+            defaults["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+        master = {"MASTER_ADDR": address, "MASTER_PORT": str(port)}
         missing = {name: value for name, value in defaults.items() if name not in os.environ}
         return {**missing, **world, **master, TOKEN: str(folder), **self._environment}
 
-    def _ask(self, folder: Path, payload: bytes, limit: float) -> None:
+    def _ask(self, folder: Path, payload: bytes, store: str, limit: float, failed: Callable[[], bool]) -> None:
         """Have all ranks make the call, until the time limit, or until a while after one of them has failed."""
         deadline = time.monotonic() + limit
         self._jobs += 1
-        store = folder / f"store-{self._jobs}"
-        job = Job(payload, user_modules(), settings.current, self.backend, store, self._failed)
+        self._seen = folder / f"seen-{self._jobs}"
+        self._seen.mkdir()
+        job = Job(payload, user_modules(), settings.current, self.backend, store, self._seen, self._failed)
         for rank in self._ranks:
             rank.outcome = None
         waiting = self._ranks
@@ -230,24 +301,34 @@ class RankGroup:
                 rank.hear(job)
             waiting = [rank for rank in waiting if rank.outcome is None and rank not in ended]
             outcomes = [rank.outcome for rank in self._ranks if rank not in waiting]
-            if any(outcome is None or outcome.value is None for outcome in outcomes):
+            if failed() or any(outcome is None or outcome.value is None for outcome in outcomes):
                 deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
 
-    def _findings(self, limit: float) -> list[Finding]:
-        """What went wrong; a rank without an outcome has died, or is still running and about to be ended."""
+    def _ends(self) -> list[RankEnd]:
+        """How each rank's call ended; one without an outcome has died, or is still running and about to be ended."""
         silent = [rank for rank in self._ranks if rank.outcome is None]
-        codes = {rank.number: rank.process.exitcode for rank in silent if rank.process.exitcode is not None}
         for rank in silent:
-            if rank.number not in codes and rank.process.pid:
+            if rank.process.exitcode is None and rank.process.pid:
                 os.kill(rank.process.pid, signal.SIGUSR1)  # it writes its stacks, whatever it does
         deadline = time.monotonic() + _STACK_SECONDS
-        places: dict[int, Location | None] = {}
+        stacks: dict[int, list[Location]] = {}
         while time.monotonic() < deadline:
-            before, places = places, {rank.number: main_stack(rank.stack_file) for rank in silent}
-            if places == before and all(place or number in codes for number, place in places.items()):
+            before, stacks = stacks, {rank.number: main_stack(rank.stack_file) for rank in silent}
+            if stacks == before and all(stacks[rank.number] or rank.process.exitcode is not None for rank in silent):
                 break  # read twice, so none of them is half written
             time.sleep(0.1)
-        return findings_of([rank.outcome for rank in self._ranks if rank.outcome is not None], codes, places, limit)
+        return [
+            RankEnd(
+                rank.number,
+                rank.outcome,
+                rank.process.exitcode if rank.outcome is None else None,
+                place_of(stacks.get(rank.number, [])),
+                any(is_compiler(frame.file) for frame in stacks.get(rank.number, [])),
+                checks_in(self._seen / str(rank.number)),
+                log=rank.log.read().splitlines()[-_LOG_LINES:],
+            )
+            for rank in self._ranks
+        ]
 
     def _kill(self) -> None:
         """End the ranks and everything that they have started, and remove their folder."""
@@ -262,15 +343,15 @@ class RankGroup:
         for pid in processes_with(f"{TOKEN}={self._folder.path}"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        self._show_logs()
         for rank in self._ranks:
+            _show(rank.number, rank.log.read().splitlines()[-_LOG_LINES:])
             rank.connection.close()
             rank.log.close()
         self._folder.remove()
-        self._folder, self._ranks = None, []
+        self._folder, self._ranks, self._store = None, [], None
         atexit.unregister(self._kill)
 
-    def _show_logs(self) -> None:
-        for rank in self._ranks:
-            for line in rank.log.read().splitlines()[-_LOG_LINES:]:
-                print(f"[{named([rank.number])}] {line}")
+
+def _show(rank: int, log: Sequence[str]) -> None:
+    for line in log:
+        print(f"[{named([rank])}] {line}")

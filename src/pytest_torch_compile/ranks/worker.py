@@ -23,6 +23,7 @@ from .._torch.stuck import place_of
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport, Finding
 from ..observation import Location
+from .progress import Recorder
 from .transport import ModulesOfParent, pack_value
 
 
@@ -30,15 +31,17 @@ from .transport import ModulesOfParent, pack_value
 class Job:
     """A call as it travels: ``payload`` is the packed function with its arguments.
 
-    ``modules`` and ``options`` are those of the parent, ``store`` the file through which ranks find each other.
-    ``rejoin`` asks for a new process group: a call that failed may have left the old one with work undone.
+    ``modules`` and ``options`` are those of the parent, ``store`` the part of the store in which ranks find each other,
+    and ``seen`` the folder for what their checks see. ``rejoin`` asks for a new process group: a call that failed may
+    have left the old one with work undone.
     """
 
     payload: bytes
     modules: Mapping[str, ModuleSpec]
     options: settings.Settings
     backend: str
-    store: Path
+    store: str
+    seen: Path
     rejoin: bool
 
 
@@ -106,7 +109,9 @@ def _carry_out(job: Job, rank: int) -> Outcome:
                 _leave()
             _join(job, rank)
             function, args, kwargs = pickle.loads(job.payload)
-            outcome.value = pack_value(function(*args, **kwargs))
+            with Recorder(job.seen / str(rank)).recording():
+                value = function(*args, **kwargs)
+            outcome.value = pack_value(value)
         except SystemExit:
             raise
         except BaseException as error:
@@ -126,9 +131,11 @@ def _join(job: Job, rank: int) -> None:
     if torch.distributed.is_initialized():
         return
     if "nccl" in job.backend:
-        torch.cuda.set_device(rank)
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    server = torch.distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    store = torch.distributed.PrefixStore(job.store, server)
     world_size = int(os.environ["WORLD_SIZE"])
-    torch.distributed.init_process_group(job.backend, f"file://{job.store}", rank=rank, world_size=world_size)
+    torch.distributed.init_process_group(job.backend, store=store, rank=rank, world_size=world_size)
 
 
 def _leave() -> None:

@@ -1,0 +1,51 @@
+"""The collectives in a graph, from its printed form: which op, over which ranks, of what size.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the ops ``_c10d_functional`` and ``_dtensor`` and the
+trace events ``aot_forward_graph``, ``aot_backward_graph`` and ``aot_inference_graph``;
+``torch.distributed.distributed_c10d._resolve_process_group``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from ..observation import Collective
+
+_LINE = re.compile(
+    r'^\s+\w+(?:\s*:\s*"(?P<size>\w+\[[^\]]*\])[^"]*")? = '
+    r"torch\.ops\.(?:_c10d_functional|_dtensor)\.(?P<op>\w+)(?:\.\w+)?\((?P<arguments>.*?)\)(?:;.*)?$"
+)
+_NAME = re.compile(r"'([^']*)'")
+# Which graph an event holds. The joint graph of AOTAutograd has what its forward and backward have.
+GRAPHS = {
+    "dynamo_output_graph": "captured",
+    "aot_forward_graph": "forward",
+    "aot_inference_graph": "forward",
+    "aot_backward_graph": "backward",
+}
+
+
+def collectives(event: str, readable: str, call: int, compile_id: str) -> list[Collective]:
+    """The collectives of a printed graph, in order, without the waits for them."""
+    if "_c10d_functional" not in readable and "_dtensor" not in readable:
+        return []
+    matches = [match for line in readable.splitlines() if (match := _LINE.match(line))]
+    found = []
+    for match in matches:
+        if match["op"] not in ("wait_tensor", "_wrap_tensor_autograd"):
+            *how, group = _NAME.findall(match["arguments"]) or [""]
+            where = (_ranks_of(group), GRAPHS[event], call, compile_id)
+            found.append(Collective(match["op"], match["size"] or "", tuple(how), group, *where))
+    return found
+
+
+def _ranks_of(group: str) -> tuple[int, ...]:
+    """The ranks of a group; empty where this process does not know it."""
+    c10d = sys.modules.get("torch.distributed.distributed_c10d")
+    if c10d is None:
+        return ()
+    try:
+        return tuple(c10d.get_process_group_ranks(c10d._resolve_process_group(group)))
+    except Exception:  # a group that has gone
+        return ()

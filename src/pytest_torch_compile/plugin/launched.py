@@ -1,0 +1,139 @@
+"""Under torchrun or Slurm every rank runs the same tests: rank 0 reports, for all of them, and the others are quiet."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Generator
+from types import FrameType
+
+import pytest
+
+from .. import child
+from ..ranks.launched import Others, launch, others
+from . import termination
+from .orphaned import end_with_session
+
+# How long a test may take on another rank after it has ended on rank 0.
+TEST_SECONDS = 600.0
+# How long the test that runs when a rank is lost has to fail by itself.
+END_SECONDS = 8.0
+# How long rank 0 may take to write its report.
+REPORT_SECONDS = 60.0
+
+
+def follows() -> bool:
+    """Whether another rank reports for this process."""
+    here = launch()
+    return here is not None and here.rank > 0
+
+
+def begin(config: pytest.Config) -> None:
+    """Before plugins act on their options: files that several ranks would write belong to rank 0."""
+    if follows():
+        for name, value in child.NOT_INHERITED.items():
+            if hasattr(config.option, name):
+                setattr(config.option, name, value)
+
+
+class LaunchedSession:
+    """The hooks of a process that a launcher started, which is one of several."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._stderr = os.dup(2)  # pytest captures the other one
+        termination.end_in_order(config)
+        self._at_sigterm = signal.getsignal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, self._asked_to_end)
+        config.add_cleanup(self._restore)
+        self._session: pytest.Session | None = None
+        self._others: Others | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Find the other ranks, and watch them; be quiet, and remember nothing, where rank 0 does both."""
+        plugins = self._config.pluginmanager
+        if follows():
+            reporter = plugins.get_plugin("terminalreporter")
+            if reporter is not None:
+                reporter._tw._file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            for name in filter(plugins.has_plugin, child.UNREGISTERED):
+                plugins.unregister(name=name)
+        self._session = session
+        self._others = others(self._lost)
+        end_with_session(self._orphaned)
+
+    def _restore(self) -> None:
+        signal.signal(signal.SIGTERM, self._at_sigterm)
+
+    def _asked_to_end(self, number: int, frame: FrameType | None) -> None:
+        """A launcher ends all ranks where one has failed: the test that runs gets the time to say so."""
+        if self._others is not None and not self._others.lost:
+            self._others.lose_all("the launcher has ended this run (SIGTERM), as it does when a rank has ended")
+        elif callable(self._at_sigterm):
+            self._at_sigterm(number, frame)
+
+    def _orphaned(self) -> None:
+        if self._others is not None:
+            self._others.leave("its launcher has ended, and it ends too")
+
+    def _lost(self, line: str) -> None:
+        """Say it once over all ranks, and end the session: what the test waits for will not come."""
+        lost = self._others.lost if self._others else {}
+        here = launch()
+        if self._session is not None and here is not None:
+            self._session.shouldstop = f"{line}; all tests end here"
+            if all(rank in lost for rank in range(here.rank)):
+                os.write(self._stderr, f"\npytest-torch-compile: {line}; all tests end here\n".encode())
+        end = threading.Timer(END_SECONDS, os.kill, [os.getpid(), signal.SIGTERM])
+        end.daemon = True
+        end.start()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A test that fails on any rank fails on rank 0."""
+        report = yield
+        if self._others is None or not (report.when == "call" or (report.when == "setup" and not report.passed)):
+            return report
+        here = self._others.here
+        turn = self._others.turn(f"test {item.nodeid}")
+        self._others.say(f"{turn}/{here.rank}", _why(report) if report.failed else "")
+        if here.rank == 0 and not report.failed:
+            ranks = range(here.world_size)
+            told = self._others.gather(turn, ranks, TEST_SECONDS)
+            late = f"did not run this test within {TEST_SECONDS:g} s of rank 0"
+            texts = {rank: told[rank] if rank in told else self._others.why_gone(rank, late) for rank in ranks}
+            failed = [f"rank {rank}: {text}" for rank, text in texts.items() if text]
+            if failed:
+                report.outcome, report.longrepr = "failed", "\n\n".join(failed)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Wait for each other, and end as rank 0 does once it has reported: where a rank fails, a launcher ends all."""
+        if self._others is None:
+            return
+        self._others.finish()
+        if follows():
+            status = self._others.gather("reported", range(1), REPORT_SECONDS, after_tests=True).get(0)
+            session.exitstatus = status if status is not None else session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            self._others.say(f"read/{self._others.here.rank}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Tell the others how rank 0 ends, and leave them the time to hear it: the store may end with this process."""
+        if self._others is None or self._session is None:
+            return
+        if not follows():
+            self._others.say("reported/0", int(self._session.exitstatus))
+            self._others.gather("read", range(1, self._others.here.world_size), END_SECONDS, after_tests=True)
+        self._others.close()
+
+
+def _why(report: pytest.TestReport) -> str:
+    """The message of a failure, then where it was."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return f"{crash.message}\n\n{report.longreprtext}" if crash else report.longreprtext

@@ -1,0 +1,148 @@
+"""Ranks that tell different stories: what one rank compiled in a check, beside what the others did."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from .. import advice
+from ..findings import CompileUsageError, Finding
+from ..report.failure_text import count, cut, numbered
+from .progress import CheckSeen, Fact
+
+# What may be compared, by its name in ``same=``, in the order in which one causes the next.
+SAME = {
+    "graph_breaks": "graph break",
+    "recompiles": "recompile",
+    "fallbacks": "eager fallback",
+    "collectives": "collective",
+    "graphs": "graph",
+    "end": "",
+}
+_LINES, _WIDTH = 6, 160
+
+
+def require_known(same: Collection[str]) -> None:
+    """Refuse names that are none of ``SAME``.
+
+    Raises:
+        CompileUsageError: a name that is not known, or one string in place of several.
+    """
+    if isinstance(same, str) or not set(same) <= SAME.keys():
+        raise CompileUsageError(f"same={same!r}: give a list of {', '.join(map(repr, SAME))}; () compares nothing")
+
+
+@dataclass(frozen=True)
+class RankSeen:
+    """What a rank's checks saw. ``stopped``: it was ended or failed inside a call, whose story is not whole."""
+
+    checks: Mapping[str, CheckSeen]
+    stopped: bool = False
+
+    def facts(self, check: str, kind: str) -> list[Fact]:
+        """What a check saw of one kind."""
+        return [fact for fact in self.checks[check].facts if fact.kind == kind]
+
+    def whole_calls(self, check: str) -> float:
+        """Up to which call of a compiled function the story of a check is whole."""
+        seen = self.checks[check]
+        return math.inf if seen.ended else seen.calls - self.stopped
+
+
+def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Finding]:
+    """A finding for each check in which ranks differ, of the checks that several ranks ran."""
+    kinds = [kind for name, kind in SAME.items() if name in same and kind]
+    findings = []
+    for check in dict.fromkeys(check for seen in ranks.values() for check in seen.checks):
+        who = {rank: seen for rank, seen in ranks.items() if check in seen.checks}
+        sides = {kind: groups for kind in kinds if len(groups := _groups(who, check, kind)) > 1}
+        if sides:
+            findings.append(_finding(who, check, sides))
+    return findings
+
+
+def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
+    """Ranks that have returned while others wait in the same check, or after it, until they are ended."""
+    checks = ranks[returned[0]].checks if returned else ()
+    shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
+    if not shared:
+        return []
+    name = shared[-1].rpartition(" ")[0]
+    message = f"returned while {numbered('rank', running)} still ran, after {name}"
+    return [Finding("rank-divergence", message, hint=advice.RANKS_DIFFER, ranks=tuple(returned), subject=name)]
+
+
+def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
+    """The ranks that agree, the usual story first: that of most ranks, then the one in which less happened."""
+    whole = min(seen.whole_calls(check) for seen in ranks.values())
+    facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
+    keys = {rank: [fact.key for fact in found if fact.during <= whole] for rank, found in facts.items()}
+    # The order of graphs may be that of threads; collectives have to come in one order.
+    as_story = tuple if kind == "collective" else _as_bag
+    stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
+    if len(set(stories.values())) == 1:
+        later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
+        # A rank that has not come so far yet is no other story: only where both have something can it differ.
+        for position in zip_longest(*later.values()):
+            stories = {rank: key for rank, key in zip(later, position, strict=True) if key is not None}
+            if len(set(stories.values())) > 1:
+                break
+    members: dict[Any, list[int]] = {}
+    for rank, story in stories.items():
+        members.setdefault(story, []).append(rank)
+    return sorted(members.values(), key=lambda group: (-len(group), len(facts[group[0]]), group))
+
+
+def _as_bag(keys: Sequence[Any]) -> frozenset[Any]:
+    return frozenset(Counter(keys).items())
+
+
+def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list[list[int]]]) -> Finding:
+    kind, (usual, *others) = next(iter(sides.items()))
+    name = check.rpartition(" ")[0]
+    mine, theirs = (ranks[group[0]].facts(check, kind) for group in (others[0], usual))
+    first = next(iter([*_without(mine, theirs), *_without(theirs, mine)]), None)
+    if kind == "collective" or len(mine) == len(theirs):
+        message = f"other {kind}s in {name} than on {numbered('rank', usual)}"
+    else:
+        message = f"{count(len(mine), kind)} in {name}, {len(theirs)} on {numbered('rank', usual)}"
+    lines = [line for kind, groups in sides.items() for line in _side_by_side(ranks, check, kind, groups)]
+    return Finding(
+        "rank-divergence",
+        message,
+        first.location if first else None,
+        "\n".join(lines),
+        advice.RANKS_DIFFER,
+        calls=(first.call,) if first and first.call else (),
+        ranks=tuple(sorted(rank for group in others for rank in group)),
+        subject=name,
+    )
+
+
+def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
+    """A block for each group of ranks that agree: what not all of them have."""
+    facts = [ranks[group[0]].facts(check, kind) for group in groups]
+    lines = []
+    for group, found in zip(groups, facts, strict=True):
+        in_all = [fact for fact in found if all(fact.key in {other.key for other in others} for others in facts)]
+        own = found if kind == "collective" else _without(found, in_all)
+        equal = f" and {count(len(in_all), kind)} that all have" if in_all and own is not found else ""
+        lines.append(f"{kind}s of {numbered('rank', group)}: {len(own) or 'none'}{equal}")
+        lines += [f"  {cut(fact.text, _WIDTH)}" for fact in own[:_LINES]]
+        lines += [f"  and {len(own) - _LINES} more"] if len(own) > _LINES else []
+    return lines
+
+
+def _without(facts: Sequence[Fact], others: Sequence[Fact]) -> list[Fact]:
+    """The facts whose keys the others do not have, or have less often."""
+    left = Counter(fact.key for fact in others)
+    result = []
+    for fact in facts:
+        left[fact.key] -= 1
+        if left[fact.key] < 0:
+            result.append(fact)
+    return result

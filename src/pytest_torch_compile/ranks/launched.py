@@ -1,0 +1,207 @@
+"""The ranks that torchrun or Slurm has started, each a process that runs the same tests: how they speak to each other.
+
+They share a ``TCPStore``: that of torchrun's agent, or one that rank 0 opens.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from ..findings import CompileUsageError
+
+TOKEN = "PYTEST_TORCH_COMPILE_RANKS"
+BEAT_SECONDS = 1.0
+LOST_SECONDS = 15.0
+_JOIN = timedelta(seconds=120)
+_PREFIX = "pytest-torch-compile"
+_NO_STORE = "the store that the ranks share is gone, and with it the launcher or rank 0"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One process among those that a launcher has started."""
+
+    rank: int
+    world_size: int
+    address: str
+    port: int
+    agent: bool
+
+
+@cache
+def launch() -> Launch | None:
+    """How a launcher has started this process; None where none has, and in ranks of our own."""
+    has = os.environ
+    if TOKEN in has:
+        return None
+    if {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= has.keys():
+        rank, world_size, agent = int(has["RANK"]), int(has["WORLD_SIZE"]), "TORCHELASTIC_RUN_ID" in has
+        found = Launch(rank, world_size, has["MASTER_ADDR"], int(has["MASTER_PORT"]), agent)
+    elif {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"} <= has.keys():  # not in a batch script itself
+        rank, world_size = int(has["SLURM_PROCID"]), int(has["SLURM_STEP_NUM_TASKS"])
+        # The first of `node[03-07,12]`.
+        first = re.sub(r"\[(\w+)[^\]]*\]", r"\1", has["SLURM_STEP_NODELIST"]).split(",")[0]
+        port = 20000 + int(has.get("SLURM_JOB_ID", "0")) % 20000
+        found = Launch(rank, world_size, has.get("MASTER_ADDR", first), int(has.get("MASTER_PORT", port)), False)
+    else:
+        return None
+    return found if found.world_size > 1 else None
+
+
+def local_rank() -> int:
+    """The number of this process among those of its machine."""
+    return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", 0)))
+
+
+class Others:
+    """The other ranks: what each has said, and whether it is still there. Nobody waits for a rank that is gone."""
+
+    def __init__(self, here: Launch, tell: Callable[[str], None]) -> None:
+        self.here = here
+        self.lost: dict[int, str] = {}
+        self._tell = tell
+        self._store = _connect(here, first=True)
+        self._ending, self._stopped = threading.Event(), threading.Event()
+        self._beats: dict[int, tuple[bytes, float]] = {}
+        self._watch = threading.Thread(target=self._keep_in_touch, daemon=True, name="rank watch")
+        self._watch.start()
+        atexit.register(self.close)  # a thread that is in the store when Python ends would abort the process
+
+    def say(self, key: str, value: Any = None) -> None:
+        """Leave something for the other ranks."""
+        with self._or_lost():
+            self._store.set(key, pickle.dumps(value))
+
+    def heard(self, key: str) -> bool:
+        """Whether something was left under a key."""
+        with self._or_lost():
+            return bool(self._store.check([key]))
+        return False
+
+    def turn(self, name: str) -> str:
+        """A key for one more call of this name: the same on every rank that makes its calls in the same order."""
+        with self._or_lost():
+            return f"{name}/{self._store.add(f'{name}/{self.here.rank}', 1)}"
+        return name
+
+    def gather(self, key: str, ranks: range, seconds: float, *, after_tests: bool = False) -> dict[int, Any]:
+        """What each rank has left under its key; without those that are lost, or that leave nothing in time.
+
+        ``after_tests``: also of ranks whose tests have ended.
+        """
+        values: dict[int, Any] = {}
+        deadline = time.monotonic() + seconds
+        over = False
+        while not over and time.monotonic() < deadline:
+            # Asked first: what a rank leaves comes before its end.
+            over = all(r in values or r in self.lost or (self._has_finished(r) and not after_tests) for r in ranks)
+            for rank in ranks:
+                if rank not in values and self.heard(f"{key}/{rank}"):
+                    with self._or_lost():
+                        values[rank] = pickle.loads(self._store.get(f"{key}/{rank}"))
+            time.sleep(0 if over else 0.02)
+        return values
+
+    def why_gone(self, rank: int, otherwise: str) -> str:
+        """Why a rank says nothing."""
+        if rank not in self.lost and self._has_finished(rank):
+            return "has ended its tests: all ranks have to run the same tests in the same order"
+        return self.lost.get(rank, otherwise)
+
+    def _has_finished(self, rank: int) -> bool:
+        return rank != self.here.rank and self.heard(f"finished/{rank}")
+
+    def leave(self, why: str) -> None:
+        """Tell the others that this rank takes no further part."""
+        self.say(f"left/{self.here.rank}", why)
+
+    def finish(self, seconds: float = 60.0) -> None:
+        """All tests of this rank have ended: wait for the others, since what they share may end with this process."""
+        self._ending.set()
+        self.say(f"finished/{self.here.rank}")
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not all(r in self.lost or self._has_finished(r) for r in self._all()):
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Watch no longer."""
+        self._stopped.set()
+        self._watch.join()
+
+    @contextlib.contextmanager
+    def _or_lost(self) -> Iterator[None]:
+        """Without the store there is no way to hear of any other rank."""
+        try:
+            yield
+        except RuntimeError:
+            self.lose_all(_NO_STORE)
+
+    def lose_all(self, why: str) -> None:
+        """Wait for no other rank from here on."""
+        self._lose(self._all(), why)
+
+    def _all(self) -> list[int]:
+        return [rank for rank in range(self.here.world_size) if rank != self.here.rank]
+
+    def _lose(self, ranks: list[int], why: str) -> None:
+        new = [rank for rank in ranks if rank not in self.lost]
+        self.lost |= dict.fromkeys(new, why)
+        if new and not self._ending.is_set():
+            self._tell(f"rank {', '.join(map(str, new))}: {why}")
+
+    def _keep_in_touch(self) -> None:
+        """In a thread: show that this rank is there, and look whether the others are."""
+        try:
+            store, number = _connect(self.here), 0
+            while not self._stopped.wait(BEAT_SECONDS):
+                number += 1
+                store.set(f"beat/{self.here.rank}", str(number))
+                for rank in self._all():
+                    if store.check([f"left/{rank}"]):
+                        self._lose([rank], pickle.loads(store.get(f"left/{rank}")))
+                    elif store.check([f"beat/{rank}"]):
+                        self._listen(rank, store.get(f"beat/{rank}"))
+        except RuntimeError:
+            self.lose_all(_NO_STORE)
+
+    def _listen(self, rank: int, beat: bytes) -> None:
+        last, since = self._beats.get(rank, (b"", 0.0))
+        if beat != last:
+            self._beats[rank] = beat, time.monotonic()
+        elif time.monotonic() - since > LOST_SECONDS:
+            self._lose([rank], f"nothing was heard of it for {LOST_SECONDS:g} s: its process or its machine has ended")
+
+
+def _connect(here: Launch, *, first: bool = False) -> Any:
+    from torch import distributed
+
+    hosts = first and here.rank == 0 and not here.agent
+    store = distributed.TCPStore(
+        here.address, here.port, here.world_size, is_master=hosts, timeout=_JOIN, wait_for_workers=False
+    )
+    # torchrun starts all ranks again after a failure, beside what they left in the store before.
+    return distributed.PrefixStore(f"{_PREFIX} {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+
+
+_others: Others | None = None
+
+
+def others(tell: Callable[[str], None] = lambda line: None) -> Others | None:
+    """The other ranks of a launcher; None where there is none. ``tell`` hears of ranks that are lost."""
+    global _others
+    if _others is None and (here := launch()) is not None:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            raise CompileUsageError("under a launcher each rank runs all tests in turn: leave out -n of pytest-xdist")
+        _others = Others(here, tell)
+    return _others

@@ -1,0 +1,169 @@
+"""What one rank has seen in its checks, written as it goes: it can be read where the rank hangs or has been killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from .._torch.compiled_before import counting_calls
+from ..events import RunningCheck, hearing_progress, running_check
+from ..observation import Collective, Graph, GraphBreak, Location, Observation, Recompile
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that a check saw. Ranks that tell the same story have equal ``key``s; ``text`` is for people.
+
+    ``during`` is the call of a compiled function that ran then, counted over the check from 1.
+    """
+
+    kind: str
+    key: tuple[Any, ...]
+    text: str
+    call: int = 0
+    location: Location | None = None
+    during: int = 0
+
+
+@dataclass
+class CheckSeen:
+    """One check of one rank. ``calls`` counts calls of compiled functions, which is how far it has come."""
+
+    name: str
+    facts: list[Fact] = field(default_factory=list)
+    calls: int = 0
+    ended: bool = False
+
+
+def facts_of(seen: Observation) -> list[Fact]:
+    """What ranks are compared by."""
+    facts = [_graph_break(graph_break) for graph_break in seen.graph_breaks]
+    facts += [_recompile(recompile) for recompile in seen.recompiles]
+    for one in seen.fallbacks:
+        text = f"{one.frame} ran in eager ({one.why}): {one.detail}"
+        facts.append(Fact("eager fallback", (one.call, one.frame, one.why, one.cause), text, one.call, one.location))
+    in_graphs = groupby(seen.collectives, lambda one: (one.compile_id, one.graph))
+    facts += [_collectives(list(found)) for _, found in in_graphs]
+    return facts + [_graph(graph) for graph in seen.graphs]
+
+
+def _graph_break(found: GraphBreak) -> Fact:
+    # `times` is left out: code that one rank compiles again meets its break again.
+    text = f"{found.category} at {found.location.shown()}"
+    return Fact("graph break", (found.fingerprint,), text, found.call, found.location)
+
+
+def _recompile(found: Recompile) -> Fact:
+    guard = found.guards[0] if found.guards else None
+    # The text of the guard has this rank's own sizes in it.
+    key = (found.call, found.frame, guard and guard.cause, guard and guard.names)
+    call = f"call {found.call}: " if found.call else ""
+    return Fact("recompile", key, f"{call}{found.frame}: {found.guard}", found.call, found.location)
+
+
+def _collectives(found: Sequence[Collective]) -> Fact:
+    """Those of one graph, in order: a graph is seen whole, and a story of a rank may end after any."""
+    first = found[0]
+    text = f"{first.graph} graph: {', '.join(map(_collective_text, found))}"
+    key = (first.call, first.graph, *map(_collective_key, found))
+    return Fact("collective", key, text, first.call)
+
+
+def _collective_key(found: Collective) -> tuple[Any, ...]:
+    # How many elements each rank sends is its own affair where the op is told so.
+    size = "" if found.op == "all_to_all_single" else found.size
+    # In a mesh, ranks have groups of their own, which are alike: one row, or one column.
+    of_all = len(found.ranks) == int(os.environ.get("WORLD_SIZE", 0))
+    group = found.group if of_all else tuple(rank - found.ranks[0] for rank in found.ranks)
+    return found.op, found.how, size, group
+
+
+def _collective_text(found: Collective) -> str:
+    over = f"over ranks {', '.join(map(str, found.ranks))}" if found.ranks else ""
+    return " ".join(filter(None, [found.op, *found.how, found.size, over]))
+
+
+def _graph(found: Graph) -> Fact:
+    call = f"call {found.call}: " if found.call else ""
+    ops = " ".join(f"{op} x{times}" if times > 1 else op for op, times in Counter(found.ops).items())
+    return Fact("graph", (found.call, found.frame, found.ops), f"{call}{found.frame}: {ops}", found.call)
+
+
+class Recorder:
+    """Writes what the checks of this process see to a file, and how far they have come."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._checks: list[RunningCheck] = []
+        self._calls: Counter[int] = Counter()
+        self._amounts: dict[int, tuple[int, ...]] = {}
+        self._written: dict[int, tuple[Observation, list[Fact], dict[Any, int]]] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record what happens in the body."""
+        with self._file, hearing_progress(self._hear), counting_calls(self._called):
+            yield
+
+    def _hear(self, check: RunningCheck, seen: Observation) -> None:
+        number = self._number(check)
+        amount = self._amount(seen)
+        if self._amounts.get(number) == amount and not check.ended:
+            return
+        self._amounts[number] = amount
+        facts, calls = facts_of(seen), self._calls[number]
+        last, written, when = self._written.get(number, (seen, [], {}))
+        # Another observation is another run of the same check.
+        new = list(Counter(facts) - Counter(written if last is seen else []))
+        when |= {fact.key: calls for fact in new if fact.key not in when}
+        self._written[number] = seen, facts, when
+        if check.ended:
+            facts = [replace(fact, during=when[fact.key]) for fact in facts]
+            self._write(CheckSeen(check.name, facts, calls, ended=True), number)
+        elif new:
+            self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
+
+    def _amount(self, seen: Observation) -> tuple[int, ...]:
+        """Changes with what was seen: torch has many events that show nothing new."""
+        lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
+        return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
+
+    def _called(self) -> None:
+        if check := running_check():
+            number = self._number(check)
+            self._calls[number] += 1
+            self._write(CheckSeen(check.name, [], self._calls[number]), number)
+
+    def _number(self, check: RunningCheck) -> int:
+        if check not in self._checks:
+            self._checks.append(check)
+        return self._checks.index(check)
+
+    def _write(self, seen: CheckSeen, number: int) -> None:
+        self._file.write(pickle.dumps((number, seen)))
+
+
+def checks_in(path: Path) -> dict[str, CheckSeen]:
+    """What a recorder wrote, by the check's name and how often that name came before."""
+    checks: dict[int, CheckSeen] = {}
+    with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
+        while True:  # a rank that was killed may have been writing
+            number, seen = pickle.load(file)
+            before = checks.get(number, seen)
+            if not seen.ended and before is not seen:
+                seen.facts = before.facts + seen.facts
+            checks[number] = seen
+    times: Counter[str] = Counter()
+    named = {}
+    for _, seen in sorted(checks.items()):
+        times[seen.name] += 1
+        named[f"{seen.name} {times[seen.name]}"] = seen
+    return named

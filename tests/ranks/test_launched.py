@@ -1,0 +1,190 @@
+"""Under a launcher, where every rank runs pytest: one report of rank 0, one failure for all, and nobody waits in vain."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile.ranks import launched  # noqa: E402
+from pytest_torch_compile.ranks.failures import processes_with  # noqa: E402
+
+pytestmark = [
+    pytest.mark.distributed,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc"),
+]
+TESTS = """
+import os, time
+import pytest, torch
+from torch import distributed as dist
+from pytest_torch_compile import RankGroup, check_compile
+
+@pytest.fixture(scope="module")
+def ranks():
+    with RankGroup(2, timeout=200) as group:
+        yield group
+
+def checked(number):
+    total = torch.tensor([dist.get_rank() + number])
+    dist.all_reduce(total)
+    check_compile(lambda x: x * 2, torch.ones(3), backend="eager")
+    return total.item()
+
+def diverging():
+    check_compile(lambda x: x.sin() if dist.get_rank() else x.cos(), torch.ones(4), backend="eager")
+
+def waiting(folder):
+    dist.barrier()
+    open(os.path.join(folder, f"waits-{dist.get_rank()}"), "w").close()
+    time.sleep(600)
+
+def test_passes(ranks):
+    assert ranks.run(checked, 1.0) == [3.0, 3.0]
+
+def test_diverges(ranks):
+    ranks.run(diverging)
+
+@pytest.mark.skipif("RANK" not in os.environ, reason="each rank is a test process under a launcher only")
+def test_fails_on_rank_1():
+    assert os.environ["RANK"] == "0", "not on this rank"
+
+def test_waits(ranks):
+    if "WAIT" in os.environ:
+        ranks.run(waiting, os.environ["WAIT"])
+"""
+
+
+class Agents:
+    """Two agents of torchrun on one machine, each with one rank, as on two hosts."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        (folder / "test_ranks.py").write_text(TESTS, encoding="utf-8")
+        (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+        self.token = f"AGENTS_OF_TEST={os.getpid()}-{folder.name}"
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.processes = [self._start(number, *arguments) for number in range(2)]
+
+    def _start(self, number: int, *arguments: str) -> subprocess.Popen[bytes]:
+        name, _, value = self.token.partition("=")
+        outside = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
+        paths = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path)
+        command = [
+            sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1",
+            "--rdzv-backend", "c10d", "--rdzv-endpoint", self.endpoint, "--local-addr", "127.0.0.1",
+            "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--compile-report=report", *arguments,
+        ]  # fmt: skip
+        environment = {**outside, name: value, "PYTHONPATH": paths, "WAIT": str(self.folder)}
+        with (self.folder / f"agent-{number}").open("wb") as log:
+            return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
+
+    def outputs(self) -> list[str]:
+        return [(self.folder / f"agent-{number}").read_text(encoding="utf-8") for number in range(2)]
+
+    def wait_for(self, *names: str, seconds: float = 150) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not all((self.folder / name).exists() for name in names):
+            assert any(process.poll() is None for process in self.processes), self.outputs()
+            time.sleep(0.1)
+
+    def left(self, seconds: float) -> list[int]:
+        deadline = time.monotonic() + seconds
+        while (left := processes_with(self.token)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
+
+    def end(self) -> None:
+        for pid in processes_with(self.token):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def agents(tmp_path):
+    agents = Agents(tmp_path)
+    yield agents
+    agents.end()
+
+
+def test_two_agents_make_one_report_and_end_when_one_of_them_is_killed(agents):
+    agents.wait_for("waits-0", "waits-1")
+    victim, other = agents.processes if rank_of(agents, 0) == 1 else reversed(agents.processes)
+    victim.kill()
+    killed = time.monotonic()
+    other.wait(timeout=60)
+    assert time.monotonic() - killed < 30
+    assert not agents.left(10)
+    report, quiet = sorted(agents.outputs(), key=lambda text: "short test summary" not in text)
+    print(report, quiet, sep="\n=====\n")
+    # The agent that is killed may be the one that has the store: the other one then ends its rank.
+    gone = r"rank 1: (its launcher has ended, and it ends too|the launcher has ended this run \(SIGTERM\)|the store)"
+    assert re.search(f"pytest-torch-compile: {gone}.*; all tests end here", report)
+    assert re.search(f"1. exception: {gone}", report) and "rank 0 was at test_ranks.py" in report
+    assert "short test summary" not in quiet and "test session starts" not in quiet
+    assert (
+        "FAILED test_ranks.py::test_diverges" in report and "rank-divergence: rank 1: call 1: other graphs in" in report
+    )
+    assert "FAILED test_ranks.py::test_fails_on_rank_1 - rank 1: " in report and "not on this rank" in report
+    assert "3 failed, 1 passed" in report
+    assert (agents.folder / "report" / "report.json").exists()
+
+
+def rank_of(agents: Agents, number: int) -> int:
+    """The rank of the test process below an agent."""
+    agent = agents.processes[number].pid
+    for pid in processes_with(agents.token):
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+        if int(parent) == agent:
+            return next(int(v.removeprefix(b"RANK=")) for v in variables if v.startswith(b"RANK="))
+    raise AssertionError(f"no process below agent {number}")
+
+
+@pytest.fixture
+def launch(monkeypatch):
+    """How this process would see itself with the given variables."""
+
+    def seen(**variables: str):
+        for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", launched.TOKEN):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return launched.launch.__wrapped__()
+
+    return seen
+
+
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "here", "MASTER_PORT": "29500"}
+SLURM = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "node[03-07,12]", "SLURM_JOB_ID": "7"}
+
+
+def test_torchrun_and_slurm_are_known(launch):
+    assert launch(**TORCHRUN) == launched.Launch(1, 2, "here", 29500, False)
+    assert launch(**TORCHRUN, TORCHELASTIC_RUN_ID="none").agent
+
+
+def test_slurm_is_known(launch):
+    assert launch(**SLURM) == launched.Launch(3, 4, "node03", 20007, False)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"RANK": "7"},
+        TORCHRUN | {"WORLD_SIZE": "1"},
+        TORCHRUN | {launched.TOKEN: "a rank of a group"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "4"},  # in a batch script
+    ],
+)
+def test_what_is_no_launcher_is_not_taken_for_one(launch, variables):
+    assert launch(**variables) is None
