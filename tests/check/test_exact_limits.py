@@ -83,6 +83,7 @@ WITHIN = {
     "one graph": (fused, [sized(4), sized(4)], Budget(max_graphs=1), EAGER),
     "a graph for each size": (fused, [sized(4), sized(5)], Budget(max_graphs=2, max_recompiles=1), EAGER),
     "many guards allowed": (fused, [sized(4)], Budget(max_guards=100), EAGER),
+    "one graph of Inductor's": (fused, [sized(4)], Budget(max_graphs=1), {}),
     "one fused kernel": (fused, [sized(4)], Budget(max_kernels=1), {}),
     "one fused kernel in each call": (
         fused, [sized(4), sized(5), sized(6)], Budget(max_kernels=1, max_recompiles=1), {},
