@@ -188,3 +188,24 @@ def test_slurm_is_known(launch):
 )
 def test_what_is_no_launcher_is_not_taken_for_one(launch, variables):
     assert launch(**variables) is None
+
+
+def test_tests_that_use_nothing_of_the_plugin_run_as_ever_under_a_launcher(tmp_path):
+    (tmp_path / "test_plain.py").write_text(
+        "import sys\n\ndef test_plain():\n    assert 'torch' not in sys.modules\n", encoding="utf-8"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    outside = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
+    nobody = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--junitxml=own.xml"]
+    paths = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**outside, **nobody, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "own.xml").exists()

@@ -16,7 +16,6 @@ from ..cache.store import ArtifactsRefused
 from ..check import acceptance
 from ..disk import remove_leftovers
 from ..events import hearing_guards, listening, sign_of_life
-from ..ranks.launched import launch
 from ..report import safe_text, terminal
 from ..report.records import check_entry
 from . import in_child, isolate, known_failure, launched, options, payload, termination, unwritten, usage, workers
@@ -63,9 +62,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("fulltrace", False):
         register(OwnFramesHidden(), "torch-compile-tracebacks")
     own = not hasattr(config, "workerinput") and not in_child.is_child(config)
-    if own and launch() is not None:
+    if own and launched.takes_part(config):
         register(launched.LaunchedSession(config), "torch-compile-launched")
-    leads = own and not launched.follows()
+    leads = own and not launched.follows(config)
     try:
         config.stash[_FOLDER] = CacheFolder(chosen.cache, root, leads=leads)
     except ArtifactsRefused as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -23,15 +25,49 @@ END_SECONDS = 8.0
 REPORT_SECONDS = 60.0
 
 
-def follows() -> bool:
+# What a file that uses the plugin has in it, and folders in which no tests of a project are.
+_NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\.torch_compile")
+_NOT_SEARCHED = {"build", "dist", "node_modules", "site-packages", "venv"}
+_TAKES_PART: pytest.StashKey[bool] = pytest.StashKey()
+
+
+def takes_part(config: pytest.Config) -> bool:
+    """Whether this process is one of several that a launcher has started, and their tests use the plugin.
+
+    The files are read as text: this has to be known before other plugins open files that several ranks would write.
+    """
+    if _TAKES_PART not in config.stash:
+        config.stash[_TAKES_PART] = launch() is not None and any(map(_names_plugin, _files(config)))
+    return config.stash[_TAKES_PART]
+
+
+def _files(config: pytest.Config) -> Iterator[Path]:
+    yield from config.rootpath.glob("conftest.py")
+    for argument in config.args:
+        place = config.invocation_params.dir / argument.partition("::")[0]
+        if place.is_file():
+            yield place
+        for folder, inner, files in os.walk(place):
+            inner[:] = [name for name in inner if name not in _NOT_SEARCHED and not name.startswith(".")]
+            yield from (Path(folder, name) for name in files if name.endswith(".py"))
+
+
+def _names_plugin(file: Path) -> bool:
+    try:
+        return _NAMES.search(file.read_text(encoding="utf-8", errors="replace")) is not None
+    except OSError:
+        return False
+
+
+def follows(config: pytest.Config) -> bool:
     """Whether another rank reports for this process."""
     here = launch()
-    return here is not None and here.rank > 0
+    return here is not None and here.rank > 0 and takes_part(config)
 
 
 def begin(config: pytest.Config) -> None:
     """Before plugins act on their options: files that several ranks would write belong to rank 0."""
-    if follows():
+    if follows(config):
         for name, value in child.NOT_INHERITED.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
@@ -54,7 +90,7 @@ class LaunchedSession:
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Find the other ranks, and watch them; be quiet, and remember nothing, where rank 0 does both."""
         plugins = self._config.pluginmanager
-        if follows():
+        if follows(self._config):
             reporter = plugins.get_plugin("terminalreporter")
             if reporter is not None:
                 reporter._tw._file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -117,7 +153,7 @@ class LaunchedSession:
         if self._others is None:
             return
         self._others.finish()
-        if follows():
+        if follows(self._config):
             status = self._others.gather("reported", range(1), REPORT_SECONDS, after_tests=True).get(0)
             session.exitstatus = status if status is not None else session.exitstatus or pytest.ExitCode.TESTS_FAILED
             self._others.say(f"read/{self._others.here.rank}")
@@ -127,7 +163,7 @@ class LaunchedSession:
         """Tell the others how rank 0 ends, and leave them the time to hear it: the store may end with this process."""
         if self._others is None or self._session is None:
             return
-        if not follows():
+        if not follows(self._config):
             self._others.say("reported/0", int(self._session.exitstatus))
             self._others.gather("read", range(1, self._others.here.world_size), END_SECONDS, after_tests=True)
         self._others.close()
