@@ -220,10 +220,14 @@ class Fault:
     """Where a failure comes from, as far as its diagnosis looked; empty where it did not, or could not tell.
 
     ``stage`` is the first backend that goes wrong: ``eager`` (dynamo), ``aot_eager``, ``aot_eager_decomp_partition`` or
-    ``inductor``. ``module`` is the path of the smallest submodule that alone shows the same, ``module_type`` its class.
+    ``inductor``. ``op`` is the one whose decomposition or generated code is wrong, ``switch`` the first option of
+    Inductor that makes it right. ``module`` is the path of the smallest submodule that alone shows the same,
+    ``module_type`` its class.
     """
 
     stage: str = ""
+    op: str = ""
+    switch: str = ""
     module: str = ""
     module_type: str = ""
 

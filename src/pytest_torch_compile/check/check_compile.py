@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -165,14 +166,16 @@ def check_compile(
     require_countable(budget, work, compiling)
     tolerances = tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances())
     ops = CheckedOps()
+    began = time.monotonic()
     report = _examined_in_time(work, compiling, budget, tolerances, ops if custom_ops else None)
     if backend is None and compile is None and usual != settings.current.backend:
         report.observation.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
     if not any(finding.kind == "timeout" for finding in report.findings):
         report.findings += cache_misses(report.observation.cache) if warm else []
         acceptance.note(report, own)
+        remake = Remake(work, compiling, budget, tolerances, _examine, time.monotonic() - began)
         with time_limit(settings.current.timeout):
-            report.diagnosis = diagnosis(report, Remake(work, compiling, budget, tolerances, _examine), diagnose)
+            report.diagnosis = diagnosis(report, remake, diagnose)
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
     report.text = failure_text(report)
     announce(report)

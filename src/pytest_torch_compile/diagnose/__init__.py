@@ -7,20 +7,32 @@ from collections.abc import Callable
 from .. import settings
 from ..events import doing
 from ..findings import CompileReport, CompileUsageError
+from .break_advice import break_advice
+from .inductor_parts import part_of_inductor
+from .mode_advice import mode_advice
+from .recompile_advice import recompile_advice
 from .smallest import smallest_module
 from .stage import stage
 from .subject import OutOfTime, Remake, Subject
-from .trials import tried_advice
 
 Step = Callable[[Subject], list[str]]
 __all__ = ["STEPS", "Remake", "diagnosis"]
 
+_STAGE: dict[str, Step] = {"the stage at fault": stage}
+_ADVICE: dict[str, Step] = {
+    "advice against recompiles": recompile_advice,
+    "advice against graph breaks": break_advice,
+    "a mode that helps": mode_advice,
+    "the part of Inductor": part_of_inductor,
+}
 STEPS: dict[str, dict[str, Step]] = {
     "off": {},
-    "auto": {"the stage at fault": stage, "advice": tried_advice},
-    "full": {"the stage at fault": stage, "the smallest module": smallest_module, "advice": tried_advice},
+    "auto": {**_STAGE, **_ADVICE},
+    "full": {**_STAGE, "the smallest module": smallest_module, **_ADVICE},
 }
-SECONDS = {"off": 0.0, "auto": 30.0, "full": 600.0}
+SECONDS = {"off": 0.0, "auto": 60.0, "full": 600.0}
+CHECKS = 2  # auto takes at most this many times what the check took,
+LEAST = 3.0  # and these seconds where that is less, or a check of a tenth of a second would get no advice
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
@@ -32,7 +44,10 @@ def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -
     level = level or settings.current.diagnose
     if level not in STEPS:
         raise CompileUsageError(f"diagnose={level!r}: it is one of {', '.join(STEPS)}")
-    subject = Subject(report, remake, SECONDS[level])
+    seconds = SECONDS[level]
+    if level == "auto":
+        seconds = min(seconds, max(LEAST, CHECKS * remake.seconds))
+    subject = Subject(report, remake, seconds)
     if not subject.kinds:
         return []
     lines: list[str] = []

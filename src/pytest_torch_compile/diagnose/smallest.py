@@ -2,81 +2,142 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch.utils._pytree import tree_map
 
+from ..findings import WrongResult
 from ..legs.calls import Call
+from ..legs.copies import modules_of
+from ..legs.leg import Leg, Work
 from .subject import OutOfTime, Subject
 
 Inputs = dict[str, list[Call]]
 
 
+@dataclass(frozen=True)
+class Part:
+    """A submodule of a target, its path, and what it was given in each call."""
+
+    name: str
+    module: torch.nn.Module
+    calls: list[Call]
+
+    def changes(self, whole: Work) -> dict[str, Any]:
+        """What makes a check of the whole one of the part. Names of the whole's arguments have no meaning for it."""
+        alone = {"optimizer": None, "steps": 1, "dynamic_dims": None}
+        return {"target": self.module, "calls": self.calls, "train": bool(whole.train), **alone}
+
+
 def smallest_module(subject: Subject) -> list[str]:
     """Go down from module to module, as long as one alone shows a finding of the same kind."""
-    target, calls = subject.work.target, subject.work.calls
-    if not isinstance(target, torch.nn.Module) or subject.work.optimizer is not None:
-        return []
-    inputs = captured(target, calls)
-    # What names the whole model's arguments and outputs has no meaning for a part of it.
-    changes: dict[str, Any] = {"dynamic_dims": None, "train": bool(subject.work.train)}
-    name, tried, remark = "", 0, ""
-    parts = children(target, name)
+    kinds = set(subject.kinds)
+    if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
+        kinds |= {"numerics", "gradient"}  # a step of the optimizer shows wrong gradients in the parameters
+    smallest, tried, remark = None, 0, ""
+    parts = parts_of(subject.work)
+    candidates = children(parts, "")
     try:
-        while parts:
-            child = parts.pop(0)
-            if len(inputs.get(child, ())) != len(calls):
+        while candidates:
+            part = candidates.pop(0)
+            if len(part.calls) != len(subject.work.calls):
                 continue
-            report = subject.again(target=target.get_submodule(child), calls=inputs[child], **changes)
+            report = subject.again(_cheapest_backend(subject), **part.changes(subject.work))
             tried += 1
-            if subject.shows(report, subject.kinds):
-                name, parts = child, children(target, child)
+            if subject.shows(report, kinds):
+                smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
         remark = f", after {tried} of its parts: the time was over"
-    if not name:
+    if smallest is None:
         return []
-    kind = type(target.get_submodule(name)).__name__
-    subject.report.fault = replace(subject.report.fault, module=name, module_type=kind)
-    return [f"smallest module: {name} ({kind}) alone shows the same{remark}"]
+    kind = type(smallest.module).__name__
+    subject.report.fault = replace(subject.report.fault, module=smallest.name, module_type=kind)
+    return [f"smallest module: {smallest.name} ({kind}) alone shows the same{remark}"]
 
 
-def children(target: torch.nn.Module, name: str) -> list[str]:
-    """The names of a submodule's children; of those that are only called through their own, such as a ModuleList."""
-    paths = []
-    for child, inner in target.get_submodule(name).named_children():
-        path = f"{name}.{child}".lstrip(".")
-        is_list = isinstance(inner, (torch.nn.ModuleList, torch.nn.ModuleDict))
-        paths += children(target, path) if is_list else [path]
-    return paths
+def _cheapest_backend(subject: Subject) -> str | None:
+    """The first stage that shows it; None, the check's own, where the stage is not known."""
+    if subject.compiling.wrapper is not None:
+        return None
+    if subject.kinds <= {"graph-break", "recompile"}:
+        return "eager"
+    stage = subject.report.fault.stage
+    return stage if stage not in ("", "inductor") else None
 
 
-def captured(target: torch.nn.Module, calls: Sequence[Call]) -> Inputs:
+def parts_of(work: Work) -> dict[str, Part]:
+    """The submodules that eager called, by path; of a function those of the modules that it reaches."""
+    inputs = captured(work)
+    return {
+        name: Part(name, module, inputs.get(name, []))
+        for name, module in _below({**modules_of(work.target), **_global_modules(work.target)})
+    }
+
+
+def _below(roots: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn.Module]]:
+    for prefix, root in roots.items():
+        for inner, module in root.named_modules():
+            if name := f"{prefix}.{inner}".strip("."):
+                yield name, module
+
+
+def _global_modules(target: Any) -> dict[str, torch.nn.Module]:
+    """The modules that a function calls by a global name."""
+    code, names = getattr(target, "__code__", None), getattr(target, "__globals__", {})
+    used = {name: names.get(name) for name in (code.co_names if code else ())}
+    return {name: module for name, module in used.items() if isinstance(module, torch.nn.Module)}
+
+
+def children(parts: Mapping[str, Part], name: str) -> list[Part]:
+    """The parts right below one; of those that are never called, such as a ModuleList, the ones below them."""
+    below = [part for part in parts.values() if part.name.startswith(f"{name}." if name else "") and part.name != name]
+    called = [part for part in below if part.calls]
+    return [part for part in called if not any(part.name.startswith(f"{other.name}.") for other in called)]
+
+
+@dataclass
+class _Capture:
+    """What modules are given; ``number`` counts the calls of the whole."""
+
+    inputs: Inputs = field(default_factory=dict)
+    call: Call = field(default_factory=Call)
+    number: int = 0
+
+
+# What a hook reaches would be taken for state of the model, and put back after the leg: it reaches nothing.
+_captures: list[_Capture] = []
+
+
+def captured(work: Work) -> Inputs:
     """What each submodule was first given in each call, in eager."""
-    copied = copy.deepcopy(target)
-    inputs: Inputs = {}
-    number = 0
+    with ExitStack() as stack:
+        _captures.append(capture := _Capture())
+        stack.callback(_captures.pop)
+        _watch(_global_modules(work.target), stack)  # before the leg notes their state, of which hooks are a part
+        leg = Leg(work)
+        _watch(leg.modules, stack)
+        for capture.number, capture.call in enumerate(work.calls):
+            leg.run(capture.number)
+    return capture.inputs
 
-    def note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        taken = inputs.setdefault(name, [])
-        if len(taken) == number:
-            own_args, own_kwargs = tree_map(_copied, (args, dict(kwargs)))
-            taken.append(replace(calls[number], args=own_args, kwargs=own_kwargs, actions=()))
 
-    for name, module in copied.named_modules():
-        if name:
-            module.register_forward_pre_hook(partial(note, name), with_kwargs=True)
-    for number, call in enumerate(calls):  # noqa: B007 - read by note
-        args, kwargs = copy.deepcopy((call.args, dict(call.kwargs)))
-        for action in call.actions:
-            action(copied)
-        with torch.compiler.set_stance("force_eager"):
-            copied(*args, **kwargs)
-    return inputs
+def _watch(roots: Mapping[str, torch.nn.Module], stack: ExitStack) -> None:
+    for name, module in _below(roots):
+        handle = module.register_forward_pre_hook(partial(_note, name), with_kwargs=True)
+        stack.callback(handle.remove)
+
+
+def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    capture = _captures[-1]
+    calls = capture.inputs.setdefault(name, [])
+    if len(calls) == capture.number:
+        own_args, own_kwargs = tree_map(_copied, (args, dict(kwargs)))
+        calls.append(replace(capture.call, args=own_args, kwargs=own_kwargs, actions=()))
 
 
 def _copied(leaf: Any) -> Any:

@@ -21,17 +21,21 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True)
 class Remake:
-    """All that it takes to make a check again."""
+    """All that it takes to make a check again; ``seconds`` is how long it took."""
 
     work: Work
     compiling: Compiling
     budget: Budget
     tolerances: Tolerances
     examine: Examine
+    seconds: float
 
 
 class Subject:
-    """A failed check; ``seconds`` is the time for its diagnosis. A trial that has begun is not cut off."""
+    """A failed check; ``seconds`` is the time for its diagnosis.
+
+    A trial that has begun is not cut off, so none begins that is expected to take longer than what is left.
+    """
 
     def __init__(self, report: CompileReport, remake: Remake, seconds: float) -> None:
         self.report, self.work, self.compiling = report, remake.work, remake.compiling
@@ -48,18 +52,25 @@ class Subject:
         """Seconds that are left."""
         return self._end - time.monotonic()
 
+    def expected_seconds(self, backend: str | None = None) -> float:
+        """How long a trial with this backend should take: the check without the compile time of what is left out."""
+        spent = self.report.observation.compile_seconds
+        saved = spent.inductor + spent.backward if backend not in (None, "inductor") else 0.0
+        saved += spent.aot_autograd if backend == "eager" else 0.0
+        return max(self._remake.seconds - saved, 0.0)
+
     def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
         """The check once more, with fields of its work or its compiling changed; None where it cannot be made.
 
         Raises:
             OutOfTime: no trial may begin any more.
         """
-        if self.left <= 0:
+        if self.left <= self.expected_seconds(backend):
             raise OutOfTime
         compiling = self.compiling
-        if backend is not None:
-            compiling = replace(compiling, backend=backend, mode=None, options=None)
         of_compiling = {name: value for name, value in changes.items() if hasattr(compiling, name)}
+        if backend is not None and compiling.wrapper is None:
+            of_compiling = {"backend": backend, "mode": None, "options": None, **of_compiling}
         work = replace(self.work, **{name: value for name, value in changes.items() if name not in of_compiling})
         try:
             return self._remake.examine(
@@ -69,5 +80,21 @@ class Subject:
             return None
 
     def shows(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Whether a report has a finding of these kinds."""
-        return report is not None and any(finding.kind in kinds for finding in report.findings)
+        """Whether a report has a finding of these kinds; a break or a recompile counts only with the same cause."""
+        if report is None:
+            return False
+        shown = {finding.kind for finding in report.findings if finding.kind in kinds}
+        for kind, causes in (("graph-break", break_causes), ("recompile", recompile_causes)):
+            if kind in shown and not causes(report) & causes(self.report):
+                shown.remove(kind)
+        return bool(shown)
+
+
+def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
+    """The place and the category of each break, whatever led there."""
+    return {(one.location.file, one.location.line, one.category) for one in report.graph_breaks}
+
+
+def recompile_causes(report: CompileReport) -> set[str]:
+    """The causes of the recompiles; empty text where torch names no guard."""
+    return {recompile.guards[0].cause if recompile.guards else "" for recompile in report.recompiles}

@@ -51,6 +51,7 @@ class Work:
 class Leg:
     """Runs the calls of ``work`` in order on a copy of the target; ``wrap`` turns the copy into what is called.
 
+    ``modules`` are those of the copy, by the name that leads to them.
     ``shared`` is the state that cannot be copied, one object for all legs of a check.
     """
 
@@ -65,14 +66,14 @@ class Leg:
         self.shared = shared or SharedState(work.target, functions_left(work.target, work.calls))
         self._values = Values()
         self._defaults = replace(defaults(), dtype=cast) if cast is not None else defaults()
-        self._initial, self._calls, self._modules = copy_leg(work.target, work.calls, cast)
+        self._initial, self._calls, self.modules = copy_leg(work.target, work.calls, cast)
         self._names = argument_names(work.target)
         if wrap is not None and work.dynamic_dims:
             for call in self._calls:
                 mark_dynamic(call, work.dynamic_dims, self._names)
         with self.shared.in_force(self._values):
             self._called = wrap(self._initial) if wrap else _eager(self._initial)
-        params = [p for m in self._modules.values() for p in m.parameters() if p.requires_grad]
+        params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
         self._optimizer = work.optimizer(params) if work.optimizer else None
         self._at_start: Flat | None = None
         self.went_backward = callable(work.train)
@@ -180,7 +181,7 @@ class Leg:
     ) -> dict[str, torch.Tensor]:
         return {
             f"{prefix}.{name}".lstrip("."): tensor
-            for prefix, module in self._modules.items()
+            for prefix, module in self.modules.items()
             for name, tensor in entries(module)
         }
 

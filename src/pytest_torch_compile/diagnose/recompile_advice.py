@@ -21,7 +21,7 @@ Name = str | int  # of an argument; its position where the target gives it no na
 Dims = dict[Name, tuple[int, ...]]
 
 
-def tried_advice(subject: Subject) -> list[str]:
+def recompile_advice(subject: Subject) -> list[str]:
     """One line for each change that kept the check within its budget, with the result."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return []

@@ -1,0 +1,71 @@
+"""Inductor's decompositions and lowerings, with those of some ops taken out.
+
+Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+
+Table = Literal["decomposition", "lowering"]
+
+
+@contextmanager
+def noting(table: Table, used: list[str]) -> Iterator[None]:
+    """Append the name of each op whose entry is used in the body."""
+
+    def noted(op: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(entry)
+        def note(*args: Any, **kwargs: Any) -> Any:
+            if str(op) not in used:
+                used.append(str(op))
+            return entry(*args, **kwargs)
+
+        return note
+
+    with _changed(table, lambda op, entry: noted(op, entry)):
+        yield
+
+
+@contextmanager
+def without(table: Table, ops: Collection[str]) -> Iterator[None]:
+    """In the body these ops are not decomposed, or run their eager kernels in place of code that Inductor generates."""
+    from torch._inductor.lowering import fallback_handler
+
+    def left_out(op: Any, entry: Callable[..., Any]) -> Callable[..., Any] | None:
+        if str(op) not in ops:
+            return entry
+        return fallback_handler(op, add_to_fallback_set=False) if table == "lowering" else None
+
+    with _changed(table, left_out):
+        yield
+
+
+@contextmanager
+def _changed(table: Table, change: Callable[[Any, Any], Any]) -> Iterator[None]:
+    """The entries of ops changed in place; None takes one out. Nothing is taken from a compile cache meanwhile."""
+    from torch._functorch import config as aot_config
+    from torch._inductor import config, decomposition, lowering
+
+    entries = decomposition.decompositions if table == "decomposition" else lowering.lowerings
+    before = dict(entries)
+    changed = {op: change(op, entry) for op, entry in before.items() if isinstance(op, torch._ops.OpOverload)}
+    try:
+        _fill(entries, {op: entry for op, entry in (before | changed).items() if entry is not None})
+        decomposition.fast_random_decomps.cache_clear()
+        with config.patch(fx_graph_cache=False), aot_config.patch(enable_autograd_cache=False):
+            yield
+    finally:
+        added = {op: entry for op, entry in entries.items() if op not in before}
+        _fill(entries, before | added)
+        decomposition.fast_random_decomps.cache_clear()
+
+
+def _fill(entries: dict[Any, Any], content: dict[Any, Any]) -> None:
+    entries.clear()
+    entries.update(content)

@@ -1,0 +1,132 @@
+"""Advice against graph breaks: other ways to write the line that breaks, each one run, and named where it helped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .._torch.capture import DYNAMIC_OUTPUTS, SCALARS, capturing, written
+from ..findings import CompileReport
+from ..legs.copies import modules_of
+from ..observation import GraphBreak
+from ..report.failure_text import count
+from .rewrites import Rewrite, as_tensor, in_force, left_out, rewrites, with_cond, with_disabled, with_where
+from .subject import Subject
+
+MOST = 8  # breaks that are looked into
+NAMED_LOSS = "ForCausalLM"  # what transformers takes for a model that names no loss, after looking for one
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that people could change; ``disables`` says that it leaves a break by design."""
+
+    what: str
+    rewrite: Rewrite | None = None
+    capture: str = ""
+    names_loss: bool = False
+    disables: bool = False
+
+
+def break_advice(subject: Subject) -> list[str]:
+    """For each break the first change without which it is there, and what all of them leave together."""
+    if "graph-break" not in subject.kinds or subject.compiling.wrapper is not None:
+        return []
+    lines: list[str] = []
+    chosen: list[Change] = []
+    for broken in subject.report.graph_breaks[:MOST]:
+        for change in _candidates(subject, broken):
+            report = _tried(subject, [*chosen, change], backend="eager")
+            if report is not None and _helps(subject, report, broken, change):
+                chosen.append(change)
+                how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
+                lines.append(f"{how}: {change.what}: {_result(subject, report)}")
+                break
+    if not chosen or any(change.disables for change in chosen) or subject.compiling.backend == "eager":
+        return lines
+    report = _tried(subject, chosen)
+    if report is not None and not report.findings:
+        together = "all of these together" if len(chosen) > 1 else lines.pop().split(": ", 1)[1].rsplit(": ", 1)[0]
+        lines.append(f"tried: {together}: {_result(subject, report)}, and nothing else is found")
+    return lines
+
+
+def _result(subject: Subject, report: CompileReport) -> str:
+    return f"{count(len(report.graph_breaks), 'graph break')} instead of {len(subject.report.graph_breaks)}"
+
+
+def _helps(subject: Subject, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
+    """The break is not there, there are fewer, and nothing is found that was not found before."""
+    if {finding.kind for finding in report.findings} - subject.kinds or not report.graphs:
+        return False
+    fewer = len(report.graph_breaks) < len(subject.report.graph_breaks)
+    return fewer and (change.disables or broken.fingerprint not in {one.fingerprint for one in report.graph_breaks})
+
+
+def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
+    """The check with the compiled code changed; eager runs what was written, so that results are compared with it."""
+    compiling = subject.compiling
+    if backend is not None:
+        compiling = replace(compiling, backend=backend, mode=None, options=None)
+    # Breaks that are left would end a run under fullgraph.
+    compiling = compiling.relaxed() if backend is not None else compiling
+    written_so = [change.rewrite for change in changes if change.rewrite is not None]
+    switches = tuple(change.capture for change in changes if change.capture)
+
+    def compile_changed(target: Any) -> Callable[..., Any]:
+        compiled = compiling(target)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with in_force(written_so), capturing(switches) if switches else nullcontext():
+                return compiled(*args, **kwargs)
+
+        return run
+
+    calls = subject.work.calls
+    if any(change.names_loss for change in changes):
+        calls = [replace(call, actions=(*call.actions, name_loss)) for call in calls]
+    return subject.again(backend, calls=calls, wrapper=compile_changed, more={})
+
+
+def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
+    """What could be changed, the cheapest for people first."""
+    if any(_unnamed_loss(module) for module in modules_of(subject.work.target).values()):
+        yield Change(f"name the loss function, model.loss_type = {NAMED_LOSS!r}", names_loss=True)
+    place = broken.location
+    at = f"{Path(place.file).name}:{place.line}"
+    for one in rewrites(place, (left_out, as_tensor, with_where, with_cond)):
+        if one.new:
+            yield Change(f"write `{_short(one.new)}` in place of `{_short(one.old)}` at {at}", one)
+        else:
+            yield Change(f"leave out `{_short(one.old)}` at {at}", one)
+    for category, switch in (("scalar from a tensor", SCALARS), ("dynamic output shape", DYNAMIC_OUTPUTS)):
+        if broken.category == category:
+            yield Change(written(switch), capture=switch)
+    for caller in broken.callers[::-1]:
+        for one in rewrites(caller, (with_disabled,)):
+            what = f"write `{_short(one.new)}` at {Path(caller.file).name}:{caller.line}, which leaves that break"
+            yield Change(what, one, disables=True)
+
+
+def _short(code: str) -> str:
+    line = " ".join(code.split())
+    return line if len(line) <= 100 else line[:97] + "..."
+
+
+def _unnamed_loss(module: Any) -> bool:
+    """A model of transformers that looks for its loss in every call."""
+    return any(
+        hasattr(one, "loss_type") and one.loss_type is None and hasattr(type(one), "loss_function")
+        for one in module.modules()
+    )
+
+
+def name_loss(target: Any) -> None:
+    """Before a call: set what ``model.loss_type = ...`` sets."""
+    for module in modules_of(target).values():
+        for one in module.modules():
+            if _unnamed_loss(one):
+                one.loss_type = NAMED_LOSS

@@ -1,0 +1,24 @@
+"""Advice against too much memory, too many kernels and lost CUDA graphs: another mode, tried."""
+
+from __future__ import annotations
+
+from .subject import Subject
+
+KINDS = {"memory", "structure", "cudagraph-skip", "host-sync"}
+# The cheapest to compile first.
+MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs")
+
+
+def mode_advice(subject: Subject) -> list[str]:
+    """Each mode in which nothing is found."""
+    compiling = subject.compiling
+    if not subject.kinds & KINDS or compiling.backend != "inductor" or compiling.options or compiling.wrapper:
+        return []
+    lines = []
+    for mode in MODES:
+        if mode == (compiling.mode or "default"):
+            continue
+        report = subject.again(mode=mode)
+        if report is not None and not report.findings:
+            lines.append(f"tried: mode={mode!r}: within the budget")
+    return lines
