@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from .._torch.capture import DYNAMIC_OUTPUTS, SCALARS, capturing, written
+from .._torch.user_lines import is_library
 from ..findings import CompileReport
 from ..legs.copies import modules_of
 from ..observation import GraphBreak
 from ..report.failure_text import count
+from .first_call import ADVICE, called_in_eager_first
 from .rewrites import Rewrite, as_tensor, in_force, left_out, rewrites, with_cond, with_disabled, with_where
 from .subject import Subject
 
@@ -28,6 +30,7 @@ class Change:
     rewrite: Rewrite | None = None
     capture: str = ""
     names_loss: bool = False
+    eager_first: bool = False
     disables: bool = False
 
 
@@ -37,11 +40,15 @@ def break_advice(subject: Subject) -> list[str]:
         return []
     lines: list[str] = []
     chosen: list[Change] = []
+    best = subject.report
     for broken in subject.report.graph_breaks[:MOST]:
+        if not _has(best, broken):
+            continue  # an earlier change was against this one too
         for change in _candidates(subject, broken):
             report = _tried(subject, [*chosen, change], backend="eager")
-            if report is not None and _helps(subject, report, broken, change):
+            if report is not None and _helps(subject, best, report, broken, change):
                 chosen.append(change)
+                best = report
                 how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
                 lines.append(f"{how}: {change.what}: {_result(subject, report)}")
                 break
@@ -58,12 +65,16 @@ def _result(subject: Subject, report: CompileReport) -> str:
     return f"{count(len(report.graph_breaks), 'graph break')} instead of {len(subject.report.graph_breaks)}"
 
 
-def _helps(subject: Subject, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
+def _helps(subject: Subject, best: CompileReport, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
     """The break is not there, there are fewer, and nothing is found that was not found before."""
     if {finding.kind for finding in report.findings} - subject.kinds or not report.graphs:
         return False
-    fewer = len(report.graph_breaks) < len(subject.report.graph_breaks)
-    return fewer and (change.disables or broken.fingerprint not in {one.fingerprint for one in report.graph_breaks})
+    fewer = len(report.graph_breaks) < len(best.graph_breaks)
+    return fewer and (change.disables or not _has(report, broken))
+
+
+def _has(report: CompileReport, broken: GraphBreak) -> bool:
+    return broken.fingerprint in {one.fingerprint for one in report.graph_breaks}
 
 
 def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
@@ -88,6 +99,8 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
     calls = subject.work.calls
     if any(change.names_loss for change in changes):
         calls = [replace(call, actions=(*call.actions, name_loss)) for call in calls]
+    if any(change.eager_first for change in changes):
+        calls = called_in_eager_first(calls)
     return subject.again(backend, calls=calls, wrapper=compile_changed, more={})
 
 
@@ -95,6 +108,8 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
     """What could be changed, the cheapest for people first."""
     if any(_unnamed_loss(module) for module in modules_of(subject.work.target).values()):
         yield Change(f"name the loss function, model.loss_type = {NAMED_LOSS!r}", names_loss=True)
+    if is_library(broken.location.file):  # which may set itself up in its first call, and is not the reader's to change
+        yield Change(ADVICE, eager_first=True)
     place = broken.location
     at = f"{Path(place.file).name}:{place.line}"
     for one in rewrites(place, (left_out, as_tensor, with_where, with_cond)):

@@ -13,7 +13,8 @@ from ..findings import CompileReport
 from ..legs.calls import Call
 from ..legs.leg import argument_names
 from ..report.failure_text import count
-from .subject import Subject
+from .first_call import ADVICE, called_in_eager_first
+from .subject import Subject, recompile_causes
 
 KINDS = {"recompile", "eager-fallback"}
 MULTIPLES = (8, 16, 32, 64)
@@ -56,6 +57,9 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
     if numbers:
         changed = [_changed(call, names, numbers, lambda _, n: torch.tensor(n, device="cpu")) for call in calls]
         yield f"pass {_listed(numbers)} as a tensor in place of a Python number", {"calls": changed}
+
+    if recompile_causes(subject.report) - {"size", "python-number"}:
+        yield ADVICE, {"calls": called_in_eager_first(calls)}
 
     dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen))}
     if not dims:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -141,4 +142,10 @@ def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Map
 
 
 def _copied(leaf: Any) -> Any:
-    return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
+    """A leaf of the arguments as it is before the module runs: a cache of keys grows in each call."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+    try:
+        return copy.deepcopy(leaf)
+    except Exception:  # a class may raise anything when it is copied
+        return leaf
