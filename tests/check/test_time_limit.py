@@ -132,7 +132,7 @@ def test_exception_of_a_guarded_region_passes():
             raise KeyError("of the body")
 
 
-@pytest.mark.parametrize("ini", [False, True])
+@pytest.mark.parametrize("ini", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_session_goes_on_after_a_hang(tmp_path, ini):
     (tmp_path / "pytest.ini").write_text("[pytest]\ncompile_backend = eager\n" + "compile_timeout = 15\n" * ini)
     (tmp_path / "test_a.py").write_text(

@@ -162,7 +162,9 @@ def test_file_of_another_version_is_left_alone(project):
     assert json.loads(path.read_text())["schema_version"] == 9
 
 
-@pytest.mark.parametrize("options", [["-n", "2"], ["--compile-isolate"]], ids=["xdist", "isolated"])
+@pytest.mark.parametrize(
+    "options", [["-n", "2"], pytest.param(["--compile-isolate"], marks=pytest.mark.slow)], ids=["xdist", "isolated"]
+)
 def test_other_processes_send_what_they_found(project, options):
     if options[0] == "-n":
         pytest.importorskip("xdist")

@@ -32,6 +32,7 @@ def test_artifacts_of_two_workers_make_the_next_run_warm(pytester):
     assert "artifacts loaded" in warm
 
 
+@pytest.mark.slow
 def test_folder_of_two_workers_makes_the_next_run_warm(pytester):
     pytester.makepyfile(test_it=SUITE.format(warm=False))
     assert "2 passed" in other_process(pytester.path, "--compile-cache=kept", "-n", "2", "-q").stdout

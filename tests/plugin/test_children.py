@@ -35,7 +35,12 @@ def test_baselines_of_isolated_tests_are_written_once_by_the_parent(project):
 
 @pytest.mark.parametrize(
     "addopts",
-    ["-n 2", "--lf", "--junitxml=junit.xml -s", "--basetemp=kept --maxfail=3"],
+    [
+        "-n 2",
+        "--junitxml=junit.xml -s",
+        pytest.param("--lf", marks=pytest.mark.slow),
+        pytest.param("--basetemp=kept --maxfail=3", marks=pytest.mark.slow),
+    ],
     ids=lambda text: text.split()[0],
 )
 def test_isolated_test_runs_whatever_addopts_ask_for(tmp_path, addopts):

@@ -87,7 +87,7 @@ def history(pytester: pytest.Pytester) -> list[tuple[str, int]]:
     return [(point["selection"], len(point["tests"])) for point in written(pytester)["history"]]
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [[], pytest.param(["-n", "2"], marks=pytest.mark.slow)], ids=["alone", "xdist"])
 def test_a_run_of_some_tests_leaves_the_history_of_all_as_it_was(pytester: pytest.Pytester, workers):
     if workers:
         pytest.importorskip("xdist")

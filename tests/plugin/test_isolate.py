@@ -78,7 +78,7 @@ def test_hangs(compile_options):
 """
 
 
-@pytest.mark.parametrize("option", ["", "--compile-timeout=4"])
+@pytest.mark.parametrize("option", ["", pytest.param("--compile-timeout=4", marks=pytest.mark.slow)])
 def test_hang_outside_a_check_is_a_failure_with_its_line(project, monkeypatch, option):
     monkeypatch.setattr(isolate, "SECONDS", 4.0)
     monkeypatch.setattr(isolate, "TO_START", 20.0)

@@ -116,6 +116,7 @@ def agents(tmp_path):
     agents.end()
 
 
+@pytest.mark.slow
 def test_two_agents_make_one_report_and_end_when_one_of_them_is_killed(agents):
     agents.wait_for("waits-0", "waits-1")
     victim, other = agents.processes if rank_of(agents, 0) == 1 else reversed(agents.processes)

@@ -16,7 +16,9 @@ SEED = 21
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
-@pytest.mark.parametrize(("name", "kills"), [("baselines", 3), ("report", 3), ("store", 2), ("plain", 2)])
+@pytest.mark.parametrize(
+    ("name", "kills"), [("baselines", 3), ("report", 3), ("store", 2), pytest.param("plain", 2, marks=pytest.mark.slow)]
+)
 def test_kills_at_random_moments_leave_nothing(name, kills):
     counts = count_kills(BY_NAME[name], kills, SEED)
     print(f"seed {SEED}: {counts}")

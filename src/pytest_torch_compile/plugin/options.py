@@ -19,8 +19,8 @@ OPTIONS: dict[str, str] = {
     "relative one is below the root directory), or an fsspec URL such as s3://bucket/folder, from which artifacts are "
     "loaded and to which they are saved",
     "report": "folder to write report.json, report.html and summary.md to; a relative one is below the root directory",
-    "diagnose": "on a failed check: off, auto (the stage at fault and advice that was tried, for 30 s at most) or full "
-    "(the smallest module too, for 10 minutes at most)",
+    "diagnose": "on a failed check: off, auto (the stage at fault and advice that was tried, for twice the time of the "
+    "check and 60 s at most) or full (the smallest module too, for 10 minutes at most)",
     "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
     "baselines": "folder of the stored baselines (default: baselines in the root directory)",
     "timeout": "seconds that a check may take, and under --compile-isolate a whole test (30 minutes by default); one "
