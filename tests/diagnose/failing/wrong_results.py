@@ -138,8 +138,16 @@ def leaf(*shape):
 
 
 @failing("gradient", stage="aot_eager_decomp_partition")
-def partition_of_the_backward():
-    return Check(torch.sin, [(leaf(4),)], {**DECOMPOSED, "train": True}, [planting.partitioned_with_wrong_gradients])
+def partition_with_decompositions():
+    defect = partial(planting.partitioned_with_wrong_gradients, only_for_inductor=True)
+    return Check(torch.sin, [(leaf(4),)], {**DECOMPOSED, "train": True}, [defect])
+
+
+@failing("gradient", stage="aot_eager", module=ITS_PLACE)
+def partition():
+    """Only what has nothing to compute for its input's gradient stays right."""
+    defect = partial(planting.partitioned_with_wrong_gradients, only_for_inductor=False)
+    return Check(stacked(torch.sin), [(leaf(2, 4),)], {**DECOMPOSED, "train": True}, [defect])
 
 
 class HalvedGradient(torch.autograd.Function):
