@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, CompileReport  # noqa: E402
-from tests.diagnose.failing import breaks, recompiles, wrong_results  # noqa: E402, F401
+from tests.diagnose.failing import breaks, custom_ops, recompiles, wrong_results  # noqa: E402, F401
 from tests.diagnose.failing.record import CATALOGUE, Check, Failing  # noqa: E402
 
 TARGETS = [one for one in CATALOGUE if one.on_this_torch]
