@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, CompileReport  # noqa: E402
-from tests.diagnose.failing import breaks, custom_ops, recompiles, wrong_results  # noqa: E402, F401
+from tests.diagnose.failing import breaks, custom_ops, deep, recompiles, wrong_results  # noqa: E402, F401
 from tests.diagnose.failing.record import CATALOGUE, Check, Failing  # noqa: E402
 
 TARGETS = [one for one in CATALOGUE if one.on_this_torch]
@@ -59,7 +59,7 @@ def judged(target: Failing) -> Judged:
         right["cause"] = said_causes <= set(target.causes) and bool(said_causes)
     if target.stage or fault.stage:
         said["stage"], right["stage"] = fault.stage, fault.stage == target.stage
-    if any(target.modules) or fault.module:
+    if target.module is not None and (any(target.modules) or fault.module):
         said["module"], right["module"] = fault.module, fault.module in target.modules
     if target.fixes:
         said["fix"] = " | ".join(lines)

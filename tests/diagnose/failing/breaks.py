@@ -7,6 +7,7 @@ import copy
 import logging
 import time
 import warnings
+import zlib
 from functools import partial
 
 import numpy as np
@@ -224,6 +225,15 @@ def clock():
 
 @failing("graph-break", cause="function that dynamo skips", innocent=True)
 def c_extension():
+    def checked(x):
+        y = x.sin()
+        return y * (zlib.crc32(b"a sum") % 7)
+
+    return Check(checked, [(X,)])
+
+
+@failing("graph-break", cause="unsupported code", innocent=True)
+def numpy_function():
     def interpolated(x):
         y = np.interp(x.sin().numpy(), np.arange(3.0), np.arange(3.0))
         return torch.from_numpy(y) * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any
 
 import torch
@@ -51,7 +52,7 @@ class Failing:
     kind: str
     cause: str | tuple[str, ...] = ""
     stage: str = ""
-    module: str | tuple[str, ...] = ""
+    module: str | tuple[str, ...] | None = ""
     fixes: Mapping[str, Apply] = field(default_factory=dict)
     innocent: bool = False
     torch: str = ""
@@ -67,7 +68,7 @@ class Failing:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        return (self.module,) if isinstance(self.module, str) else self.module
+        return (self.module,) if isinstance(self.module, str) else self.module or ()
 
 
 CATALOGUE: list[Failing] = []
@@ -77,8 +78,13 @@ def failing(kind: str, **labels: Any) -> Callable[[Callable[[], Check]], Callabl
     """Put a function that builds a check into the catalogue, under its name and with its labels."""
 
     def keep(build: Callable[[], Check]) -> Callable[[], Check]:
-        CATALOGUE.append(Failing(build.__name__, build, kind, **labels))
-        return build
+        @wraps(build)
+        def seeded() -> Check:
+            torch.manual_seed(0)
+            return build()
+
+        CATALOGUE.append(Failing(build.__name__, seeded, kind, **labels))
+        return seeded
 
     return keep
 
