@@ -13,6 +13,8 @@ from pytest_torch_compile import CompileCheckFailed, CompileReport  # noqa: E402
 from tests.diagnose.failing import breaks, custom_ops, deep, recompiles, wrong_results  # noqa: E402, F401
 from tests.diagnose.failing.record import CATALOGUE, Check, Failing  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 TARGETS = [one for one in CATALOGUE if one.on_this_torch]
 LABELLED_FIXES = [(one, words) for one in TARGETS for words in one.fixes]
 # Shares that the project promises; "fix" is of the targets that have one.

@@ -113,20 +113,21 @@ def decomposition_in_gpt2():
     return Check(model, [tokens()], wrong_results.DECOMPOSED, [wrong_results.WRONG_SINH])
 
 
-LLAMA_ACTIVATION = "model.layers.1.mlp.act_fn"
+MOBILENET_ACTIVATION = "features.1.conv.0.2"
 
 
-@failing("numerics", stage="inductor", module=LLAMA_ACTIVATION)
-def lowering_in_llama():
+@failing("numerics", stage="inductor", module=MOBILENET_ACTIVATION)
+def lowering_in_mobilenet():
     defect = partial(planting.lowered_as, wrong_results.ATAN, wrong_results.TAN)
-    return Check(followed(llama(), LLAMA_ACTIVATION, torch.atan), [tokens()], wrong_results.INDUCTOR, [defect])
-
-
-@failing("numerics", stage="inductor", module="features.2.conv.1.2")
-def kernel_in_mobilenet():
-    defect = partial(planting.generated_as, "atan", "tanh")
-    model = followed(mobilenet(), "features.2.conv.1.2", torch.atan)
+    model = followed(mobilenet(), MOBILENET_ACTIVATION, torch.atan)
     return Check(model, [image()], wrong_results.INDUCTOR, [defect])
+
+
+@failing("numerics", stage="inductor", module="act_fn")
+def kernel_in_a_block_of_llama():
+    defect = partial(planting.generated_as, "atan", "tanh")
+    block = followed(llama().model.layers[1].mlp, "act_fn", torch.atan)
+    return Check(block, [(torch.randn(2, 16),)], wrong_results.INDUCTOR, [defect])
 
 
 def widened(x):
@@ -282,7 +283,7 @@ def length_of_texts_in_bert():
 # Errors
 
 
-@failing("compile-error", also=frozenset({"nothing-compiled"}), stage="eager", module="features.1.conv.0.2")
+@failing("compile-error", also=frozenset({"nothing-compiled"}), stage="eager", module=MOBILENET_ACTIVATION)
 def op_without_a_fake_in_mobilenet():
-    model = followed(mobilenet(), "features.1.conv.0.2", custom_ops.bare).requires_grad_(False)
+    model = followed(mobilenet(), MOBILENET_ACTIVATION, custom_ops.bare).requires_grad_(False)
     return Check(model, [image()], AOT)
