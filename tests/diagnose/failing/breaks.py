@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tests.diagnose.failing.record import Check, failing, options, target, within
+from tests.diagnose.failing.record import Check, failing, options, since, target, within
 
 X = torch.linspace(-1, 2, 4)
 # On newer torch, fullgraph captures by itself what the default mode breaks on.
@@ -44,7 +44,7 @@ def sine(x):
 def prints():
     def printing(x):
         y = x.sin()
-        print("sum", y.sum(), end="")
+        print("sum", y.sum())
         return y * 2
 
     return Check(printing, [(X,)])
@@ -166,8 +166,11 @@ def items_in_a_list():
     return Check(total, [(X,)], DEFAULT_MODE)
 
 
-FULLGRAPH = {"fullgraph": options(fullgraph=True)}
-CAPTURE_SHAPES = FULLGRAPH | {"capture_dynamic_output_shape_ops": within(config(capture_dynamic_output_shape_ops=True))}
+FULLGRAPH = since("2.11", {"fullgraph": options(fullgraph=True)})
+CAPTURE_SHAPES = {
+    **FULLGRAPH,
+    "capture_dynamic_output_shape_ops": within(config(capture_dynamic_output_shape_ops=True)),
+}
 
 
 @failing("graph-break", cause="dynamic output shape", fixes=CAPTURE_SHAPES)
@@ -307,7 +310,7 @@ def backward_in_forward():
 class Clip(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        print("clipping", end="")
+        print("clipping")
         return x.clamp(-1, 1)
 
     @staticmethod
@@ -325,10 +328,13 @@ def clipped(function):
     return lambda x: function.apply(x.sin()) + 1
 
 
+REORDERED = since("2.8", {"reorderable": within(config(reorderable_logging_functions={print}))})
+
+
 @failing(
     "graph-break",
     cause="call to print or a logger",
-    fixes={"print": target(clipped(QuietClip)), "reorderable": within(config(reorderable_logging_functions={print}))},
+    fixes={"print": target(clipped(QuietClip)), **REORDERED},
 )
 def custom_autograd_function():
     return Check(clipped(Clip), [(X.clone().requires_grad_(),)], {"backend": "eager", "train": True})

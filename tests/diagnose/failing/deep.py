@@ -9,8 +9,8 @@ from torch import nn
 
 from pytest_torch_compile import call
 from tests.diagnose.failing import custom_ops, planting, wrong_results
-from tests.diagnose.failing.breaks import DEFAULT_MODE, chosen, normalised
-from tests.diagnose.failing.record import Check, failing
+from tests.diagnose.failing.breaks import DEFAULT_MODE, chosen, config, normalised
+from tests.diagnose.failing.record import Check, failing, options, since, within
 
 EAGER, AOT = {"backend": "eager"}, {"backend": "aot_eager"}
 SIZES = {"vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
@@ -166,7 +166,7 @@ def decomposition_of_a_backward_in_gpt2():
 
 
 def printing(x):
-    print("here", end="")
+    print("here")
     return x
 
 
@@ -222,8 +222,8 @@ def branch_in_vit():
     fixes={
         "item": replaced(resnet, "layer3.0.conv1", normalised),
         "keep": replaced(resnet, "layer3.0.conv1", normalised),
-        "fullgraph": lambda check: Check(check.target, check.calls, EAGER),
-        "capture_scalar_outputs": lambda check: Check(check.target, check.calls, EAGER),
+        **since("2.11", {"fullgraph": options(fullgraph=True)}),
+        "capture_scalar_outputs": within(config(capture_scalar_outputs=True)),
     },
 )
 def item_in_resnet():

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from pytest_torch_compile import call
-from tests.diagnose.failing.record import Check, calls, failing, options, within
+from tests.diagnose.failing.record import Check, calls, failing, options, since, within
 
 
 def doubled(x):
@@ -25,7 +25,8 @@ def padded(multiple):
 
 
 SIZES = {"dynamic=True": options(dynamic=True), "dynamic_dims=": options(dynamic_dims={"x": 0}), "pad ": padded(8)}
-NUMBER = {"as a tensor": calls(lambda x, number: (x, torch.tensor(number))), "dynamic=True": options(dynamic=True)}
+AS_TENSOR = {"as a tensor": calls(lambda x, number: (x, torch.tensor(number)))}
+DYNAMIC = {"dynamic=True": options(dynamic=True)}
 
 
 def without_duck_shapes():
@@ -73,19 +74,23 @@ def two_sizes_equal_by_accident():
     return Check(both, sequence, {"backend": "eager", "dynamic": True})
 
 
-@failing("recompile", cause="python-number", fixes=NUMBER)
+@failing("recompile", cause="python-number", fixes=AS_TENSOR | DYNAMIC)
 def integer_argument():
     x = torch.randn(4)
     return Check(scaled, [(x, 2), (x, 3)])
 
 
-@failing("recompile", cause="python-number", fixes=NUMBER)
+@failing("recompile", cause="python-number", fixes=AS_TENSOR | since("2.8", DYNAMIC))
 def float_argument():
     x = torch.randn(4)
     return Check(scaled, [(x, 0.5), (x, 0.25)])
 
 
-@failing("recompile", cause="python-number", fixes={"allow_unspec_int_on_nn_module": integers_of_modules_dynamic})
+@failing(
+    "recompile",
+    cause="python-number",
+    fixes=since("2.8", {"allow_unspec_int_on_nn_module": integers_of_modules_dynamic}),
+)
 def counter_of_a_module():
     class Warmup(nn.Module):
         def __init__(self):

@@ -89,6 +89,11 @@ def failing(kind: str, **labels: Any) -> Callable[[Callable[[], Check]], Callabl
     return keep
 
 
+def since(version: str, fixes: Mapping[str, Apply]) -> Mapping[str, Apply]:
+    """Fixes that help from this torch on."""
+    return fixes if SpecifierSet(f">={version}").contains(VERSION, prereleases=True) else {}
+
+
 def options(**changed: Any) -> Apply:
     return lambda check: replace(check, options={**check.options, **changed})
 
