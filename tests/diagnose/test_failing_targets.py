@@ -83,16 +83,18 @@ def located(target: Failing, report: CompileReport) -> dict[str, Answer]:
 
 
 def causes(report: CompileReport, kind: str) -> set[str]:
-    """What the report's data give as the cause: of guards, of breaks, or of what fell back to eager."""
+    """What the report's data give as the cause: the guard, the category of a break, the op of a wrong result."""
     if kind == "recompile":
         return {recompile.guards[0].cause for recompile in report.recompiles if recompile.guards}
     if kind == "graph-break":
         return {one.category for one in report.graph_breaks}
-    return {one.cause for one in report.fallbacks}
+    if kind == "eager-fallback":
+        return {one.cause for one in report.fallbacks}
+    return {name for op in report.fault.op.split(", ") if (name := op.removeprefix("aten.").split(".")[0])}
 
 
 def advised(target: Failing, report: CompileReport) -> dict[str, Answer]:
-    lines = [line for line in report.diagnosis if line.startswith("tried")]
+    lines = [line for line in report.diagnosis if line.startswith("tried") or line.endswith("(tried)")]
     unknown = [line for line in lines if not any(words in line for words in target.fixes)]
     said, label = " | ".join(lines), " or ".join(target.fixes)
     if target.innocent:

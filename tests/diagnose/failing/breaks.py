@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tests.diagnose.failing.record import Check, failing, options, since, target, within
+from tests.diagnose.failing.record import Check, failing, options, padded, since, target, within
 
 X = torch.linspace(-1, 2, 4)
 # On newer torch, fullgraph captures by itself what the default mode breaks on.
@@ -136,7 +136,7 @@ def normalised(x):
 
 SCALAR = {
     ".item()": target(normalised),
-    "keep": target(normalised),
+    "x.abs().max()`": target(normalised),
     "capture_scalar_outputs": within(config(capture_scalar_outputs=True)),
 }
 
@@ -264,8 +264,10 @@ def deep_copy():
     return Check(restored, [(X, [torch.ones(4)])])
 
 
-@failing("graph-break", cause=("function that dynamo skips", "unsupported code"))
+@failing("graph-break", cause=("function that dynamo skips", "unsupported code"), innocent=True)
 def seeded():
+    """Without the seed it is another function, even if each run of a check starts from that seed."""
+
     def noisy(x):
         torch.manual_seed(0)
         return x.sin() + torch.rand(4)
@@ -375,7 +377,11 @@ def too_many_names():
     "eager-fallback",
     cause="size",
     also=frozenset({"recompile"}),
-    fixes={"dynamic=True": options(dynamic=True), "dynamic_dims=": options(dynamic=None, dynamic_dims={"x": 0})},
+    fixes={
+        "dynamic=True": options(dynamic=True),
+        "dynamic_dims=": options(dynamic=None, dynamic_dims={"x": 0}),
+        "pad ": padded(16),
+    },
 )
 def too_many_sizes():
     sequence = [(torch.randn(size),) for size in range(2, 14)]

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from pytest_torch_compile import call
-from tests.diagnose.failing.record import Check, calls, failing, options, since, within
+from tests.diagnose.failing.record import Check, calls, failing, options, padded, since, within
 
 
 def doubled(x):
@@ -18,10 +18,6 @@ def doubled(x):
 
 def scaled(x, factor):
     return x.sin() * factor
-
-
-def padded(multiple):
-    return calls(lambda *args: tuple(F.pad(arg, (*(0, 0) * (arg.ndim - 1), 0, -len(arg) % multiple)) for arg in args))
 
 
 SIZES = {"dynamic=True": options(dynamic=True), "dynamic_dims=": options(dynamic_dims={"x": 0}), "pad ": padded(8)}
@@ -64,7 +60,11 @@ def empty_batch():
 @failing(
     "recompile",
     cause="duck-shape",
-    fixes={"use_duck_shape": within(without_duck_shapes), "dynamic_dims=": options(dynamic_dims={"x": 0, "y": 0})},
+    fixes={
+        "use_duck_shape": within(without_duck_shapes),
+        "dynamic_dims=": options(dynamic_dims={"x": 0, "y": 0}),
+        "pad ": padded(8),
+    },
 )
 def two_sizes_equal_by_accident():
     def both(x, y):

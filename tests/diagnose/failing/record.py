@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from packaging.specifiers import SpecifierSet
+from torch.nn import functional as F
 
 from pytest_torch_compile import CompileReport, check_compile
 
@@ -40,8 +41,8 @@ Apply = Callable[[Check], Check]
 class Failing:
     """One failing target.
 
-    ``cause`` is the cause of the failed guard, the category of the break, or the error's type; "" where the stage is
-    all there is to say. ``stage`` and ``module`` are "" where a right diagnosis names none; ``cause`` and ``module`` may
+    ``cause`` is the cause of the failed guard, the category of the break, or the op whose entry in a table is wrong; ""
+    where the stage is all there is to say. ``stage`` and ``module`` are "" where a right diagnosis names none; ``cause`` and ``module`` may
     name several, any of which is right. ``fixes`` are words that a line of advice may hold, each with the same
     check after that advice was followed. ``innocent``: no advice helps, so that none may be shown. ``torch`` is a
     version specifier: on others the target does not fail like this.
@@ -109,3 +110,8 @@ def calls(change: Callable[..., tuple[Any, ...]]) -> Apply:
 
 def within(context: Context) -> Apply:
     return lambda check: replace(check, contexts=[*check.contexts, context])
+
+
+def padded(multiple: int) -> Apply:
+    """Every tensor with its first dimension padded to a multiple."""
+    return calls(lambda *args: tuple(F.pad(x, (*(0, 0) * (x.ndim - 1), 0, -len(x) % multiple)) for x in args))

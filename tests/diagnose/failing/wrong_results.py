@@ -67,17 +67,17 @@ DECOMPOSITION_LEFT_OUT = {
 }
 
 
-@failing("numerics", stage="aot_eager_decomp_partition", fixes=DECOMPOSITION_LEFT_OUT)
+@failing("numerics", cause="sinh", stage="aot_eager_decomp_partition", fixes=DECOMPOSITION_LEFT_OUT)
 def decomposition_of_a_function():
     return Check(torch.sinh, [(torch.randn(4),)], DECOMPOSED, [WRONG_SINH])
 
 
-@failing("numerics", stage="aot_eager_decomp_partition", module=ITS_PLACE, fixes=DECOMPOSITION_LEFT_OUT)
+@failing("numerics", cause="sinh", stage="aot_eager_decomp_partition", module=ITS_PLACE, fixes=DECOMPOSITION_LEFT_OUT)
 def decomposition_in_a_module():
     return Check(stacked(torch.sinh), [(torch.randn(2, 4),)], DECOMPOSED, [WRONG_SINH])
 
 
-@failing("numerics", stage="aot_eager_decomp_partition", module=ITS_PLACE)
+@failing("numerics", cause="sinh", stage="aot_eager_decomp_partition", module=ITS_PLACE)
 def decomposition_in_a_module_with_inductor():
     return Check(stacked(torch.sinh), [(torch.randn(2, 4),)], INDUCTOR, [planting.inductor, WRONG_SINH])
 
@@ -88,23 +88,24 @@ ATAN, TAN = aten.atan.default, aten.tan.default
 LEFT_TO_ATEN = {"atan": within(partial(planting.left_to_aten, ATAN))}
 
 
-@failing("numerics", stage="inductor", fixes=LEFT_TO_ATEN)
+@failing("numerics", cause="atan", stage="inductor", fixes=LEFT_TO_ATEN)
 def lowering_of_a_function():
     return Check(torch.atan, [(torch.randn(4),)], INDUCTOR, [partial(planting.lowered_as, ATAN, TAN)])
 
 
-@failing("numerics", stage="inductor", module=ITS_PLACE, fixes=LEFT_TO_ATEN)
+@failing("numerics", cause="atan", stage="inductor", module=ITS_PLACE, fixes=LEFT_TO_ATEN)
 def lowering_in_a_module():
     return Check(stacked(torch.atan), [(torch.randn(2, 4),)], INDUCTOR, [partial(planting.lowered_as, ATAN, TAN)])
 
 
-@failing("numerics", stage="inductor", fixes=LEFT_TO_ATEN)
+@failing("numerics", cause="atan", stage="inductor", fixes=LEFT_TO_ATEN)
 def kernel_of_a_function():
     return Check(torch.atan, [(torch.randn(64),)], INDUCTOR, [partial(planting.generated_as, "atan", "tanh")])
 
 
 @failing(
     "numerics",
+    cause="atan",
     stage="inductor",
     fixes=LEFT_TO_ATEN | {"simdlen": options(backend="inductor", options={"cpp.simdlen": 1})},
 )
