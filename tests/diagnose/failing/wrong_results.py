@@ -1,0 +1,167 @@
+"""Targets whose compiled result is not eager's: a defect in one stage of the compiler, or code that invites one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import nn
+
+from tests.diagnose.failing import planting
+from tests.diagnose.failing.record import Check, failing, options, within
+
+aten = torch.ops.aten
+DECOMPOSED = {"backend": "aot_eager_decomp_partition"}
+INDUCTOR = {"backend": "inductor"}
+
+
+class Applied(nn.Module):
+    """One function, as a module that can be found."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def stacked(function):
+    """A small model in which one module holds the function."""
+    block = nn.Sequential(nn.Linear(4, 4), Applied(function))
+    return nn.Sequential(nn.Linear(4, 4), nn.Tanh(), block)
+
+
+ITS_PLACE = "2.1"
+
+
+def one_and_a_half(x):
+    return x * 1.5
+
+
+def lying(x):
+    return x * 2 if torch.compiler.is_compiling() else x * 3
+
+
+# Dynamo
+
+
+@failing("numerics", stage="eager", innocent=True)
+def branch_for_export():
+    return Check(lying, [(torch.randn(4),)], {"backend": "aot_eager"})
+
+
+@failing("numerics", stage="eager", module=ITS_PLACE, innocent=True)
+def branch_for_export_in_a_module():
+    return Check(stacked(lying).eval(), [(torch.randn(2, 4),)], INDUCTOR)
+
+
+# Decompositions
+
+SINH = aten.sinh.default
+WRONG_SINH = partial(planting.decomposed_as, SINH, one_and_a_half)
+DECOMPOSITION_LEFT_OUT = {
+    "sinh": within(partial(planting.not_decomposed, SINH)),
+    "backend='aot_eager'": options(backend="aot_eager"),
+    "decomposition": within(partial(planting.not_decomposed, SINH)),
+}
+
+
+@failing("numerics", cause="sinh", stage="aot_eager_decomp_partition", fixes=DECOMPOSITION_LEFT_OUT)
+def decomposition_of_a_function():
+    return Check(torch.sinh, [(torch.randn(4),)], DECOMPOSED, [WRONG_SINH])
+
+
+@failing("numerics", cause="sinh", stage="aot_eager_decomp_partition", module=ITS_PLACE, fixes=DECOMPOSITION_LEFT_OUT)
+def decomposition_in_a_module():
+    return Check(stacked(torch.sinh), [(torch.randn(2, 4),)], DECOMPOSED, [WRONG_SINH])
+
+
+@failing("numerics", cause="sinh", stage="aot_eager_decomp_partition", module=ITS_PLACE)
+def decomposition_in_a_module_with_inductor():
+    return Check(stacked(torch.sinh), [(torch.randn(2, 4),)], INDUCTOR, [planting.inductor, WRONG_SINH])
+
+
+# Inductor
+
+ATAN, TAN = aten.atan.default, aten.tan.default
+LEFT_TO_ATEN = {"atan": within(partial(planting.left_to_aten, ATAN))}
+
+
+@failing("numerics", cause="atan", stage="inductor", fixes=LEFT_TO_ATEN)
+def lowering_of_a_function():
+    return Check(torch.atan, [(torch.randn(4),)], INDUCTOR, [partial(planting.lowered_as, ATAN, TAN)])
+
+
+@failing("numerics", cause="atan", stage="inductor", module=ITS_PLACE, fixes=LEFT_TO_ATEN)
+def lowering_in_a_module():
+    return Check(stacked(torch.atan), [(torch.randn(2, 4),)], INDUCTOR, [partial(planting.lowered_as, ATAN, TAN)])
+
+
+@failing("numerics", cause="atan", stage="inductor", fixes=LEFT_TO_ATEN)
+def kernel_of_a_function():
+    return Check(torch.atan, [(torch.randn(64),)], INDUCTOR, [partial(planting.generated_as, "atan", "tanh")])
+
+
+@failing(
+    "numerics",
+    cause="atan",
+    stage="inductor",
+    fixes=LEFT_TO_ATEN | {"simdlen": options(backend="inductor", options={"cpp.simdlen": 1})},
+)
+def vectorised_kernel():
+    defect = partial(planting.generated_as, "atan", "tanh", only_vectors=True)
+    return Check(torch.atan, [(torch.randn(64),)], INDUCTOR, [defect])
+
+
+@failing(
+    "numerics",
+    stage="inductor",
+    module=ITS_PLACE,
+    fixes={"post_grad_custom_post_pass": within(partial(planting.inductor, post_grad_custom_post_pass=None))},
+)
+def pass_of_the_user():
+    wrong = planting.replacing(ATAN, aten.sin.default)
+    switch = partial(planting.inductor, post_grad_custom_post_pass=wrong)
+    return Check(stacked(torch.atan), [(torch.randn(2, 4),)], INDUCTOR, [switch])
+
+
+@failing("numerics", stage="inductor", fixes={"pattern_matcher": options(options={"pattern_matcher": False})})
+def pattern_of_the_matcher():
+    return Check(torch.atan, [(torch.randn(4),)], INDUCTOR, [partial(planting.pattern, ATAN, aten.sin.default)])
+
+
+# Training
+
+
+def leaf(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+@failing("gradient", stage="aot_eager_decomp_partition")
+def partition_with_decompositions():
+    defect = partial(planting.partitioned_with_wrong_gradients, only_for_inductor=True)
+    return Check(torch.sin, [(leaf(4),)], {**DECOMPOSED, "train": True}, [defect])
+
+
+@failing("gradient", stage="aot_eager", module=("0", "1", "2.0", "2.1"))
+def partition():
+    """Every module that has a backward is wrong."""
+    defect = partial(planting.partitioned_with_wrong_gradients, only_for_inductor=False)
+    return Check(stacked(torch.sin), [(leaf(2, 4),)], {**DECOMPOSED, "train": True}, [defect])
+
+
+class HalvedGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (0.5 if torch.compiler.is_compiling() else 1.0)
+
+
+@failing("gradient", stage="eager", module=ITS_PLACE, innocent=True)
+def backward_of_a_custom_function():
+    model = stacked(HalvedGradient.apply)
+    return Check(model, [(torch.randn(2, 4),)], {"backend": "aot_eager", "train": True})
