@@ -107,7 +107,13 @@ def lying_activation_in_bert():
 GPT2_ACTIVATION = "transformer.h.1.mlp.act"
 
 
-@failing("numerics", cause="sinh", stage="aot_eager_decomp_partition", module=GPT2_ACTIVATION)
+@failing(
+    "numerics",
+    cause="sinh",
+    stage="aot_eager_decomp_partition",
+    module=GPT2_ACTIVATION,
+    fixes=wrong_results.DECOMPOSITION_LEFT_OUT,
+)
 def decomposition_in_gpt2():
     model = followed(gpt2(), GPT2_ACTIVATION, torch.sinh)
     return Check(model, [tokens()], wrong_results.DECOMPOSED, [wrong_results.WRONG_SINH])
@@ -116,14 +122,14 @@ def decomposition_in_gpt2():
 MOBILENET_ACTIVATION = "features.1.conv.0.2"
 
 
-@failing("numerics", cause="atan", stage="inductor", module=MOBILENET_ACTIVATION)
+@failing("numerics", cause="atan", stage="inductor", module=MOBILENET_ACTIVATION, fixes=wrong_results.LEFT_TO_ATEN)
 def lowering_in_mobilenet():
     defect = partial(planting.lowered_as, wrong_results.ATAN, wrong_results.TAN)
     model = followed(mobilenet(), MOBILENET_ACTIVATION, torch.atan)
     return Check(model, [image()], wrong_results.INDUCTOR, [defect])
 
 
-@failing("numerics", cause="atan", stage="inductor", module="act_fn")
+@failing("numerics", cause="atan", stage="inductor", module="act_fn", fixes=wrong_results.LEFT_TO_ATEN)
 def kernel_in_a_block_of_llama():
     defect = partial(planting.generated_as, "atan", "tanh")
     block = followed(llama().model.layers[1].mlp, "act_fn", torch.atan)
@@ -155,7 +161,13 @@ def custom_backward_in_bert():
 COSH_AS_SINH = partial(planting.decomposed_as, torch.ops.aten.cosh.default, wrong_results.one_and_a_half)
 
 
-@failing("gradient", cause="cosh", stage="aot_eager_decomp_partition", module="transformer.h.0.mlp.act")
+@failing(
+    "gradient",
+    cause="cosh",
+    stage="aot_eager_decomp_partition",
+    module="transformer.h.0.mlp.act",
+    fixes={"cosh": within(partial(planting.not_decomposed, torch.ops.aten.cosh.default))},
+)
 def decomposition_of_a_backward_in_gpt2():
     model = followed(gpt2(), "transformer.h.0.mlp.act", torch.sinh)
     options = {**wrong_results.DECOMPOSED, "train": lambda output: output.logits.square().mean()}
