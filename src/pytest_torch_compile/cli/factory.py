@@ -104,7 +104,7 @@ def _random(shapes: Shapes) -> tuple[list[Any], str]:
     import torch
 
     torch.manual_seed(0)
-    items = [tuple(torch.randn(*shape) for shape in call) for call in shapes]
+    items = [tuple(torch.randn(*shape, device="cpu") for shape in call) for call in shapes]
     texts = [", ".join(f"torch.randn{tuple(shape)}" for shape in call) for call in shapes]
     calls = [f"({text})" if len(call) > 1 else text for text, call in zip(texts, shapes, strict=True)]
     return items, f"[{', '.join(calls)}]"
