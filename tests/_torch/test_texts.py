@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from importlib.util import find_spec
 from pathlib import Path
@@ -146,3 +147,8 @@ def test_a_registered_break_has_a_category_and_its_own_words(entry):
 )
 def test_advice_and_names_of_the_user_make_no_category(reason):
     assert categorise(reason) == OTHER
+
+
+def test_the_reference_names_the_categories():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "observation.md").read_text()
+    assert {name for name, _ in breaks._CATEGORIES} | {OTHER} <= set(re.findall("`([^`]+)`", page))
