@@ -151,13 +151,19 @@ def commands() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("where", "command"), commands(), ids=lambda text: text)
 def test_commands_run(where, command, tmp_path):
+    words = command.split()
     for name in ("old", "new", "shards/one", "shards/two", "compile-report"):
         document.write(documents.made(documents.case(name)), tmp_path / name / "report.json")
     document.write(documents.made(documents.case("new")), tmp_path / "old" / "report.json")
     for file in ("tests/test_encoder.py", "tests/test_train.py", "tests/compile/test_compile.py"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("def test_it(): pass\n")
-    words = command.split()
+    if words[1] == "diagnose":
+        pytest.importorskip("torch")
+        page = ROOT / "docs" / "how-to" / "diagnose-a-model.md"
+        (tmp_path / "models").mkdir()
+        (tmp_path / "models" / "encoder.py").write_text(next(b.text for b in blocks("python") if b.page == page))
+        words.append("--backend=eager")
     if words[0] == "torchrun":
         pytest.importorskip("torch")
     done = run([*STARTS[words[0]], *words[1:]], tmp_path)

@@ -26,16 +26,23 @@ _PREAMBLES = (
     re.compile(r"^Encountered graph break that we cannot resume from[^\n]*\n\s*"),
     re.compile(r"^Unsupported: "),
 )
+OTHER = "unsupported code"  # what is none of the categories: it is shown with all that torch says
+# What torch adds to what it says: advice that names other causes, and lines of the user's code.
+_ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribution:(?s:.*)", re.M)
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "data-dependent branch",
-        re.compile(r"data-dependent (jump|branching|control)|generic_jump|data-dependent expression", re.I),
+        re.compile(r"data-dependent (jump|branching|control|assertion)|generic_jump|data-dependent expression", re.I),
     ),
     (
         "scalar from a tensor",
-        re.compile(r"Tensor\.item|capture_scalar_outputs|Tensor\.tolist|_local_scalar_dense", re.I),
+        re.compile(
+            r"Tensor\.item|capture_scalar_outputs|\btolist\b|_local_scalar_dense|"
+            r"builtin: bool \[[^,]*TensorVariable|builtin operator `bool` with argument types \['Tensor",
+            re.I,
+        ),
     ),
-    ("explicit graph break", re.compile(r"graph_break\b", re.I)),
+    ("explicit graph break", re.compile(r"(?<!step_)graph_break\b", re.I)),
     (
         "disabled function",
         re.compile(
@@ -43,14 +50,25 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
             re.I,
         ),
     ),
-    ("dynamic output shape", re.compile(r"dynamic shape operator|dynamic_output_shape|data.dependent operator", re.I)),
+    (
+        "dynamic output shape",
+        re.compile(r"dynamic shape operator|dynamic_output_shape|data.dependent (?:operator|output shape)", re.I),
+    ),
     (
         "call to print or a logger",
-        re.compile(r"builtin(?: operator)?:? `?print\b|reorderable_logging|logging\.Logger|logger", re.I),
+        re.compile(
+            r"builtin(?: operator)?:? `?print\b|builtin `?_warnings\.warn\b|"
+            r"\blogging\b|LoggingLogger|^Logger not supported",
+            re.M,
+        ),
     ),
     (
         "function that dynamo skips",
-        re.compile(r"skip function|marked as skipped|dynamo developers have intentionally|SkipFunctionVariable", re.I),
+        re.compile(
+            r"skip function|marked as skipped|dynamo developers have intentionally|SkipFunctionVariable|"
+            r"unsupported (?:Python )?builtin|inline in skipfiles|^Call to a time function",
+            re.I | re.M,
+        ),
     ),
 )
 
@@ -73,14 +91,16 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
     if location.library is None and innermost and is_torch(innermost[0].file):
         location = replace(location, library=innermost[0])
     category = categorise(reason_text)
+    reason, _, rest = reason_text.strip().partition("\n")
+    labelled = _labelled(reason_text, "Explanation")
     led_here = callers(frames, location)
     return GraphBreak(
         location=location,
-        reason=reason_text.strip().splitlines()[0].strip() if reason_text.strip() else "unknown reason",
+        reason=reason.strip() or "unknown reason",
         category=category,
         fingerprint=fingerprint(location, category, led_here),
         call=call,
-        explanation=_labelled(reason_text, "Explanation")[0] if _labelled(reason_text, "Explanation") else "",
+        explanation=labelled[0] if labelled else rest.rstrip() if category == OTHER else "",
         hints=tuple(_labelled(reason_text, "Hint")),
         skipped_frame="Skipping the function" in payload,
         stack=tuple(frames),
@@ -129,15 +149,14 @@ def _reason_text(payload: str) -> str:
 
 def _labelled(text: str, label: str) -> list[str]:
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    return [" ".join(found.split()) for found in re.findall(rf"^\s*{label}: (.+)$", text, re.M)]
+    # What goes on in the next line is indented deeper than the label.
+    return [" ".join(part.split()) for part in re.findall(rf"^\s*{label}: (.+(?:\n {{4}}.*)*)$", text, re.M)]
 
 
 def categorise(reason: str) -> str:
     """The coarse kind of a reason, the same word on every torch version."""
-    for name, pattern in _CATEGORIES:
-        if pattern.search(reason):
-            return name
-    return "unsupported code"
+    said = _ADVICE.sub("", reason)
+    return next((name for name, pattern in _CATEGORIES if pattern.search(said)), OTHER)
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:

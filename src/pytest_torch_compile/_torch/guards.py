@@ -19,12 +19,19 @@ _TYPE = re.compile(r"^expected type of '(?P<names>.+?)' to be ")
 _GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<names>.+)")
 _HINT = re.compile(r"\s*\(HINT: .*", re.S)
 _OBJECT_ID = re.compile(r"___check_obj_id\((?P<path>.+), (?P<id>\d+)\)(?:, type=.*)?")
+_OBJECT_TYPE = re.compile(r"___check_type_id\((?P<path>.+), \d+\)(?:, type=(?P<type>.*))?")
+_CONTAINS = re.compile(
+    r"(?:not )?(?:___dict_contains\(.+, |set\.__contains__\()(?P<names>[LG]?[\w.\[\]'\"]+)(?:, .*)?\)$"
+)
+_NAN = re.compile(r".*math[._]isnan\((?P<names>[^()]+)\)")
+_KEY_ERROR = re.compile(r"KeyError on (?P<names>.+)")
 _KEY_SETS = re.compile(r"dispatch key set mismatch\. expected DispatchKeySet\((.*?)\), actual DispatchKeySet\((.*?)\)")
 _SINGLETONS = {id(True): "== True", id(False): "== False", id(None): "is None"}
-_WRAPPING = re.compile(r"^(?:(?:not )?(?:len|list|type|id|___\w+|isinstance|hasattr|set|dict(?:\.keys)?)\(+)+")
+_WRAPPING = re.compile(r"^(?:(?:not )?(?:len|list|type|id|__\w+|isinstance|hasattr|set|dict(?:\.keys)?)\(+)+")
 _METHODS = re.compile(r"\.(?:size|stride|keys|dim|storage_offset|shape(?:\[\d+\])?|__code__)$")
 _PATH = re.compile(r"(?:[LG]\[(?P<quote>['\"])\w+(?P=quote)\]|\b[A-Za-z_]\w*)(?:\.[A-Za-z_]\w*|\[[^\[\]]*\])*")
 
+OTHER = "other"
 # The first that fits decides: from the particular to the general.
 _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("new-backend", re.compile(r"BACKEND_MATCH|___current_backend|skip_backend_check")),
@@ -35,7 +42,8 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("rank", re.compile(r"rank mismatch|ndim|\.dim\(\)")),
     ("dtype", re.compile(r"dtype mismatch")),
     ("device", re.compile(r"device index mismatch|device mismatch")),
-    ("type", re.compile(r"expected type of '")),
+    ("device", re.compile(r"dispatch keys changed: (?:.*, )?(?:CPU|CUDA|HIP|XPU|MPS|HPU|Meta|PrivateUse\d)\b")),
+    ("type", re.compile(r"expected type of '|^type\(.+\) is (?:<class|the same)")),
     ("requires-grad", re.compile(r"requires_grad mismatch|requires_grad")),
     ("autocast", re.compile(r"dispatch keys changed: [^\n]*Autocast")),
     ("dispatch-keys", re.compile(r"dispatch keys? (?:set mismatch|changed)")),
@@ -43,19 +51,21 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("autocast", re.compile(r"autocast", re.I)),
     ("inference-mode", re.compile(r"inference_mode|is_inference")),
     ("global-state", re.compile(r"check_global_state|GLOBAL_STATE|deterministic_alg|default_dtype|num_threads")),
+    ("global-state", re.compile(r"torch_function_mode_stack")),
     ("train-or-eval", re.compile(r"\.training\b|\['training'\]")),
     ("duck-shape", re.compile(r"(?:size\(\)|shape)\[\d+\]\s*(?:==|!=)\s*[^\n]*(?:size\(\)|shape)\[\d+\]")),
     ("size-0-or-1", re.compile(r"2 <= [^<>=]*(?:size\(\)|shape)\[\d+\]$")),
     ("size-0-or-1", re.compile(r"(?:size\(\)|shape)\[\d+\] (?:[!=]= [01]\b|> 1\b|>= 2\b)")),
     ("size", re.compile(r"(?:size\(\)|shape)\[\d+\]|^Eq\(|^Ne\(|\bs\d+\b")),
     ("length", re.compile(r"\blen\(|list\(.*keys|dict_keys|KeyError|DICT_(?:LENGTH|KEYS)")),
-    ("length", re.compile(r"___dict_(?:version|contains)|not in | in (?:L|G)\[")),
+    ("length", re.compile(r"___dict_(?:version|contains)|set\.__contains__|not in | in (?:L|G)\[")),
+    ("python-number", re.compile(r"math[._]isnan")),
     ("new-object", re.compile(r"is the same object|check_(?:obj|type)_id|weakref|ID_MATCH| is (?:not )?None|type\(")),
     ("closure", re.compile(r"__closure__|cell_contents")),
     ("global", re.compile(r"G\[")),
     ("python-bool", re.compile(r"== (?:True|False)\b")),
     ("python-string", re.compile(r"""==\s*(?:'|")""")),
-    ("python-number", re.compile(r"==\s*-?(?:\d|inf|nan|float)|math\.isnan|isinstance\(.*(?:int|float)")),
+    ("python-number", re.compile(r"==\s*-?(?:\d|inf|nan|float)|isinstance\(.*(?:int|float)")),
     ("python-value", re.compile("==")),
 )  # fmt: skip
 
@@ -76,13 +86,17 @@ def parse_guard(reason: str) -> FailedGuard:
     raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
     raw = _plain(_HINT.sub("", raw.split(". Cached backend:")[0])) or "torch gave no guard"
     cause = classify(raw, where["code"] if where else "")
-    return FailedGuard(entry, readable(raw), _names(raw), cause)
+    # A guard of a kind that is not known is shown as torch wrote it.
+    as_it_is = text.split("\nUser stack trace")[0].strip()
+    return FailedGuard(entry, as_it_is if cause == OTHER and as_it_is else readable(raw), _names(raw), cause)
 
 
 def _plain(text: str) -> str:
     """A guard without the numbers and lists that say nothing to a person: object ids, whole sets of dispatch keys."""
     if match := _OBJECT_ID.fullmatch(text):
         return _same_object(match)
+    if match := _OBJECT_TYPE.fullmatch(text):
+        return f"type({match['path']}) is {match['type'] or 'the same'}"
     if match := _KEY_SETS.search(text):
         changed = sorted(set(match[1].split(", ")) ^ set(match[2].split(", ")))
         return text.replace(match[0], f"dispatch keys changed: {', '.join(changed)}")
@@ -98,19 +112,19 @@ def classify(text: str, code: str = "") -> str:
     for name, pattern in _CAUSES:
         if pattern.search(text):
             return name
-    return "other"
+    return OTHER
 
 
 def readable(text: str) -> str:
     """The guard without dynamo's ``L['x']``, ``_modules['x']``, ``_buffers['x']`` and ids of objects."""
-    text = _OBJECT_ID.sub(_same_object, text)
+    text = re.sub(r"___from_numpy\((.+?)\)", r"\1", _OBJECT_ID.sub(_same_object, text))
     text = re.sub(r"L\[(['\"])(\w+)\1\]", r"\2", text)
     text = re.sub(r"G\[(['\"])(\w+)\1\]", r"global \2", text)
     return re.sub(r"\._(?:modules|buffers|parameters)\[(['\"])([^'\"]+)\1\]", r".\2", text)
 
 
 def _names(text: str) -> str:
-    for pattern in (_QUOTED_TENSOR, _TYPE, _GLOBAL_STATE):
+    for pattern in (_QUOTED_TENSOR, _TYPE, _GLOBAL_STATE, _CONTAINS, _NAN, _KEY_ERROR):
         if quoted := pattern.match(text):
             return readable(quoted["names"])
     numeric = re.sub(r"^\(*-?\d+ (?:<=?|==) ", "", _WRAPPING.sub("", text))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from .. import advice
+from .._torch.breaks import OTHER
 from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from ..findings import Budget, Finding
 from ..observation import CompileError, CudagraphRuns, Deviation, EagerFallback, GraphBreak, Observation, Recompile
@@ -76,7 +77,8 @@ def graph_break_finding(found: GraphBreak, total: str) -> Finding:
     lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
     if found.skipped_frame:
         lines.append("torch skipped the whole function, so that all of it runs in eager")
-    lines += [f"torch says: {found.explanation or found.reason}", f"fingerprint {found.fingerprint}"]
+    whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
+    lines += [f"torch says: {whole.strip() or found.reason}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found)
     message = f"{total}: {found.category}"
     return Finding("graph-break", message, place, "\n".join(lines), hint)

@@ -1,4 +1,4 @@
-"""The command ``pytest-torch-compile``: reports, baselines, two releases of torch, what can be checked."""
+"""The command ``pytest-torch-compile``: reports, baselines, two releases of torch, one model, what can be checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..disk import write_atomically
 from ..report import changes, document, github, html, markdown, render
 from ..report.safe_text import terminal
 from ..triage.command import add_options
-from . import doctor
+from . import doctor, one_model
 
 _WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
 FORMATS = ("terminal", "markdown", "html", "github", "json")
@@ -98,6 +98,15 @@ def _parser() -> argparse.ArgumentParser:
     prune.add_argument("--baselines", type=Path, help="folder (default: where pytest stores them)")
     prune.add_argument("--write", action="store_true", help="remove them; without it they are only shown")
     prune.add_argument("tests", nargs="*", help="what pytest should collect (default: what it does by itself)")
+
+    diagnosed = commands.add_parser(
+        "diagnose",
+        help="one model: what breaks, what recompiles, what it costs, and what helps",
+        description="Check a model that has no tests yet: graph breaks, recompiles, results against eager, the cost of "
+        "compiling, and what helps; exit status 1 if anything was found.",
+    )
+    one_model.add_options(diagnosed)
+    diagnosed.set_defaults(run=one_model.run)
 
     examined = commands.add_parser("doctor", help="what this machine can check, and what it cannot and why")
     examined.set_defaults(run=_doctor)

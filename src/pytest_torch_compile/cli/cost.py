@@ -1,0 +1,69 @@
+"""What compiling a model costs, and the time of a call after it: figures of this machine, without a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median, quantiles
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..legs.calls import Call
+    from ..speed.sample import Paired, SpeedSample
+
+SECONDS = 4.0
+ENOUGH_ROUNDS = 6
+
+
+def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
+    """One call, eager and compiled with an empty compile cache, in turn."""
+    from ..cache.folder import empty_cache
+    from ..speed.measuring.bench import measure_compile
+
+    with empty_cache():
+        return measure_compile(model, *call.args, kwargs=call.kwargs, seconds=SECONDS, raw=True, **options)
+
+
+def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
+    """The figures as people read them."""
+    seconds, wall = sample.cold_start[1], sample.wall
+    runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
+    return [
+        f"compiling and warming up: {seconds:.1f} s with an empty compile cache",
+        *(f"{name}: {_spread(sample.raw['wall'][name])}" for name in ("eager", "compiled")),
+        *_paid_back(seconds, wall, sample.rounds),
+        f"measured on {_where(sample.environment['device'])}: {runs}. These are figures, not a verdict",
+    ]
+
+
+def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
+    """The ratio, and after how many calls compilation is paid back; nothing of it where the spread hides it."""
+    times = f"compiled is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
+    if rounds < ENOUGH_ROUNDS:
+        return [f"{times}, and {rounds} rounds are too few to know how far that is chance"]
+    low, high = (math.exp(-wall.log_ratio + sign * wall.half_width) for sign in (-1, 1))
+    lines = [f"{times} (95 % interval {low:.2f} to {high:.2f})"]
+    if low > 1:
+        calls = math.ceil(seconds / (wall.eager * (1 - math.exp(wall.log_ratio))))
+        return [*lines, f"compilation is paid back after about {calls:,} calls"]
+    slower = "compiled is slower here" if high < 1 else "the difference is within the spread"
+    return [*lines, f"compilation is not paid back: {slower}"]
+
+
+def _where(device: str) -> str:
+    import torch
+
+    if device != "cpu":
+        return device
+    return f"a CPU with {torch.get_num_threads()} threads, where other processes disturb; a GPU gives other figures"
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    low, _, high = quantiles(seconds, n=4)
+    return f"{_time(median(seconds))} a call (middle half of the rounds: {_time(low)} to {_time(high)})"
+
+
+def _time(seconds: float) -> str:
+    """``1.23 ms``, ``45.6 us``."""
+    unit, factor = ("s", 1.0) if seconds >= 1 else ("ms", 1e3) if seconds >= 1e-3 else ("us", 1e6)
+    return f"{seconds * factor:.3g} {unit}"

@@ -1,0 +1,165 @@
+"""A model and the calls to check it with, from the words of a command line. It imports torch where it is called."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._torch.user_lines import is_library
+
+GIVE_INPUTS = (
+    "let it return (model, inputs), or add --inputs package.module:make_inputs, or the shape of each argument, "
+    "--input 2,3,224,224"
+)
+Shapes = Sequence[Sequence[Sequence[int]]]  # of each argument, for each call
+
+
+class FactoryError(Exception):
+    """The model or its inputs cannot be had; the message is one line that says why."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """What is looked at. ``expression`` is the calls as Python, for a test in which ``names`` are imported."""
+
+    factory: str
+    model: Any
+    items: list[Any]
+    expression: str
+    gives_inputs: bool = False
+    is_model: bool = False
+    is_dict: bool = False
+    make_inputs: str = ""
+
+
+def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | None = None) -> Example:
+    """The model that ``package.module:factory`` names, and its calls.
+
+    Args:
+        factory: What returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``; or a module.
+        make_inputs: What returns the inputs of a call, or a list of calls, in place of those of the factory.
+        shapes: Of random inputs, in place of both.
+        times: How many calls. By default a list of calls as it is, and of one call two.
+
+    Raises:
+        FactoryError: something cannot be imported, is not callable, raises, or gives no model or no inputs.
+    """
+    attribute = _attribute(factory)
+    is_model = _is_module(attribute)
+    made = attribute if is_model else _called(factory, attribute)
+    model, inputs = _parts(made)
+    if not callable(model):
+        raise FactoryError(f"{factory} gives {_short(model)}, which is no model: {_FORMS}")
+    if shapes:
+        items, expression = _random(shapes)
+    elif make_inputs:
+        items, expression = _listed(_called(make_inputs), f"{_name(make_inputs)}()")
+    elif inputs is None:
+        raise FactoryError(f"{factory} gives a model without inputs: {GIVE_INPUTS}")
+    else:
+        items, expression = _listed(inputs, "inputs")
+    if not items:
+        raise FactoryError(f"{make_inputs or factory} gives an empty list of inputs: {GIVE_INPUTS}")
+    wanted = times or max(2, len(items))
+    if wanted % len(items) == 0:
+        expression += f" * {wanted // len(items)}" if wanted > len(items) else ""
+    else:
+        expression = f"({expression} * {-(-wanted // len(items))})[:{wanted}]"
+    items = [items[number % len(items)] for number in range(wanted)]
+    return Example(
+        factory,
+        model,
+        items,
+        expression,
+        gives_inputs=model is not made,
+        is_model=is_model,
+        is_dict=type(made) is dict,
+        make_inputs="" if shapes else make_inputs,
+    )
+
+
+_FORMS = "it may return model, (model, inputs) or {'model': model, 'inputs': inputs}"
+
+
+def _parts(made: Any) -> tuple[Any, Any]:
+    """The model, and the inputs or None."""
+    if type(made) is tuple and len(made) == 2:
+        return made[0], made[1]
+    if type(made) is dict and "model" in made and made.keys() <= {"model", "inputs"}:
+        return made["model"], made.get("inputs")
+    return made, None
+
+
+def _listed(inputs: Any, name: str) -> tuple[list[Any], str]:
+    return (inputs, name) if type(inputs) is list else ([inputs], f"[{name}]")
+
+
+def _random(shapes: Shapes) -> tuple[list[Any], str]:
+    import torch
+
+    torch.manual_seed(0)
+    items = [tuple(torch.randn(*shape, device="cpu") for shape in call) for call in shapes]
+    texts = [", ".join(f"torch.randn{tuple(shape)}" for shape in call) for call in shapes]
+    calls = [f"({text})" if len(call) > 1 else text for text, call in zip(texts, shapes, strict=True)]
+    return items, f"[{', '.join(calls)}]"
+
+
+def _called(spec: str, attribute: Any = None) -> Any:
+    """What the attribute returns, called without arguments."""
+    attribute = _attribute(spec) if attribute is None else attribute
+    if not callable(attribute):
+        raise FactoryError(f"{spec} is {_short(attribute)}, which cannot be called: name a function or a class")
+    try:
+        return attribute()
+    except (Exception, SystemExit) as error:
+        raise FactoryError(f"{spec}() raises {_said(error)}; it is called without arguments") from error
+
+
+def _attribute(spec: str) -> Any:
+    module, _, name = spec.partition(":")
+    if not module or not name or not all(part.isidentifier() for part in f"{module}.{name}".split(".")):
+        example = f"{module.removesuffix('.py').strip('./').replace('/', '.')}:{name or 'make_model'}"
+        raise FactoryError(f"{spec!r} is no package.module:name; write it like {example}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        imported = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        raise FactoryError(f"{module} cannot be imported: {_said(error)}") from error
+    try:
+        return operator.attrgetter(name)(imported)
+    except AttributeError:
+        public = [one for one, value in vars(imported).items() if callable(value) and not one.startswith("_")]
+        raise FactoryError(f"{module} has no {name}; it has {', '.join(public[:10]) or 'no function'}") from None
+
+
+def _said(error: BaseException) -> str:
+    """An exception with the user's line that raised it: ``ValueError: no width (models.py:3: raise ...)``."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno}: {(error.text or '').strip()})"
+    what = ": ".join(filter(None, [type(error).__name__, *str(error).splitlines()[:1]]))
+    tools = (__file__, importlib.__file__)
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if os.path.exists(one.filename)]
+    own = [one for one in frames if one.filename not in tools and not is_library(one.filename)]
+    return f"{what} ({os.path.relpath(own[-1].filename)}:{own[-1].lineno}: {own[-1].line})" if own else what
+
+
+def _is_module(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.nn.Module)
+
+
+def _name(spec: str) -> str:
+    return spec.partition(":")[2]
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
