@@ -208,3 +208,14 @@ class Speaks(nn.Module):
 def test_naming_the_loss_function_comes_before_changes_of_code():
     line, *_ = advice(Speaks(), torch.rand(3, 4))
     assert line.startswith("tried: name the loss function, model.loss_type = 'ForCausalLM': 0 graph breaks")
+
+
+def seeds_itself(x):
+    torch.manual_seed(0)
+    print(x.shape)
+    return x + torch.rand_like(x)
+
+
+def test_a_line_that_seeds_the_random_state_is_not_left_out():
+    lines = advice(seeds_itself, torch.rand(3))
+    assert not [line for line in lines if "manual_seed" in line]

@@ -96,12 +96,13 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
 
         return run
 
-    calls = subject.work.calls
+    # Under another seed, so that a line that seeds the random state is not left out for nothing.
+    calls, seed = subject.work.calls, subject.work.seed + 1
     if any(change.names_loss for change in changes):
         calls = [replace(call, actions=(*call.actions, name_loss)) for call in calls]
     if any(change.eager_first for change in changes):
         calls = called_in_eager_first(calls)
-    return subject.again(backend, calls=calls, wrapper=compile_changed, more={})
+    return subject.again(backend, calls=calls, seed=seed, wrapper=compile_changed, more={})
 
 
 def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
