@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch._dynamo.config
 
 SCALARS = "capture_scalar_outputs"
+INTEGERS_OF_MODULES = "allow_unspec_int_on_nn_module"
 DYNAMIC_OUTPUTS = "capture_dynamic_output_shape_ops"
 
 

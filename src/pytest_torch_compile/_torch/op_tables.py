@@ -15,6 +15,13 @@ import torch
 Table = Literal["decomposition", "lowering"]
 
 
+def is_set(option: str) -> bool:
+    """Whether an option of Inductor has a value."""
+    from torch._inductor import config
+
+    return getattr(config, option, None) is not None
+
+
 @contextmanager
 def noting(table: Table, used: list[str]) -> Iterator[None]:
     """Append the name of each op whose entry is used in the body."""

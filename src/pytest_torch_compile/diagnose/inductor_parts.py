@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 
-from .._torch.op_tables import Table, noting, without
+from .._torch.op_tables import Table, is_set, noting, without
 from ..findings import CompileReport
 from .stage import KINDS
 from .subject import Subject
 
 # Options of Inductor that take one part of it out, with that part; those people can live with come first.
 SWITCHES: tuple[tuple[str, Any, str], ...] = (
+    ("post_grad_custom_post_pass", None, "that pass of your own"),
+    ("joint_custom_post_pass", None, "that pass of your own"),
     ("emulate_precision_casts", True, "the higher precision between fused ops"),
     ("pattern_matcher", False, "a pattern that it replaces"),
     ("epilogue_fusion", False, "the fusion into matrix products"),
@@ -44,7 +46,7 @@ def _switches(subject: Subject) -> list[str]:
     own = _own_options(subject)
     lines = []
     for name, value, part in SWITCHES:
-        if name in own:
+        if name in own or (value is None and not is_set(name)):
             continue
         report = subject.again(mode=None, options={**own, name: value})
         if report is not None and not report.findings:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .._torch.capture import INTEGERS_OF_MODULES, capturing, written
 from ..findings import CompileReport
 from ..legs.calls import Call
 from ..legs.leg import argument_names
@@ -29,15 +30,20 @@ def recompile_advice(subject: Subject) -> list[str]:
     lines = []
     for what, changes in _candidates(subject):
         # Without code generation first, then with the check's own backend if there is time for it.
-        how, report = "tried", subject.again(backend="eager", **changes)
+        how, report = "tried", _again(subject, changes, backend="eager")
         if report is not None and not report.findings and subject.compiling.backend != "eager":
             if subject.report.observation.compile_seconds.total > subject.left:
                 how = "tried with backend eager"
             else:
-                report = subject.again(**changes)
+                report = _again(subject, changes)
         if report is not None and not report.findings:
             lines.append(f"{how}: {what}: {_result(subject, report)}")
     return lines
+
+
+def _again(subject: Subject, changes: dict[str, Any], backend: str | None = None) -> CompileReport | None:
+    with capturing(changes.get("switches", ())):
+        return subject.again(backend, **{name: value for name, value in changes.items() if name != "switches"})
 
 
 def _result(subject: Subject, report: CompileReport) -> str:
@@ -60,21 +66,36 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
 
     if recompile_causes(subject.report) - {"size", "python-number"}:
         yield ADVICE, {"calls": called_in_eager_first(calls)}
+    causes = recompile_causes(subject.report)
+    if "stride" in causes and (tensors := [name for name, seen in values.items() if _differ_in_strides(seen)]):
+        contiguous = [_changed(call, names, tensors, lambda _, tensor: tensor.contiguous()) for call in calls]
+        yield f"pass {_listed(tensors)} contiguous", {"calls": contiguous}
+    if "python-number" in causes and not numbers:
+        yield written(INTEGERS_OF_MODULES), {"switches": (INTEGERS_OF_MODULES,)}
 
-    dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen))}
-    if not dims:
+    yield from _of_sizes(subject, values, names)
+
+
+def _of_sizes(
+    subject: Subject, values: dict[Name, list[Any]], names: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    calls = subject.work.calls
+    # Sizes 0 and 1 specialise: they cannot be marked, but padded.
+    padded_dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=1))}
+    dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=2))}
+    if not padded_dims:
         return
-    if not subject.work.dynamic_dims:
+    if dims and not subject.work.dynamic_dims:
         shown = [f"{name!r}: {changing[0] if len(changing) == 1 else changing}" for name, changing in dims.items()]
         yield f"dynamic_dims={{{', '.join(shown)}}}", {"dynamic_dims": dims}
     if not subject.compiling.dynamic:
         yield "dynamic=True", {"dynamic": True}
     for multiple in MULTIPLES:
-        pad = partial(_padded, dims, multiple)
-        padded = [_changed(call, names, dims, pad) for call in calls]
-        shapes = {tuple(_named(call, names)[name].shape for name in dims) for call in padded}
+        pad = partial(_padded, padded_dims, multiple)
+        padded = [_changed(call, names, padded_dims, pad) for call in calls]
+        shapes = {tuple(_named(call, names)[name].shape for name in padded_dims) for call in padded}
         if len(shapes) <= 1 + int(subject.report.budget["max_recompiles"]):
-            yield f"pad {_listed(dims)} to a multiple of {multiple}", {"calls": padded}
+            yield f"pad {_listed(padded_dims)} to a multiple of {multiple}", {"calls": padded}
             return
 
 
@@ -92,13 +113,17 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _changing_dims(values: Sequence[Any]) -> tuple[int, ...]:
-    """The dimensions of a tensor argument that change over the calls, without sizes 0 and 1, which specialise."""
+def _differ_in_strides(values: Sequence[Any]) -> bool:
+    return all(isinstance(one, torch.Tensor) for one in values) and len({one.stride() for one in values}) > 1
+
+
+def _changing_dims(values: Sequence[Any], least: int) -> tuple[int, ...]:
+    """The dimensions of a tensor argument that change over the calls, and are never smaller than ``least``."""
     shapes = [tuple(value.shape) for value in values if isinstance(value, torch.Tensor)]
     if len({len(shape) for shape in shapes}) != 1:
         return ()
     sizes = enumerate(zip(*shapes, strict=True))
-    return tuple(dim for dim, seen in sizes if len(set(seen)) > 1 and min(seen) > 1)
+    return tuple(dim for dim, seen in sizes if len(set(seen)) > 1 and min(seen) >= least)
 
 
 def _changed(call: Call, names: Sequence[str], chosen: Collection[Name], change: Callable[[Name, Any], Any]) -> Call:

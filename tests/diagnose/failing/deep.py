@@ -204,7 +204,7 @@ def unchanged(x):
 
 @failing(
     "graph-break",
-    cause="call to print or a logger",
+    cause=("call to print or a logger", "unsupported code"),
     also=frozenset({"recompile"}),
     module="bert.encoder.layer.1.output.LayerNorm",
     fixes={"print": replaced(bert, "bert.encoder.layer.1.output.LayerNorm", unchanged)},
@@ -215,7 +215,7 @@ def print_in_bert():
 
 @failing(
     "graph-break",
-    cause="data-dependent branch",
+    cause=("data-dependent branch", "unsupported code"),
     also=frozenset({"recompile"}),
     module="vit.layers.1.mlp",
     fixes={
