@@ -17,6 +17,7 @@ class Settings:
     cache: str = "session"
     report: str | None = None
     diagnose: str = "auto"
+    repro: str | None = None
     perf: str = "off"
     baselines: str = "baselines"
     timeout: float | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,6 +43,7 @@ from ..legs.perturbed import perturbed_records
 from ..numerics import Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, LateCompilation, Observation
 from ..report.failure_text import failure_text, not_compared_text
+from ..reproduce.reproduction import reproduction_line
 from . import acceptance
 from .custom_ops import CheckedOps, check_ops
 from .describe import call_row, device_name, located, rerun_command, target_name
@@ -176,6 +178,9 @@ def check_compile(
         remake = Remake(work, compiling, budget, tolerances, _examine, time.monotonic() - began)
         with time_limit(settings.current.timeout):
             report.diagnosis = diagnosis(report, remake, diagnose)
+            if settings.current.repro and report.findings:
+                folder = Path(settings.current.repro)
+                report.diagnosis.append(reproduction_line(report, work, compiling, budget, folder))
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
     report.text = failure_text(report)
     announce(report)

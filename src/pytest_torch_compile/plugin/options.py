@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ..settings import Settings
+from ..settings import Settings, below_root
 
 PREFIX = "compile_"
 OPTIONS: dict[str, str] = {
@@ -21,6 +21,8 @@ OPTIONS: dict[str, str] = {
     "report": "folder to write report.json, report.html and summary.md to; a relative one is below the root directory",
     "diagnose": "on a failed check: off, auto (the stage at fault and advice that was tried, for twice the time of the "
     "check and 60 s at most) or full (the smallest module too, for 10 minutes at most)",
+    "repro": "folder to write a file to for each failed check, which shows the failure again, and was run to prove it; "
+    "a relative one is below the root directory",
     "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
     "baselines": "folder of the stored baselines (default: baselines in the root directory)",
     "timeout": "seconds that a check may take, and under --compile-isolate a whole test (30 minutes by default); one "
@@ -68,6 +70,8 @@ def read(config: pytest.Config) -> Settings:
             raise pytest.UsageError(f"--compile-{name}={chosen[name]}: it is one of {', '.join(known)}")
     if "timeout" in chosen:
         chosen["timeout"] = _seconds(chosen["timeout"])
+    if "repro" in chosen:
+        chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
     settings = Settings(**chosen)
     # Figures of aot_eager must never be taken for those of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):

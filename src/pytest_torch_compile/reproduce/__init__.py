@@ -1,0 +1,1 @@
+"""A file that shows a failure again: `--compile-repro`."""

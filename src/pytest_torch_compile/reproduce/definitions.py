@@ -1,0 +1,253 @@
+"""Functions and classes as source: what a person wrote, with everything of their own that it names."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import functools
+import importlib
+import inspect
+import re
+import symtable
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .._torch.user_lines import is_own
+from ..legs.reach import EMPTY, cells, content
+
+_SHORT = (torch, torch.nn, torch.nn.functional, torch.linalg, torch.fft, torch.special, torch.Tensor)
+_OP = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
+
+
+class Unwritable(Exception):
+    """Something that cannot be written as source; the text says what and why."""
+
+
+def is_users(value: Any) -> bool:
+    """Whether a function or class is written in a file of the user's own."""
+    try:
+        return is_own(inspect.getsourcefile(inspect.unwrap(value)) or "")
+    except (TypeError, OSError):
+        return False
+
+
+class Definitions:
+    """The upper part of a file: imports, constants, functions and classes, each after what it needs.
+
+    ``value`` writes a variable whose value is no definition, under its name. ``needs`` are the packages beside torch.
+    """
+
+    def __init__(self, value: Callable[[str, Any, bool], None]) -> None:
+        self.imports: dict[str, None] = {}
+        self.lines: list[str] = []
+        self.needs: set[str] = set()
+        self._value = value
+        self._meanings: dict[str, Any] = {}
+        self._statements: set[int] = set()
+
+    @property
+    def taken(self) -> set[str]:
+        """The names that have a meaning in the file."""
+        return set(self._meanings)
+
+    @property
+    def text(self) -> str:
+        """Imports, then definitions."""
+        first = sorted(self.imports, key=lambda line: ("__future__" not in line, line))
+        return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
+
+    def name_of(self, value: Any, wanted: str = "") -> str:
+        """The expression for a function, a class or a module; it is defined or imported first."""
+        if isinstance(value, types.ModuleType):
+            return self._import(value.__name__)
+        if is_users(value):
+            return self._define(value, wanted)
+        for place in _SHORT:
+            name = getattr(value, "__name__", "")
+            if name and getattr(place, name, None) is value:
+                return f"{place.__module__ + '.Tensor' if place is torch.Tensor else place.__name__}.{name}"
+        module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+        try:
+            held: Any = functools.reduce(getattr, path.split("."), importlib.import_module(str(module)))
+        except (ImportError, AttributeError, ValueError):
+            held = EMPTY
+        if held is not value:
+            raise Unwritable(f"{path or value!r} has no source and no name to import it by")
+        return path if module == "builtins" else f"{self._import(str(module))}.{path}"
+
+    def _import(self, module: str) -> str:
+        top = module.split(".")[0]
+        if top not in sys.stdlib_module_names | {"torch"}:
+            self.needs.add(top)
+        self.imports[f"import {module}"] = None
+        return module
+
+    def _define(self, value: Any, wanted: str) -> str:
+        origin = inspect.unwrap(value)
+        if isinstance(origin, types.FunctionType) and origin.__name__ == "<lambda>":
+            name, source = wanted or "function", _lambda_source(origin)
+            source = f"{name} = {source}"
+        else:
+            name, source = origin.__name__, textwrap.dedent(_source(origin))
+        source = source.replace("nonlocal ", "global ")  # what was closed over is a global of the file
+        if self._reserve(name, origin):
+            self._need(source, _namespace(origin), origin)
+            self.lines.append(source.rstrip())
+            code = getattr(origin, "__code__", None)
+            if code is not None and code.co_flags & __future__.annotations.compiler_flag:
+                self.imports["from __future__ import annotations"] = None
+        if wanted and wanted != name and self._reserve(wanted, origin):
+            self.lines.append(f"{wanted} = {name}")
+        return name
+
+    def _reserve(self, name: str, value: Any) -> bool:
+        """Whether ``name`` is to be written, which holds for ``value``."""
+        if name not in self._meanings:
+            self._meanings[name] = value
+            return True
+        if self._meanings[name] is not value:
+            raise Unwritable(f"the name {name} means two things in the files that the target comes from")
+        return False
+
+    def _need(self, source: str, names: Mapping[str, Any], owner: Any) -> None:
+        """Write what a piece of source names, and the ops of torch.library that it calls."""
+        stored = _stored(source)
+        for name in _names(source):
+            if name in names:
+                self.bind(name, names[name], owner, stored=name in stored)
+        for space, op in _OP.findall(source):
+            if space not in ("aten", "prims", "prim", "higher_order", "c10d", "inductor") and not self._statements_of(
+                owner, f"{space}::{op}"
+            ):
+                raise Unwritable(f"the op {space}::{op} is defined elsewhere")
+
+    def bind(self, name: str, value: Any, owner: Any = None, *, stored: bool = False) -> None:
+        """Give ``name`` its meaning in the file."""
+        if isinstance(value, types.ModuleType):
+            if self._reserve(name, value):
+                self._import(value.__name__)
+                if name != value.__name__.split(".")[0]:
+                    self.lines.append(f"{name} = {value.__name__}")
+        elif isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            written = self.name_of(value, name if getattr(value, "__name__", name) != name else "")
+            if written != name and self._reserve(name, inspect.unwrap(value)):
+                self.lines.append(f"{name} = {written}")
+        elif _is_opaque(value) and owner is not None:
+            if self._reserve(name, value) and not self._statements_of(owner, name):
+                raise Unwritable(f"{name}, a {type(value).__name__}, is made where no source can be copied")
+        elif self._reserve(name, value):
+            self._value(name, value, stored)
+
+    def _statements_of(self, owner: Any, name: str) -> bool:
+        """Copy the statements of the owner's module that bind a name, or that register something under it."""
+        module = sys.modules.get(owner.__module__)
+        source = inspect.getsource(module) if module else ""
+        chosen = [one for one in ast.parse(source).body if _is_about(one, name)]
+        for one in chosen:
+            start = min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))])
+            if hash((owner.__module__, start)) in self._statements:
+                continue
+            self._statements.add(hash((owner.__module__, start)))
+            text = "\n".join(source.splitlines()[start - 1 : one.end_lineno])
+            self._need(text, {k: v for k, v in vars(module).items() if k not in _bound(one)}, owner)
+            self.lines.append(text)
+        return bool(chosen)
+
+
+def _source(value: Any) -> str:
+    try:
+        return inspect.getsource(value)
+    except (OSError, TypeError) as error:
+        raise Unwritable(f"the source of {getattr(value, '__name__', value)!r} cannot be read: {error}") from None
+
+
+def _lambda_source(function: types.FunctionType) -> str:
+    """The one lambda of its lines with the same code."""
+    lines = _source(function)
+    text = textwrap.dedent(lines).strip()
+    for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
+        try:
+            tree = ast.parse(attempt)
+        except SyntaxError:
+            continue
+        found = [ast.get_source_segment(attempt, node) for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+        alike = [one for one in found if one and _code(one) == function.__code__.co_code]
+        if len(found) == 1 or len(set(alike)) == 1:
+            return str((alike or found)[0])
+    raise Unwritable("a lambda whose source cannot be told apart on its line")
+
+
+def _code(source: str) -> bytes:
+    return bytes(eval(compile(source, "", "eval"), {}).__code__.co_code)
+
+
+def _namespace(value: Any) -> dict[str, Any]:
+    """What the names in a function's or class's source mean: its closed-over variables over the globals."""
+    functions = [value] if isinstance(value, types.FunctionType) else [*map(_function, vars(value).values())]
+    names = dict(vars(sys.modules[value.__module__])) if value.__module__ in sys.modules else {}
+    for function in filter(None, functions):
+        names = {**names, **function.__globals__} if function.__module__ == value.__module__ else names
+    for function in filter(None, functions):
+        names |= {name: content(cell) for name, cell in cells(function) if content(cell) is not EMPTY}
+    names.pop("__class__", None)
+    return names
+
+
+def _function(member: Any) -> types.FunctionType | None:
+    member = getattr(member, "__func__", getattr(member, "fget", member))
+    return member if isinstance(member, types.FunctionType) else None
+
+
+def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from _tables(child)
+
+
+def _names(source: str) -> list[str]:
+    """The names that a piece of source takes from around it, in the order in which they come."""
+    top = symtable.symtable(source, "source", "exec")
+    wanted = {s.get_name() for t in _tables(top) for s in t.get_symbols() if s.is_global() and s.is_referenced()}
+    wanted |= {s.get_name() for s in top.get_symbols() if s.is_referenced()}
+    wanted |= _stored(source)
+    return list(dict.fromkeys(name for name in re.findall(r"\w+", source) if name in wanted))
+
+
+def _stored(source: str) -> set[str]:
+    """The names around it that a piece of source assigns to."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Global, ast.Nonlocal))]
+    return {name for node in nodes for name in node.names}
+
+
+def _is_opaque(value: Any) -> bool:
+    """An object of torch's that is made by a statement: a custom op, a library."""
+    return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return {statement.name}
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _is_about(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement binds ``name``, is decorated with it, or calls something with it: ``op.register_fake(f)``."""
+    if name in _bound(statement):
+        return True
+    heads: list[ast.AST] = list(getattr(statement, "decorator_list", []))
+    heads += [statement.value] if isinstance(statement, (ast.Expr, ast.Assign)) else []
+    if isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Call):
+        return False
+    nodes = [node for head in heads for node in ast.walk(head)]
+    if any(isinstance(node, ast.Name) and node.id == name for node in nodes):
+        return True
+    space, _, op = name.partition("::")
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str) and op]
+    is_library = isinstance(statement, ast.Assign) and space in texts
+    return is_library or any(text.startswith((name, f"{op}(")) for text in texts)
