@@ -123,6 +123,24 @@ def test_smallest_module_is_what_is_written(repro, tmp_path):
     assert "class Block" not in text
 
 
+def test_each_failing_check_has_a_file_of_its_own(repro, tmp_path):
+    first, second = repro(prints, X), repro(prints, X)
+    assert first != second
+    assert len(list((tmp_path / "repro").glob("*.py"))) == 2
+
+
+def breaks_and_scales(x, n):
+    torch._dynamo.graph_break()
+    return x * n
+
+
+def test_a_break_that_is_allowed_is_no_recompile(repro, tmp_path):
+    repro(breaks_and_scales, calls=[(X, 2), (X, 3)], dynamic=False, max_graph_breaks=1)
+    text, last = run_alone(tmp_path / "repro")
+    assert text.startswith('"""recompile: ')
+    assert last.startswith("AssertionError: recompile: ")
+
+
 def test_passing_check_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(settings, "current", replace(settings.current, repro=str(tmp_path / "repro")))
     check_compile(torch.sin, X, backend="eager")

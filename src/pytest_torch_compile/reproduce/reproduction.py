@@ -7,6 +7,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +26,9 @@ from .definitions import Unwritable
 from .writer import Writer, listed
 
 SECONDS = 120.0  # for one candidate: importing torch and compiling with Inductor
-KINDS = {*get_args(WrongResult), "graph-break", "recompile", "eager-fallback", "compile-error", "nothing-compiled"}
-KINDS -= {"rank-divergence", "state"}  # which take several processes, and what surrounds the target
+KINDS = {*get_args(WrongResult), "graph-break", "recompile", "compile-error", "nothing-compiled"}
+KINDS -= {"rank-divergence", "state", "aliasing"}  # which the file does not compare
+_written: Counter[str] = Counter()  # files of this process by name: two checks of one test may fail
 TEMPLATES = Path(__file__).with_name("templates")
 
 
@@ -69,9 +71,11 @@ def reproduce(report: CompileReport, work: Work, compiling: Compiling, budget: B
                 break
             if stored and not exact:
                 continue  # some numbers have to be its own: all of them are, then
-            path = folder / f"{_file_name(report, finding)}.py"
-            ended = _kept_if_alike(text, stored, path, finding.kind)
+            name = _file_name(report, finding)
+            path = folder / f"{name}{f'-{_written[name] + 1}' if _written[name] else ''}.py"
+            ended = _kept_if_alike(text, stored, path, finding.kind, alone=not needs)
             if not ended:
+                _written[name] += 1
                 return str(Reproduction(path, needs))
             reasons.append(ended)
     return f"no reproduction failed alike: {'; '.join(dict.fromkeys(reasons))}"
@@ -92,7 +96,7 @@ def _works(report: CompileReport, work: Work) -> Iterator[Work]:
 
 
 def _file_name(report: CompileReport, finding: Finding) -> str:
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0].rpartition("/")[2]
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     return re.sub(r"\W+", "-", f"{test or report.target}-{finding.kind}").strip("-")
 
 
@@ -154,18 +158,22 @@ def _tolerance(finding: Finding) -> float | None:
     return float((finding.limit * finding.measured) ** 0.5)
 
 
-def _kept_if_alike(text: str, stored: list[Any], path: Path, kind: str) -> str:
-    """Run it; keep it if it fails with the same kind. Otherwise what happened, in a few words."""
+def _kept_if_alike(text: str, stored: list[Any], path: Path, kind: str, *, alone: bool) -> str:
+    """Run it; keep it if it fails with the same kind. Otherwise what happened, in a few words.
+
+    ``alone``: nothing of this process is on its path, so that it cannot need more than it says.
+    """
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
         file.write_text(text, encoding="utf-8")
         if stored:
             torch.save(stored, file.with_suffix(".pt"))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+        environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
         environment["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
         try:
             done = subprocess.run(
-                [sys.executable, str(file)],
+                [sys.executable, *(["-I"] if alone else []), str(file)],
                 cwd=place,
                 env=environment,
                 capture_output=True,
