@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,9 +144,11 @@ def test_hangs(compile_options, tmp_path_factory):
 )
 
 
-def started(folder: Path, *options: str, variables: dict[str, str]) -> tuple[subprocess.Popen, str]:
+def started(
+    folder: Path, *options: str, variables: dict[str, str], source: str = SLOW, **popen: Any
+) -> tuple[subprocess.Popen, str]:
     """A run in a process of its own that is in the middle of a test, and what the test has written."""
-    (folder / "test_it.py").write_text(SLOW)
+    (folder / "test_it.py").write_text(source)
     (folder / "started").unlink(missing_ok=True)
     run = subprocess.Popen(
         [sys.executable, "-m", "pytest", *OPTIONS, "-k", "holds or hangs", *options],
@@ -153,6 +156,7 @@ def started(folder: Path, *options: str, variables: dict[str, str]) -> tuple[sub
         env={**os.environ, "PYTHONPATH": SOURCES, **variables},
         stdout=subprocess.PIPE,
         text=True,
+        **popen,
     )
     deadline = time.monotonic() + 60
     while not (folder / "started").exists():
@@ -168,7 +172,7 @@ def test_sigterm_leaves_a_report_and_no_folders(tmp_path):
     run, _ = started(tmp_path, "--compile-report=out", variables={"TMPDIR": str(temporary)})
     run.send_signal(signal.SIGTERM)
     output = run.communicate(timeout=30)[0]
-    assert run.returncode == 128 + signal.SIGTERM, output
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, output
     assert "asked to end (SIGTERM)" in output
     made = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {test["id"].split("::")[1]: (test["outcome"], test["message"]) for test in made["tests"]} == {
@@ -178,6 +182,32 @@ def test_sigterm_leaves_a_report_and_no_folders(tmp_path):
     assert made["exit_status"] == run.returncode
     assert made["selection"].endswith("stopped early")
     assert not list(temporary.glob("torch-compile-*"))
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one-process", "worker"])
+def test_a_signal_to_the_process_and_to_its_group_is_one_request_to_end(tmp_path, options):
+    run, _ = started(tmp_path, "--compile-update-baselines", *options, variables={}, start_new_session=True)
+    run.send_signal(signal.SIGTERM)
+    time.sleep(0.3)  # as `timeout` does, but later: a process that is busy hears of the two at once
+    os.killpg(run.pid, signal.SIGTERM)
+    output = run.communicate(timeout=60)[0]
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, output
+    (written,) = tmp_path.glob("baselines/*/structure.json")
+    assert [entry["fullname"] for entry in json.loads(written.read_text())["tests"]] == ["test_it.py::test_holds"]
+
+
+def test_a_second_signal_after_some_time_ends_a_session_that_does_not_end(tmp_path):
+    source = "import time\ndef test_holds_on(compile_options):\n"
+    source += "    open('started', 'w').write('.')\n"
+    source += (
+        "    while True:\n        try:\n            time.sleep(60)\n        except BaseException:\n            pass\n"
+    )
+    run, _ = started(tmp_path, variables={}, source=source)
+    run.send_signal(signal.SIGTERM)
+    time.sleep(2.5)
+    assert run.poll() is None
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(timeout=30) == -signal.SIGTERM
 
 
 def test_a_process_that_a_test_forked_ends_at_once(tmp_path):
@@ -222,6 +252,7 @@ def test_the_next_run_removes_the_folders_of_a_killed_one(tmp_path):
 WRITE = """
 import os, sys
 from pathlib import Path
+from typing import Any
 from pytest_torch_compile import disk
 os.replace = lambda *_: (print("writing", flush=True), sys.stdin.read())
 disk.write_atomically(Path(sys.argv[1]), "new")

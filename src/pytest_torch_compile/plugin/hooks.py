@@ -69,8 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_FOLDER] = CacheFolder(chosen.cache, root, leads=leads)
     except ArtifactsRefused as error:
         raise pytest.UsageError(f"--compile-cache={chosen.cache}: {error}") from None
-    if chosen.report and leads:
+    if leads and (chosen.report or chosen.perf != "off" or chosen.update_baselines):
         termination.end_in_order(config)
+    if chosen.report and leads:
         register(Collector(settings.below_root(root, chosen.report), config), "torch-compile-report")
     if chosen.accept or (root / acceptance.FILE_NAME).exists():
         from .acceptance_session import AcceptanceSession

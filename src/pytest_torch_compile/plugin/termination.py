@@ -9,25 +9,32 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import pytest
 
-STATUS = 128 + signal.SIGTERM
+# `timeout` and some runners signal the process and then its whole group: that is one request to end.
+ONE_REQUEST_SECONDS = 2.0
 
 
 def end_in_order(config: pytest.Config) -> None:
-    """Do so until the session ends, where nobody else handles the signal."""
+    """Do so until the session ends, where nobody else handles the signal. A later signal ends the process at once."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         return
-    owner = os.getpid()
+    owner, asked = os.getpid(), 0.0
 
     def end(number: int, _: Any) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        if os.getpid() != owner:  # a process that a test forked, and that has no session
+        nonlocal asked
+        if asked and time.monotonic() - asked < ONE_REQUEST_SECONDS:
+            return
+        if asked or os.getpid() != owner:  # asked again, or a process that a test forked, and that has no session
+            signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        pytest.exit("the process was asked to end (SIGTERM)", returncode=STATUS)
+        asked = time.monotonic()
+        # With another exit status than this one pytest leaves out its summary, and baselines are written there.
+        pytest.exit("the process was asked to end (SIGTERM)", returncode=pytest.ExitCode.INTERRUPTED)
 
     signal.signal(signal.SIGTERM, end)
     config.add_cleanup(lambda: _restore(end))
