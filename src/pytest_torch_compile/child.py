@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -62,6 +62,8 @@ UNREGISTERED = ("lfplugin", "nfplugin", "stepwiseplugin")
 FORGOTTEN = ("PYTEST_CURRENT_TEST",)
 # How long a child may take to write where it is, before it is ended.
 STACK_SECONDS = 5.0
+# How often a person is told how far a child is.
+PROGRESS_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,12 @@ class Child:
         environment: Mapping[str, str | None] | None = None,
         seconds: float | None = None,
         too_long: tuple[type[BaseException], ...] = (),
+        progress: Callable[[int], None] | None = None,
     ) -> Ended:
         """Start it and wait, ``seconds`` at most; an exception of ``too_long`` that is raised here ends it as well.
 
-        ``environment`` adds variables, and removes those that are None. Whatever the child has started ends with it.
+        ``environment`` adds variables, and removes those that are None. ``progress`` is called now and then with the
+        number of results that there are, where no ``seconds`` are given. Whatever the child has started ends with it.
         """
         with TemporaryFolder("torch-compile-child-") as place:
             # A file and no pipe: a process that the child started and left would keep a pipe open.
@@ -124,6 +128,10 @@ class Child:
             job = replace(self.job, results=str(place / "results.jsonl"), stacks=str(place / "stacks"))
             process, parent = self._start(job, output, environment or {})
             try:
+                while progress and process.poll() is None:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(PROGRESS_SECONDS)
+                    progress(_text(Path(job.results)).count("\n"))
                 status: int | None = process.wait(seconds)
                 why = ""
             except subprocess.TimeoutExpired:

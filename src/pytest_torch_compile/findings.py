@@ -232,6 +232,18 @@ class Fault:
     module_type: str = ""
 
 
+@dataclass(frozen=True)
+class Reproduction:
+    """A file that shows a finding again, and that was run to prove it; ``needs`` are packages beside torch."""
+
+    path: str
+    needs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        needs = f"needs {', '.join(self.needs)}" if self.needs else "needs only torch"
+        return f"reproduction: {self.path} ({needs})"
+
+
 @dataclass
 class CompileReport:
     """Everything that one check observed; ``findings`` is empty when it passed.
@@ -239,8 +251,8 @@ class CompileReport:
     ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch, fullgraph compiles some code that the default
     mode breaks on, so that each says nothing about the other. ``remarks`` are lines about what is no failure,
     such as an accepted break that is no longer there. ``deviations`` are the settings of torch that were not its
-    defaults when the check began. ``fault`` is what ``diagnosis`` says of the
-    place of a failure, as data. ``text`` is the whole report as a person reads it.
+    defaults when the check began. ``fault`` is what ``diagnosis`` says of the place of a failure, as data.
+    ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report as a person reads it.
     """
 
     target: str
@@ -255,6 +267,7 @@ class CompileReport:
     findings: list[Finding] = field(default_factory=list)
     diagnosis: list[str] = field(default_factory=list)
     fault: Fault = Fault()
+    reproduction: Reproduction | None = None
     remarks: list[str] = field(default_factory=list)
     rerun: str = ""
     deviations: list[Deviation] = field(default_factory=list)

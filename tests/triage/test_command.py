@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -73,6 +74,38 @@ def test_command_says_what_fails_since(interpreters, tmp_path, capsys):
     assert (
         "- `test_models.py::test_breaks_since[1]`" in page and "test_models.py::TestKnown::test_fails_on_both" in page
     )
+
+
+WITH_A_PRINT = """
+import os, torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        if self.noisy:
+            print("shape", x.shape[0])
+        return self.linear(x).relu()
+
+def test_block(compile_check):
+    block = Block()
+    block.noisy = "NEW_TORCH" in os.environ
+    compile_check(block, torch.randn(2, 4), backend="eager")
+"""
+
+
+def test_each_group_has_a_file_that_shows_it(interpreters, tmp_path, capsys):
+    (tmp_path / "project" / "test_models.py").write_text(WITH_A_PRINT)
+    status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"])
+    said = capsys.readouterr().out
+    assert status == 1, said
+    (file,) = (tmp_path / "out" / "reproductions").glob("*.py")
+    assert f"reproduction: {file}" in said
+    ended = subprocess.run([sys.executable, "-I", str(file)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1 and "AssertionError: graph-break" in ended.stderr
+    assert "class Block(torch.nn.Module)" in (tmp_path / "out" / "triage.md").read_text()
 
 
 def test_nothing_new_is_status_0(interpreters, tmp_path):

@@ -56,6 +56,18 @@ def test_names_and_messages_of_strangers_are_text(form):
     assert ("<script>" if form is page.html else "\n::error::") not in made
 
 
+@pytest.mark.parametrize("form", [page.text, page.markdown, page.html])
+def test_the_file_that_shows_a_group_is_in_its_issue(form, tmp_path):
+    pytest.importorskip("jinja2")
+    file = tmp_path / "vit-graph-break.py"
+    file.write_text("import torch\n" + "```\n" * 300)
+    text = form(Triage("2.13.0", "2.15.0", [group(Status.NEW, "test_a.py::test", reproduction=str(file))], 1, 1))
+    if form is page.text:
+        assert f"reproduction: {file}" in text
+    else:
+        assert "import torch" in text and "# ... 51 more lines in vit-graph-break.py" in text
+
+
 def test_pages_are_written_side_by_side(tmp_path):
     pytest.importorskip("jinja2")
     assert page.write(TRIAGE, tmp_path / "out").name == "triage.html"

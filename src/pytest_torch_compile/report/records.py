@@ -13,7 +13,7 @@ from typing import Any
 EXCERPT = 2  # lines of source shown before and after a place
 _OF_REPORT = (
     *("target", "checked_mode", "backend", "torch", "device", "budget", "numerics", "rerun", "ok"),
-    *("calls", "deviations", "diagnosis", "fault", "remarks"),
+    *("calls", "deviations", "diagnosis", "fault", "reproduction", "remarks"),
 )
 _OF_OBSERVATION = ("errors", "cudagraph_skips", "cudagraph_runs", "cache", "compile_seconds", "not_observable")
 

@@ -12,7 +12,7 @@ from . import page
 from .bisection import bisect
 from .environments import Environment, TriageError, default_install, environment, releases_between
 from .failures import Result
-from .groups import Group, Status, grouped, unsure
+from .groups import Group, Status, grouped, reproduced, to_reproduce, unsure
 from .page import Triage
 from .runs import run_tests
 
@@ -30,7 +30,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="WORDS",
         help="what else uv installs, such as '-e .[test]'; may be repeated (default: -e .)",
     )
-    parser.add_argument("--output", type=Path, default=Path("torch-triage"), help="folder for triage.md, triage.html")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("torch-triage"),
+        help="folder for triage.md, triage.html and a reproduction of each group",
+    )
     parser.add_argument("--bisect", action="store_true", help="find the release in which each new group began")
     parser.add_argument(
         "--releases",
@@ -51,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.old,
             options.new,
             rest,
+            reproductions=options.output.absolute() / "reproductions",
             install=install,
             releases=[release for release in options.releases.split(",") if release],
             bisecting=options.bisect,
@@ -69,6 +75,7 @@ def compare(
     new: str,
     arguments: Sequence[str],
     *,
+    reproductions: Path,
     install: Sequence[str] = (),
     releases: Sequence[str] = (),
     bisecting: bool = False,
@@ -79,6 +86,7 @@ def compare(
     Args:
         old: A release of torch or the path of an interpreter; so is ``new``.
         arguments: What goes to pytest: tests, and its own options.
+        reproductions: The folder for a file of each group.
         install: What uv installs beside torch and this plugin.
         releases: Those between for a bisection; empty for all that pip can see.
 
@@ -92,7 +100,7 @@ def compare(
     again = [
         _run(side, arguments, tests, say) if tests else {} for side, tests in zip(sides, unsure(*runs), strict=True)
     ]
-    groups = grouped(*runs, *again)
+    groups = _reproduced(grouped(*runs, *again), sides, arguments, reproductions, say)
     if bisecting:
         groups = _bisected(groups, sides, arguments, install, releases, say)
     return Triage(sides[0].torch, sides[1].torch, groups, len(runs[0]), len(runs[1]))
@@ -103,11 +111,25 @@ def _environment(given: str, install: Sequence[str], say: Say) -> Environment:
     return environment(given, install)
 
 
-def _run(side: Environment, arguments: Sequence[str], tests: Sequence[str] | None, say: Say) -> dict[str, Result]:
+def _run(
+    side: Environment, arguments: Sequence[str], tests: Sequence[str] | None, say: Say, **options: object
+) -> dict[str, Result]:
     say(f"torch {side.torch}: running {'the tests' if tests is None else f'{len(tests)} of them once more'}")
-    runs = run_tests(side, arguments, tests)
+    runs = run_tests(side, arguments, tests, say, **options)
     say(f"torch {side.torch}: {len(runs)} tests, {sum(bool(run.failures) for run in runs.values())} fail")
     return runs
+
+
+def _reproduced(
+    groups: Sequence[Group], sides: Sequence[Environment], arguments: Sequence[str], folder: Path, say: Say
+) -> list[Group]:
+    """All groups, each with a file that shows its failure, where one can be written."""
+    old, new = sides
+    for side, statuses in ((old, {Status.GONE}), (new, {Status.NEW, Status.KNOWN})):
+        if tests := to_reproduce(groups, statuses):
+            runs = _run(side, arguments, tests, say, compile_repro=str(folder))
+            groups = [reproduced(group, runs) if group.status in statuses else group for group in groups]
+    return list(groups)
 
 
 def _bisected(

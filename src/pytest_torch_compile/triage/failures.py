@@ -48,7 +48,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure of one test. ``text`` is what was seen of it; ``rerun`` the command that shows it again."""
+    """One failure of one test. ``text`` is what was seen of it; ``rerun`` the command that shows it again.
+
+    ``reproduction`` is the path of a file that shows it without the test, where one was asked for and could be written.
+    """
 
     test: str
     cause: Cause
@@ -58,6 +61,7 @@ class Failure:
     hint: str = ""
     diagnosis: tuple[str, ...] = ()
     rerun: str = ""
+    reproduction: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
                 finding["hint"],
                 tuple(check["diagnosis"]),
                 check["rerun"],
+                (check.get("reproduction") or {}).get("path", ""),
             )
     for timing in observed["timings"]:
         if timing["outcome"] == "regressed":
@@ -136,7 +141,7 @@ def cause_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Cause:
         return Cause(kind, _normalised(finding["evidence"]), where)
     if kind in get_args(WrongResult):
         stage, module = fault.get("stage") or UNKNOWN_STAGE, fault.get("module_type", "")
-        return Cause(kind, stage, module)
+        return Cause(kind, f"{stage}, {fault['op']}" if fault.get("op") else stage, module)
     return Cause(kind, _normalised(finding["evidence"] or finding["message"]), where)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -72,6 +72,18 @@ def _has(runs: Runs, failure: Failure) -> bool:
 def _group(status: Status, cause: Cause, failures: Sequence[Failure], seconds: Mapping[str, float]) -> Group:
     fastest = min(failures, key=lambda failure: (seconds.get(failure.test, 0.0), failure.test))
     return Group(status, cause, fastest.route, tuple(sorted({failure.test for failure in failures})), fastest)
+
+
+def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[str]:
+    """The tests that show these groups fastest."""
+    return sorted({group.example.test for group in groups if group.status in statuses})
+
+
+def reproduced(group: Group, runs: Runs) -> Group:
+    """The group with the failure as these runs show it, if they wrote a reproduction of it."""
+    run = runs.get(group.example.test, Result("passed"))
+    shown = [one for one in run.failures if one.reproduction and one.cause.may_be(group.cause)]
+    return replace(group, example=shown[0]) if shown else group
 
 
 def bisected(group: Group, last_good: str, first_bad: str) -> Group:

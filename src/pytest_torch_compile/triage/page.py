@@ -17,6 +17,7 @@ from .groups import Group, Status
 
 TESTS_SHOWN = 10
 EVIDENCE_LINES = 25
+REPRODUCTION_LINES = 250
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def text(triage: Triage) -> str:
         lines += [f"   {group.example.message}"]
         lines += [f"   {test}" for test in group.tests[:TESTS_SHOWN]]
         lines += [f"   and {len(group.tests) - TESTS_SHOWN} more"] if len(group.tests) > TESTS_SHOWN else []
+        lines += [f"   reproduction: {group.example.reproduction}"] if group.example.reproduction else []
         lines.append(f"   run again: {_command(group)}")
     return "\n".join(map(safe_text.terminal, lines)) + "\n"
 
@@ -95,9 +97,24 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
         yield f"- likely fix: {code(example.hint)}"
     yield f"- to see it: {code(_command(group))}"
     yield ""
+    if source := reproduction(group):
+        yield "It is shown by this file, which was run and failed alike:"
+        yield ""
+        yield from safe_text.markdown_block(source)
+        yield ""
     yield f"{count(len(group.tests), 'test')}:"
     yield ""
     yield from (f"- {code(test)}" for test in group.tests)
+
+
+def reproduction(group: Group) -> list[str]:
+    """The lines of the file that shows the failure again, as far as they fit into an issue."""
+    if not group.example.reproduction:
+        return []
+    path = Path(group.example.reproduction)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    more = [f"# ... {len(lines) - REPRODUCTION_LINES} more lines in {path.name}"]
+    return lines if len(lines) <= REPRODUCTION_LINES else lines[:REPRODUCTION_LINES] + more
 
 
 def html(triage: Triage) -> str:
@@ -114,7 +131,8 @@ def html(triage: Triage) -> str:
     )
     style = resources.files("pytest_torch_compile.report").joinpath("templates/page.css").read_text(encoding="utf-8")
     template = environment.get_template("triage.html")
-    return template.render(triage=triage, count=count, command=_command, began=_began, style=Markup(style))
+    shown = {"count": count, "command": _command, "began": _began, "reproduction": reproduction}
+    return template.render(triage=triage, style=Markup(style), **shown)
 
 
 def write(triage: Triage, folder: Path) -> Path:

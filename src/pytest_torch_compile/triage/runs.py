@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..child import Child, Job
 from .environments import Environment, TriageError
 from .failures import Result, runs_of
 
+_PHASES = ("setup", "call", "teardown")  # a report each
 _COMPLETE = (0, 1, 5)  # pytest's: all passed, some failed, no test was chosen
 
 
 def run_tests(
-    environment: Environment, arguments: Sequence[str], tests: Sequence[str] | None = None
+    environment: Environment,
+    arguments: Sequence[str],
+    tests: Sequence[str] | None = None,
+    say: Callable[[str], None] = print,
+    **options: object,
 ) -> dict[str, Result]:
     """How each test ended. ``arguments`` go to pytest; ``tests``, where given, are run in place of those they choose.
+
+    ``options`` are pytest's and ours, by name.
 
     Raises:
         TriageError: pytest did not get to its end, or there was nothing to run.
     """
-    options = {"continue_on_collection_errors": True, **_workers(environment)}
-    child = Child(arguments, Path.cwd(), Job(tests, options), str(environment.python))
+    job = Job(tests, {"continue_on_collection_errors": True, **_workers(environment), **options})
+    child = Child(arguments, Path.cwd(), job, str(environment.python))
+
+    def progress(reports: int) -> None:
+        say(f"torch {environment.torch}: {reports // len(_PHASES)} tests ended")
+
     # Those of an environment that is activated here would lead the other one astray.
-    ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None})
+    ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, progress=progress)
     if ended.status not in _COMPLETE:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")
     results = runs_of(ended.results)
