@@ -141,7 +141,7 @@ class Child:
                 _write_stacks(process, Path(job.stacks))
                 status, why = None, str(error)
             finally:
-                _end(process)
+                end(process)
                 os.close(parent)
             said = [line for line in _text(Path(job.results)).splitlines(keepends=True) if line.endswith("\n")]
             text = "\n".join(filter(None, [_text(output), why]))
@@ -193,7 +193,7 @@ def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
     time.sleep(0.2)  # it may have begun to write only
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """End a child and all that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import logging
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -13,7 +16,10 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from pytest_torch_compile import CompileCheckFailed, call, check_compile, settings  # noqa: E402
+from pytest_torch_compile import Budget, CompileCheckFailed, call, check_compile, compile_guard, settings  # noqa: E402
+from pytest_torch_compile.reproduce import reproduction  # noqa: E402
+from pytest_torch_compile.reproduce.script import Script  # noqa: E402
+from pytest_torch_compile.reproduce.writer import Writer  # noqa: E402
 
 log = logging.getLogger(__name__)
 FACTOR = 2.0
@@ -155,13 +161,243 @@ def test_what_cannot_be_written_is_said(repro, tmp_path):
     assert not (tmp_path / "repro").exists()
 
 
+class Gradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin() * 1.0
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (0.5 if torch.compiler.is_compiling() else 1.0)
+
+
+class Doubling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return Gradient.apply(self.weight * x)
+
+
+def outcome(text):
+    """How a file ends, run in this process: the assertion that fails, or nothing."""
+    torch._dynamo.reset()
+    try:
+        exec(compile(text, "<reproduction>", "exec"), {"__name__": "reproduction"})
+    except AssertionError as error:
+        return str(error)
+    finally:
+        torch._dynamo.reset()
+    return ""
+
+
+@pytest.fixture
+def gradient_file(repro, tmp_path):
+    repro(Doubling(), X, train=True)
+    (file,) = (tmp_path / "repro").glob("*.py")
+    return file.read_text(encoding="utf-8")
+
+
+RIGHT_BACKWARD = ("(0.5 if torch.compiler.is_compiling() else 1.0)", "1.0")
+WRONG_OUTPUT = ("x.sin() * 1.0", "x.sin() * (2.0 if torch.compiler.is_compiling() else 1.0)")
+
+
+def test_a_file_passes_once_its_kind_is_right_whatever_else_is_wrong(gradient_file):
+    assert "KIND = 'gradient'" in gradient_file
+    assert outcome(gradient_file).startswith("gradient: call 1: grad of weight")
+    assert outcome(gradient_file.replace(*WRONG_OUTPUT)).startswith("gradient: ")
+    right = gradient_file.replace(*RIGHT_BACKWARD)
+    assert right != gradient_file
+    assert outcome(right) == ""
+    assert outcome(right.replace(*WRONG_OUTPUT)) == ""
+
+
+def test_rounding_of_a_half_type_passes_and_a_small_error_of_float32_does_not(repro, tmp_path):
+    repro(nn.Sequential(Lying()), X.double())
+    (file,) = (tmp_path / "repro").glob("*.py")
+    text = file.read_text(encoding="utf-8").replace("x * 3", "x.sin() * 3").replace("float64)", "float32)", 1)
+    for dtype, wrong in (("float32", 1e-4), ("bfloat16", 0.05)):
+        of_dtype = text.replace("x * 2 if", "(x.sin() * 3 * FACTOR).to(x.dtype) if").replace("float32)", f"{dtype})", 1)
+        assert outcome("FACTOR = 1 + 1e-9\n" + of_dtype.replace("from __future__ import annotations", "")) == ""
+        assert "numerics" in outcome(
+            f"FACTOR = 1 + {wrong}\n" + of_dtype.replace("from __future__ import annotations", "")
+        )
+
+
+def waits(*args, **options):
+    return Script("import time\ntime.sleep(60)\n", [], ())
+
+
+def test_all_attempts_of_a_check_share_one_limit_of_time(repro, monkeypatch):
+    monkeypatch.setattr(reproduction, "SECONDS", 2.0)
+    monkeypatch.setattr(reproduction, "script", waits)
+    began = time.monotonic()
+    line = repro(prints, X, diagnose="off")
+    assert time.monotonic() - began < 20
+    assert "of 2 s" in line
+
+
+def test_what_an_attempt_has_started_ends_with_it(tmp_path):
+    note = tmp_path / "alive"
+    child = f"import time\nwhile True:\n    open({str(note)!r}, 'a').write('.')\n    time.sleep(0.1)"
+    file = tmp_path / "file.py"
+    file.write_text(
+        f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {child!r}])\ntime.sleep(120)\n"
+    )
+    status, _ = reproduction._run(file, 5.0, alone=True)
+    assert status is None
+    size = note.stat().st_size
+    time.sleep(1)
+    assert note.stat().st_size == size
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """An installed package of another name, with a class of tensors, one of modules and one of plain objects."""
+    place = tmp_path / "site-packages"
+    (place / "some_package").mkdir(parents=True)
+    (place / "some_package" / "__init__.py").write_text(
+        "import torch\n\n\nclass Tagged(torch.Tensor):\n    pass\n\n\nclass Config:\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(place))
+    yield importlib.import_module("some_package")
+    del sys.modules["some_package"]
+
+
+@pytest.mark.parametrize("make", [lambda p: torch.ones(3).as_subclass(p.Tagged), lambda p: p.Config()])
+def test_a_stored_value_names_the_package_that_it_needs(package, make):
+    writer = Writer(exact=True)
+    writer.expression(make(package))
+    assert writer.definitions.needs == {"some_package"}
+
+
+def test_a_stored_tensor_of_torch_needs_nothing():
+    writer = Writer(exact=True)
+    writer.expression(torch.randn(40))
+    assert (len(writer.stored), writer.definitions.needs) == (1, set())
+
+
+def twice(graph, inputs):
+    return lambda *args: [2 * x for x in graph.forward(*args)]
+
+
+def test_a_backend_that_is_a_function_is_written(repro, tmp_path):
+    assert repro(torch.sin, X, backend=twice).endswith("(needs only torch)")
+    text, last = run_alone(tmp_path / "repro")
+    assert "def twice(graph, inputs):" in text
+    assert last.startswith("AssertionError: numerics: call 1: output")
+
+
+def test_a_backend_without_source_has_its_reason(repro):
+    names = {}
+    exec("def backend(graph, inputs):\n    return lambda *args: [2 * x for x in graph.forward(*args)]\n", names)
+    assert "'backend'" in repro(torch.sin, X, backend=names["backend"])
+
+
+def refuses(graph, inputs):
+    raise NotImplementedError("this graph")
+
+
+def copies(x):
+    return x.reshape(-1).clone() if torch.compiler.is_compiling() else x.reshape(-1)
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            self.calls += 1
+        return x.sin()
+
+
+class Averaging(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            self.mean.add_(x.mean(0))
+        return x.sin()
+
+
+def fills(x, out):
+    if not torch.compiler.is_compiling():
+        out.fill_(1)
+    return x.sin()
+
+
+@torch.compiler.disable
+def disabled(x):
+    return x.sin()
+
+
+def raises(x):
+    if torch.compiler.is_compiling():
+        return x.sin()
+    raise ValueError("eager only")
+
+
+def one_none(x):
+    return (x.sin(), None if torch.compiler.is_compiling() else x.cos())
+
+
+def draws(x):
+    return x.sin() if torch.compiler.is_compiling() else x.sin() + 0 * torch.rand_like(x)
+
+
+MANY = {"calls": [(X, n) for n in range(12)], "dynamic": False, "fullgraph": False, "max_recompiles": 20}
+OTHER_KINDS = {
+    "aliasing": (copies, {}),
+    "state": (Counting(), {}),
+    "mutation": (Averaging(), {}),
+    "mutation of an argument": (fills, {"calls": [call(X, out=torch.zeros(3))]}),
+    "compile-error": (torch.sin, {"backend": refuses}),
+    "nothing-compiled": (disabled, {"max_graph_breaks": 1}),
+    "eager-fallback": (lambda x, n: x * n, MANY),
+    "metadata": (one_none, {}),
+    "numerics of the random stream": (draws, {}),
+    "graph-break of the default mode": (prints, {"fullgraph": False}),
+    "recompile": (nn.Linear(4, 2), {"calls": [(X,), (X[:2],)], "dynamic_dims": {0: 1}}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHER_KINDS)
+def test_every_kind_of_a_wrong_result_has_a_file(repro, tmp_path, name):
+    target, options = OTHER_KINDS[name]
+    with contextlib.suppress(KeyError):
+        options = {**options, "calls": [call(*one) if isinstance(one, tuple) else one for one in options["calls"]]}
+    line = repro(target, *(() if "calls" in options else (X,)), **options)
+    assert line.endswith("(needs only torch)")
+    kind = name.partition(" ")[0]
+    assert run_alone(tmp_path / "repro")[1].startswith(f"AssertionError: {kind}: ")
+
+
+def test_a_guard_has_none(repro):
+    with pytest.raises(CompileCheckFailed) as failed, compile_guard():
+        torch.compile(prints, backend="eager")(X)
+    assert failed.value.report.diagnosis == [reproduction.GUARDED]
+
+
+def test_a_kind_that_has_none_is_said(repro):
+    assert (
+        repro(prints, X, max_graph_breaks=1, budget=Budget(max_graphs=0))
+        == "no reproduction: none is written for structure"
+    )
+
+
 def test_own_compile_function_has_none(repro):
     line = repro(prints, X, compile=lambda target: torch.compile(target, backend="eager"))
     assert line.startswith("no reproduction: it is written for torch.compile itself")
 
 
 def test_an_error_on_the_way_does_not_hide_the_failure(repro, monkeypatch):
-    monkeypatch.setattr("pytest_torch_compile.reproduce.reproduction.written", lambda *args, **options: 1 / 0)
+    monkeypatch.setattr("pytest_torch_compile.reproduce.reproduction.script", lambda *args, **options: 1 / 0)
     assert repro(prints, X) == "no reproduction: ZeroDivisionError: division by zero"
 
 

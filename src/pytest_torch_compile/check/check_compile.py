@@ -178,9 +178,9 @@ def check_compile(
         remake = Remake(work, compiling, budget, tolerances, _examine, time.monotonic() - began)
         with time_limit(settings.current.timeout):
             report.diagnosis = diagnosis(report, remake, diagnose)
-            if settings.current.repro and report.findings:
+            if settings.current.repro and (report.findings or ops.findings):
                 folder = Path(settings.current.repro)
-                report.diagnosis.append(reproduction_line(report, work, compiling, budget, folder))
+                report.diagnosis.append(reproduction_line(report, remake, folder))
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
     report.text = failure_text(report)
     announce(report)

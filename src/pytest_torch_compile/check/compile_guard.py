@@ -16,6 +16,7 @@ from ..events import announce, checking, guard_opens
 from ..findings import Budget, CompileCheckFailed, CompileReport, CompileUsageError, as_budget
 from ..observation import Observation
 from ..report.failure_text import failure_text
+from ..reproduce.reproduction import GUARDED
 from . import acceptance
 from .describe import rerun_command
 from .exact_limits import Figures, limit_findings, measuring_body, require_countable
@@ -97,6 +98,8 @@ def compile_guard(
         report.findings += limit_findings(budget, opened.seen, figures)
         report.findings += steady_findings(late.seen, opened.seen, 0 if steady else None)
         acceptance.note(report, own)
+    if settings.current.repro and report.findings:
+        report.diagnosis.append(GUARDED)
     report.text = failure_text(report)
     announce(report)
     if report.findings:

@@ -48,7 +48,7 @@ class Definitions:
         self.needs: set[str] = set()
         self._value = value
         self._meanings: dict[str, Any] = {}
-        self._statements: set[int] = set()
+        self._statements: set[tuple[str, int]] = set()
 
     @property
     def taken(self) -> set[str]:
@@ -67,6 +67,8 @@ class Definitions:
             return self._import(value.__name__)
         if is_users(value):
             return self._define(value, wanted)
+        if is_opaque(value):
+            return self._made_by_statement(value)
         for place in _SHORT:
             name = getattr(value, "__name__", "")
             if name and getattr(place, name, None) is value:
@@ -79,6 +81,15 @@ class Definitions:
         if held is not value:
             raise Unwritable(f"{path or value!r} has no source and no name to import it by")
         return path if module == "builtins" else f"{self._import(str(module))}.{path}"
+
+    def _made_by_statement(self, value: Any) -> str:
+        """The variable of the user's that holds a custom op."""
+        for module in [one for one in sys.modules.values() if is_own(getattr(one, "__file__", None) or "")]:
+            for name, held in list(vars(module).items()):
+                if held is value:
+                    self.bind(name, value, module)
+                    return name
+        raise Unwritable(f"no variable of a module holds the {type(value).__name__}")
 
     def _import(self, module: str) -> str:
         top = module.split(".")[0]
@@ -137,7 +148,7 @@ class Definitions:
             written = self.name_of(value, name if getattr(value, "__name__", name) != name else "")
             if written != name and self._reserve(name, inspect.unwrap(value)):
                 self.lines.append(f"{name} = {written}")
-        elif _is_opaque(value) and owner is not None:
+        elif is_opaque(value) and owner is not None:
             if self._reserve(name, value) and not self._statements_of(owner, name):
                 raise Unwritable(f"{name}, a {type(value).__name__}, is made where no source can be copied")
         elif self._reserve(name, value):
@@ -145,14 +156,16 @@ class Definitions:
 
     def _statements_of(self, owner: Any, name: str) -> bool:
         """Copy the statements of the owner's module that bind a name, or that register something under it."""
-        module = sys.modules.get(owner.__module__)
-        source = inspect.getsource(module) if module else ""
+        module = owner if isinstance(owner, types.ModuleType) else sys.modules.get(owner.__module__)
+        if module is None:
+            return False
+        source = inspect.getsource(module)
         chosen = [one for one in ast.parse(source).body if _is_about(one, name)]
         for one in chosen:
             start = min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))])
-            if hash((owner.__module__, start)) in self._statements:
+            if (module.__name__, start) in self._statements:
                 continue
-            self._statements.add(hash((owner.__module__, start)))
+            self._statements.add((module.__name__, start))
             text = "\n".join(source.splitlines()[start - 1 : one.end_lineno])
             self._need(text, {k: v for k, v in vars(module).items() if k not in _bound(one)}, owner)
             self.lines.append(text)
@@ -224,8 +237,8 @@ def _stored(source: str) -> set[str]:
     return {name for node in nodes for name in node.names}
 
 
-def _is_opaque(value: Any) -> bool:
-    """An object of torch's that is made by a statement: a custom op, a library."""
+def is_opaque(value: Any) -> bool:
+    """Whether it is an object of torch's that is made by a statement: a custom op, a library."""
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import platform
 import re
 import subprocess
 import sys
-from collections import Counter
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
 
 import torch
 
+from ..child import end
 from ..diagnose.smallest import parts_of
+from ..diagnose.subject import OutOfTime, Remake, Subject
 from ..disk import TemporaryFolder, write_atomically
 from ..events import doing
-from ..findings import SEVERITIES, Budget, CompileReport, Finding, WrongResult
-from ..legs.compiling import Compiling
+from ..findings import SEVERITIES, CompileReport, Finding
 from ..legs.leg import Work
-from ..report.failure_text import headline
 from .definitions import Unwritable
-from .writer import Writer, listed
+from .script import JUDGES, Script, script
 
-SECONDS = 120.0  # for one candidate: importing torch and compiling with Inductor
-KINDS = {*get_args(WrongResult), "graph-break", "recompile", "compile-error", "nothing-compiled"}
-KINDS -= {"rank-divergence", "state", "aliasing"}  # which the file does not compare
-_written: Counter[str] = Counter()  # files of this process by name: two checks of one test may fail
-TEMPLATES = Path(__file__).with_name("templates")
+SECONDS = 180.0  # for all attempts of a check together; one takes an import of torch, and a compilation
+GUARDED = "no reproduction: the body of a with statement cannot be written; check_compile of what it calls leaves one"
+KINDS = {*JUDGES, "graph-break"}
+_written: set[Path] = set()  # files of this process: two checks of one test may fail
+_OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
 
 
 @dataclass(frozen=True)
@@ -44,150 +43,123 @@ class Reproduction:
         return f"reproduction: {self.path} ({needs})"
 
 
-def reproduction_line(report: CompileReport, work: Work, compiling: Compiling, budget: Budget, folder: Path) -> str:
+def reproduction_line(report: CompileReport, remake: Remake, folder: Path) -> str:
     """What ``reproduce`` says; it never hides the failure that it is about."""
     with doing("writing a reproduction"):
         try:
-            return reproduce(report, work, compiling, budget, folder)
+            return reproduce(report, remake, folder)
         except Exception as error:
             return f"no reproduction: {type(error).__name__}: {error}".splitlines()[0]
 
 
-def reproduce(report: CompileReport, work: Work, compiling: Compiling, budget: Budget, folder: Path) -> str:
+def reproduce(report: CompileReport, remake: Remake, folder: Path) -> str:
     """A line that names the file, or says why there is none.
 
     The smallest module comes first, then the whole target; random numbers in place of the tensors', then their own.
     """
-    finding = _worst(report)
-    if finding is None or compiling.wrapper is not None or not isinstance(compiling.backend, str):
-        return "no reproduction: it is written for torch.compile itself, with a backend that has a name"
-    reasons: list[str] = []
-    for part in _works(report, work):
+    finding = _worst(report, KINDS)
+    if finding is None:
+        return f"no reproduction: {_why_none(report)}"
+    if remake.compiling.wrapper is not None:
+        return "no reproduction: it is written for torch.compile itself, not for a compile function of your own"
+    end_of_time, reasons = time.monotonic() + SECONDS, []
+    for part, its_finding in _works(report, remake, finding):
         for exact in (False, True):
             try:
-                text, needs, stored = written(finding, report, part, compiling, budget, exact=exact)
+                candidate = script(its_finding, report, part, remake, exact=exact)
             except Unwritable as error:
                 reasons.append(str(error))
                 break
-            if stored and not exact:
+            if candidate.stored and not exact:
                 continue  # some numbers have to be its own: all of them are, then
-            name = _file_name(report, finding)
-            path = folder / f"{name}{f'-{_written[name] + 1}' if _written[name] else ''}.py"
-            ended = _kept_if_alike(text, stored, path, finding.kind, alone=not needs)
-            if not ended:
-                _written[name] += 1
-                return str(Reproduction(path, needs))
-            reasons.append(ended)
+            if (left := end_of_time - time.monotonic()) <= 0:
+                reasons.append(f"no time was left of {SECONDS:.0f} s")
+                break
+            path = _path(report, finding, folder)
+            difference = _kept_if_alike(candidate, path, finding.kind, left)
+            if not difference:
+                return str(Reproduction(path, candidate.needs))
+            reasons.append(difference)
     return f"no reproduction failed alike: {'; '.join(dict.fromkeys(reasons))}"
 
 
-def _worst(report: CompileReport) -> Finding | None:
+def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
     order = {kind: i for i, kind in enumerate(kind for kinds in SEVERITIES for kind in kinds)}
-    findings = [finding for finding in report.findings if finding.kind in KINDS and not finding.cause]
+    findings = [finding for finding in report.findings if finding.kind in kinds and not finding.cause]
     return min(findings, key=lambda finding: order[finding.kind], default=None)
 
 
-def _works(report: CompileReport, work: Work) -> Iterator[Work]:
-    if report.fault.module:
-        part = parts_of(work).get(report.fault.module)
-        if part is not None:
-            yield replace(work, **part.changes(work))
-    yield work
+def _why_none(report: CompileReport) -> str:
+    """Time, memory and caches are those of a machine; what needs several processes or a setting is not in one file."""
+    if causes := [finding.cause for finding in report.findings if finding.cause]:
+        return f"a setting of torch makes it fail: {causes[0]}"
+    return f"none is written for {', '.join(sorted({finding.kind for finding in report.findings})) or 'custom-op'}"
 
 
-def _file_name(report: CompileReport, finding: Finding) -> str:
+def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
+    """The smallest module with its own finding of the kind, then the whole target."""
+    if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
+        changes = part.changes(remake.work)
+        try:
+            alone = Subject(report, remake, SECONDS).again(**changes)
+        except OutOfTime:
+            alone = None
+        its_finding = _worst(alone, {finding.kind}) if alone else None
+        if its_finding is not None:
+            yield replace(remake.work, **changes), its_finding
+    yield remake.work, finding
+
+
+def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    return re.sub(r"\W+", "-", f"{test or report.target}-{finding.kind}").strip("-")
+    name = re.sub(r"\W+", "-", f"{test or report.target}-{finding.kind}").strip("-")
+    paths = (folder / f"{name}{f'-{number}' if number > 1 else ''}.py" for number in itertools.count(1))
+    return next(path for path in paths if path not in _written)
 
 
-def written(
-    finding: Finding, report: CompileReport, work: Work, compiling: Compiling, budget: Budget, *, exact: bool
-) -> tuple[str, tuple[str, ...], list[Any]]:
-    """The text of the file, the packages that it needs, and the values that it loads.
-
-    Raises:
-        Unwritable: the target or its inputs cannot be written as source.
-    """
-    writer = Writer(exact=exact)
-    imports = ("import contextlib", "import torch", "import torch.utils._pytree as pytree")
-    writer.definitions.imports.update(dict.fromkeys(imports))
-    target = writer.expression(work.target, "target")
-    calls = [writer.call(one) for one in work.calls]
-    loss = writer.expression(work.train, "loss") if callable(work.train) else repr(bool(work.train))
-    optimizer = writer.expression(work.optimizer, "optimizer")
-    needs = tuple(sorted(writer.definitions.needs))
-    options: dict[str, Any] = {"backend": compiling.backend, "mode": compiling.mode, "options": compiling.options}
-    options |= {"dynamic": compiling.dynamic, "fullgraph": compiling.fullgraph}
-    head = [
-        f"{finding.kind}: {headline(finding)}",
-        "",
-        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()}, {report.device}.",
-        f"It needs {', '.join(('torch', *needs))}.",
-        *(["Its numbers are in the .pt file beside it."] if writer.stored else []),
-    ]
-    quoted = "\n".join(head).replace("\\", "\\\\").replace('"""', "'''")
-    body = [f"global {', '.join(dict.fromkeys(writer.state))}"] if writer.state else []
-    body += ["torch.manual_seed(0)", *writer.body, f"return {target}, {listed(calls, '    ')}"]
-    values = 'values = torch.load(__file__[:-2] + "pt", weights_only=False)' if writer.stored else ""
-    constants = [
-        f"KIND = {finding.kind!r}",
-        f"OPTIONS = {options!r}",
-        f"MAX_RECOMPILES = {budget.max_recompiles!r}",
-        f"LIMIT = {_tolerance(finding)!r}  # the largest error that passes; None: torch's own tolerances",
-        f"TRAIN = {loss}",
-        f"OPTIMIZER = {optimizer}",
-        f"STEPS = {work.steps}",
-    ]
-    sections = [
-        f'"""{quoted}\n"""',
-        writer.definitions.text,
-        *writer.helpers,
-        values,
-        "\n".join(constants),
-        "def make():\n" + "\n".join(f"    {line}" for text in body for line in text.splitlines()),
-        (TEMPLATES / "judge.txt").read_text(encoding="utf-8"),
-    ]
-    text = "\n\n".join(section.strip("\n") for section in sections if section.strip())
-    return text + "\n", needs, writer.stored
+def _kept_if_alike(candidate: Script, path: Path, kind: str, seconds: float) -> str:
+    """Run it; keep it if it fails with the same kind. Otherwise what happened, in a few words."""
+    with TemporaryFolder("torch-compile-reproduction-") as place:
+        file = place / path.name
+        file.write_text(candidate.text, encoding="utf-8")
+        if candidate.stored:
+            torch.save(candidate.stored, file.with_suffix(".pt"))
+        status, lines = _run(file, seconds, alone=not candidate.needs)
+        if status is None:
+            return f"it took longer than the {seconds:.0f} s that were left of {SECONDS:.0f}"
+        if status != 1 or not any(line.startswith(f"AssertionError: {kind}:") for line in lines):
+            return "it passed" if status == 0 else f"it ended with {lines[-1][:200]}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if candidate.stored:
+            write_atomically(path.with_suffix(".pt"), file.with_suffix(".pt").read_bytes())
+        write_atomically(path, candidate.text)
+    _written.add(path)
+    return ""
 
 
-def _tolerance(finding: Finding) -> float | None:
-    """Between the limit and what was seen, so that rounding on another machine decides nothing."""
-    if finding.limit is None or finding.measured is None or not 0 < finding.limit < finding.measured < float("inf"):
-        return None
-    return float((finding.limit * finding.measured) ** 0.5)
-
-
-def _kept_if_alike(text: str, stored: list[Any], path: Path, kind: str, *, alone: bool) -> str:
-    """Run it; keep it if it fails with the same kind. Otherwise what happened, in a few words.
+def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[str]]:
+    """How it ends, and what it prints; all that it has started ends with it.
 
     ``alone``: nothing of this process is on its path, so that it cannot need more than it says.
     """
-    with TemporaryFolder("torch-compile-reproduction-") as place:
-        file = place / path.name
-        file.write_text(text, encoding="utf-8")
-        if stored:
-            torch.save(stored, file.with_suffix(".pt"))
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-        environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
-        environment["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
+    environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
+    environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may hold code of a torch that was changed here
+    environment["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
+    output = file.with_suffix(".txt")
+    with output.open("wb") as stream:  # a pipe would stay open as long as any process that it has started
+        process = subprocess.Popen(
+            [sys.executable, *(["-I"] if alone else []), str(file)],
+            cwd=file.parent,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                [sys.executable, *(["-I"] if alone else []), str(file)],
-                cwd=place,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
+            status: int | None = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return f"it took longer than {SECONDS:.0f} s"
-        lines = done.stderr.strip().splitlines() or [""]
-        if done.returncode != 1 or not any(line.startswith(f"AssertionError: {kind}:") for line in lines):
-            return "it passed" if done.returncode == 0 else f"it ended with {lines[-1][:200]}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if stored:
-            write_atomically(path.with_suffix(".pt"), file.with_suffix(".pt").read_bytes())
-        write_atomically(path, text)
-    return ""
+            status = None
+        finally:
+            end(process)
+    return status, output.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [f"status {status}"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 import functools
+import io
 import logging
 import math
-import pickle
+import pickletools
 import sys
 import types
+import zipfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -16,12 +18,13 @@ from typing import Any
 import torch
 
 from ..legs.calls import Call
-from .definitions import Definitions, Unwritable, is_users
+from .definitions import Definitions, Unwritable, is_opaque, is_users
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _NO_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks")
 _INTERNALS = frozenset(vars(torch.nn.Module()))
 _PLAIN = (types.NoneType, bool, int, str, bytes, types.EllipsisType, complex)
+_DEFINITIONS = (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType)
 _SCALARS = (*_PLAIN, float, torch.dtype, torch.device, torch.layout, torch.memory_format)
 TINY = 16
 
@@ -81,7 +84,7 @@ class Writer:
             return _scalar(value)
         if isinstance(value, types.MethodType):
             return f"{self.expression(value.__self__, hint)}.{value.__name__}"
-        if isinstance(value, (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType)):
+        if isinstance(value, _DEFINITIONS) or is_opaque(value):
             return self.definitions.name_of(value, "" if hint == "value" else hint)
         container = self._container(value, hint)
         return container if container else self._object(value, hint)
@@ -123,11 +126,6 @@ class Writer:
         kind = type(value)
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
             raise Unwritable(f"{hint}, a {kind.__module__}.{kind.__qualname__}, cannot be written as source")
-        try:
-            pickle.dumps(value)
-        except Exception as error:  # a class may raise anything when it is pickled
-            raise Unwritable(f"{hint} cannot be pickled: {error}") from None
-        self.definitions.needs.add(kind.__module__.partition(".")[0])
         return self._store(value)
 
     def _named(self, value: Any, hint: str, expression: str) -> str:
@@ -162,6 +160,7 @@ class Writer:
 
     def _store(self, value: Any) -> str:
         self.stored.append(value)
+        self.definitions.needs |= _packages(value)
         return f"values[{len(self.stored) - 1}]"
 
     def _tensor(self, tensor: torch.Tensor, hint: str) -> str:
@@ -201,11 +200,11 @@ class Writer:
 
     def _drawn(self, tensor: torch.Tensor) -> str:
         shape = ", ".join(map(str, tensor.shape)) or "()"
-        where = "" if tensor.dtype is torch.float32 else f", dtype={tensor.dtype}"
-        where += "" if tensor.device.type == "cpu" else f', device="{tensor.device}"'
+        device = "" if tensor.device.type == "cpu" else f', device="{tensor.device}"'
+        where = device if tensor.dtype is torch.get_default_dtype() else f", dtype={tensor.dtype}{device}"
         if tensor.numel() and bool((tensor == tensor.reshape(-1)[0]).all()):
             value = _scalar(tensor.reshape(-1)[0].item())
-            return f"torch.full({tuple(tensor.shape)}, {value}{where or ', dtype=torch.float32'})"
+            return f"torch.full({tuple(tensor.shape)}, {value}, dtype={tensor.dtype}{device})"
         if self.exact and tensor.numel() <= TINY:
             return f"torch.tensor({_nested(tensor.tolist())}{where})"
         if self.exact:
@@ -257,7 +256,7 @@ class Writer:
             return ""
         where = {(t.dtype, t.device) for t in tensors if t.is_floating_point()}
         for dtype, device in where:
-            text += "" if dtype is torch.float32 else f".to({dtype})"
+            text += "" if dtype is torch.get_default_dtype() else f".to({dtype})"
             text += "" if device.type == "cpu" else f'.to("{device}")'
         parameters = list(module.parameters())
         frozen = parameters and not any(parameter.requires_grad for parameter in parameters)
@@ -278,6 +277,18 @@ class Writer:
         attributes = {n: v for n, v in vars(module).items() if n not in _INTERNALS or (n == "training" and not v)}
         given += [f"{n}={self.expression(v, n)}" for n, v in attributes.items()]
         return f"new_module({', '.join(given)})"
+
+
+def _packages(value: Any) -> set[str]:
+    """The packages beside torch that it takes to load a value again."""
+    try:
+        torch.save(value, data := io.BytesIO())
+    except Exception as error:  # a class may raise anything when it is pickled
+        raise Unwritable(f"a {type(value).__name__} cannot be pickled: {error}") from None
+    with zipfile.ZipFile(data) as archive:
+        pickled = next(archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
+    named = [str(argument) for code, argument, _ in pickletools.genops(pickled) if code.name == "GLOBAL"]
+    return {name.split(" ")[0].split(".")[0] for name in named} - sys.stdlib_module_names - {"torch", "__builtin__"}
 
 
 def _hint(name: str, module: torch.nn.Module) -> str:

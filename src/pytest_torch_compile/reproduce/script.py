@@ -1,0 +1,150 @@
+"""The text of a file: its head, what makes the target and its calls, and the assertion that fails, by kind."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .._torch.process_settings import process_settings
+from .._torch.support import newer_arguments
+from ..diagnose.subject import Remake
+from ..findings import CompileReport, Finding
+from ..legs.compiling import Compiling
+from ..legs.copies import copy_leg
+from ..legs.leg import Work, argument_names, mark_dynamic
+from ..report.failure_text import headline
+from .definitions import Unwritable
+from .writer import Writer, listed
+
+TEMPLATES = Path(__file__).with_name("templates")
+JUDGES = {
+    **dict.fromkeys(("numerics", "gradient", "mutation", "state", "aliasing", "metadata"), "values"),
+    **dict.fromkeys(("exception", "compile-error"), "raises"),
+    **dict.fromkeys(("recompile", "eager-fallback", "nothing-compiled"), "counts"),
+}
+IMPORTS = ("import contextlib", "import torch", "import torch._dynamo", "import torch.utils._pytree as pytree")
+_COUNTED = ("dynamic", "recompile_limit", "isolate_recompiles")  # options that decide how often is compiled
+_NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that decide no result
+
+
+@dataclass(frozen=True)
+class Script:
+    """A file to be: its text, the values that it loads, and the packages that it needs beside torch."""
+
+    text: str
+    stored: list[Any]
+    needs: tuple[str, ...]
+
+
+def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, *, exact: bool) -> Script:
+    """The file for one finding of ``report``; ``exact`` keeps the numbers of tensors.
+
+    Raises:
+        Unwritable: the target, its inputs or its options cannot be written as source.
+    """
+    if any(call.exceptions for call in work.calls):
+        raise Unwritable("a call is meant to raise")
+    writer = Writer(exact=exact)
+    writer.definitions.imports.update(dict.fromkeys(IMPORTS))
+    settings = _settings(writer)
+    target = writer.expression(work.target, "target")
+    calls = [writer.call(one) for one in _marked(work)]
+    constants = "\n".join(f"{name} = {value}" for name, value in _constants(writer, finding, work, remake).items())
+    judge = _judge(finding, remake.compiling)
+    body = [f"global {', '.join(writer.state)}"] if writer.state else []
+    body += ["torch.manual_seed(0)", *writer.body, f"return {target}, {listed(calls, '    ')}"]
+    sections = [
+        _head(finding, report, writer),
+        writer.definitions.text,
+        *writer.helpers,
+        'values = torch.load(__file__[:-2] + "pt", weights_only=False)' if writer.stored else "",
+        settings,
+        constants,
+        "def make():\n" + "\n".join(f"    {line}" for text in body for line in text.splitlines()),
+        *((TEMPLATES / f"{name}.txt").read_text(encoding="utf-8") for name in ("run", judge)),
+    ]
+    text = "\n\n".join(section.strip("\n") for section in sections if section.strip())
+    return Script(text + "\n", writer.stored, tuple(sorted(writer.definitions.needs)))
+
+
+def _judge(finding: Finding, compiling: Compiling) -> str:
+    """The template with the assertion: under fullgraph a break raises, otherwise it is counted."""
+    return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
+
+
+def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
+    lines = [
+        f"{finding.kind}: {headline(finding)}",
+        "",
+        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()}, {report.device}.",
+        f"It needs {', '.join(('torch', *sorted(writer.definitions.needs)))}.",
+        *(["Its numbers are in the .pt file beside it."] if writer.stored else []),
+    ]
+    quoted = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
+    return f'"""{quoted}\n"""'
+
+
+def _marked(work: Work) -> list[Any]:
+    """The calls, with the dimensions marked that the check marks."""
+    if not work.dynamic_dims:
+        return list(work.calls)
+    _, calls, _ = copy_leg(work.target, work.calls)
+    for call in calls:
+        mark_dynamic(call, work.dynamic_dims, argument_names(work.target))
+    return calls
+
+
+def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> dict[str, str]:
+    options = _options(writer, remake.compiling)
+    constants = {
+        "KIND": repr(finding.kind),
+        "OPTIONS": _mapping(options),
+        "SEED": repr(work.seed),
+        "TRAIN": writer.expression(work.train, "loss") if callable(work.train) else repr(bool(work.train)),
+        "OPTIMIZER": writer.expression(work.optimizer, "optimizer"),
+        "STEPS": repr(work.steps),
+        "STATE": repr(list(writer.state)),
+    }
+    judge = _judge(finding, remake.compiling)
+    if judge == "values":
+        given = remake.tolerances.given_for(finding.subject, torch.float32)
+        tolerance = (given.rtol, given.atol) if given else None
+        constants["SUBJECT"] = repr("state" if finding.kind == "state" else finding.subject or "random stream")
+        constants["NAMES"] = repr(argument_names(work.target))
+        constants["TOLERANCE"] = f"{tolerance}  # rtol and atol, where the check has them"
+    elif judge == "counts":
+        accepted = len(frozenset(remake.budget.accepted_breaks)) if finding.kind == "graph-break" else 0
+        constants["COUNTED"] = _mapping({name: options[name] for name in _COUNTED if name in options})
+        constants["LIMIT"] = repr(int(finding.limit or 0) + accepted)
+    return constants
+
+
+def _options(writer: Writer, compiling: Compiling) -> dict[str, str]:
+    """The arguments of ``torch.compile`` that are not its defaults, as source."""
+    options: dict[str, Any] = {"fullgraph": compiling.fullgraph, "backend": compiling.backend, "mode": compiling.mode}
+    options |= {"options": compiling.options, "dynamic": compiling.dynamic, **newer_arguments(compiling.more)}
+    written = {name: writer.expression(value, name) for name, value in options.items() if value is not None}
+    usual = {"fullgraph": "False", "backend": "'inductor'"}
+    return {name: value for name, value in written.items() if value != usual.get(name)}
+
+
+def _mapping(options: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{name!r}: {value}" for name, value in options.items()) + "}"
+
+
+def _settings(writer: Writer) -> str:
+    """What torch was set to, where that is not its default and can be written."""
+    own = process_settings()
+    lines = [f"torch.set_default_dtype({own['dtype']})"] if own["dtype"] is not torch.float32 else []
+    lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"] else []
+    precision = own.get("precision", "highest")
+    lines += [f"torch.set_float32_matmul_precision({precision!r})"] if precision != "highest" else []
+    for (module, name), value in own["config"].items():
+        if name not in _NO_MATTER and isinstance(value, (bool, int, float, str, type(None))):
+            writer.definitions.imports[f"import {module}"] = None
+            lines.append(f"{module}.{name} = {value!r}")
+    return "\n".join(lines)
