@@ -8,7 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.plugin.projects import HEAD, lines_with, other_process  # noqa: E402
+from pytest_torch_compile.child import Child, Job  # noqa: E402
+from tests.plugin.projects import HEAD, OPTIONS, SOURCES, lines_with, other_process  # noqa: E402
 
 SIZES = """
 def test_sizes(compile_check):
@@ -180,3 +181,13 @@ def test_c(compile_benchmark):
     pass
 """
     project(source, "--compile-isolate").assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_options_that_a_child_is_for_reach_its_workers(tmp_path, workers):
+    (tmp_path / "test_it.py").write_text(
+        "def test_asks(request):\n    assert request.config.getoption('--compile-repro') == 'files'\n"
+    )
+    job = Job(["test_it.py::test_asks"], {"numprocesses": workers, "dist": "load", "compile_repro": "files"})
+    ended = Child([*OPTIONS, "-q", "test_it.py"], tmp_path, job).run({"PYTHONPATH": SOURCES})
+    assert ended.status == 0, ended.output

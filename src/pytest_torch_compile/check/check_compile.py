@@ -43,7 +43,7 @@ from ..legs.perturbed import perturbed_records
 from ..numerics import Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, LateCompilation, Observation
 from ..report.failure_text import failure_text, not_compared_text
-from ..reproduce.reproduction import reproduction_line
+from ..reproduce.reproduction import add_reproduction
 from . import acceptance
 from .custom_ops import CheckedOps, check_ops
 from .describe import call_row, device_name, located, rerun_command, target_name
@@ -179,8 +179,7 @@ def check_compile(
         with time_limit(settings.current.timeout):
             report.diagnosis = diagnosis(report, remake, diagnose)
             if settings.current.repro and (report.findings or ops.findings):
-                folder = Path(settings.current.repro)
-                report.diagnosis.append(reproduction_line(report, remake, folder))
+                add_reproduction(report, remake, Path(settings.current.repro))
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
     report.text = failure_text(report)
     announce(report)

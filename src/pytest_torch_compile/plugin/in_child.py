@@ -14,7 +14,8 @@ from .. import child, settings
 from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
-_TESTS = "torch_compile_tests"
+_OF_CHILD = "torch_compile_child"  # the key of what a worker is told
+_OF_XDIST = {"numprocesses", "dist"}  # which a worker has none of
 
 
 def child_for(item: pytest.Item) -> child.Child:
@@ -55,9 +56,14 @@ def begin(config: pytest.Config) -> None:
 
 
 def begin_worker(config: pytest.Config) -> None:
-    """In a worker of a child, which has the whole command line: run the tests that the child is for."""
-    if (tests := getattr(config, "workerinput", {}).get(_TESTS)) is not None:
-        _run_only(config, tests)
+    """In a worker of a child, which got the command line alone: run the tests that the child is for, with its options."""
+    sent = getattr(config, "workerinput", {}).get(_OF_CHILD)
+    if sent is None:
+        return
+    for name, value in sent["options"].items():
+        setattr(config.option, name, value)
+    if sent["tests"] is not None:
+        _run_only(config, sent["tests"])
 
 
 def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
@@ -82,8 +88,9 @@ class _InChild:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of pytest-xdist which tests to run."""
-        node.workerinput[_TESTS] = self._job.tests
+        """Tell a worker of pytest-xdist which tests to run, and with which options."""
+        options = {name: value for name, value in self._job.options.items() if name not in _OF_XDIST}
+        node.workerinput[_OF_CHILD] = {"tests": self._job.tests, "options": options}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,7 +19,7 @@ from ..diagnose.smallest import parts_of
 from ..diagnose.subject import OutOfTime, Remake, Subject
 from ..disk import TemporaryFolder, write_atomically
 from ..events import doing
-from ..findings import SEVERITIES, CompileReport, Finding
+from ..findings import SEVERITIES, CompileReport, Finding, Reproduction
 from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
@@ -31,29 +31,19 @@ _written: set[Path] = set()  # files of this process: two checks of one test may
 _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """The file, and the packages that it needs beside torch."""
-
-    path: Path
-    needs: tuple[str, ...]
-
-    def __str__(self) -> str:
-        needs = f"needs {', '.join(self.needs)}" if self.needs else "needs only torch"
-        return f"reproduction: {self.path} ({needs})"
-
-
-def reproduction_line(report: CompileReport, remake: Remake, folder: Path) -> str:
-    """What ``reproduce`` says; it never hides the failure that it is about."""
+def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
+    """Write the file and add it to the report, or say there why there is none; the failure itself stays as it is."""
     with doing("writing a reproduction"):
         try:
-            return reproduce(report, remake, folder)
+            written = reproduce(report, remake, folder)
         except Exception as error:
-            return f"no reproduction: {type(error).__name__}: {error}".splitlines()[0]
+            written = f"no reproduction: {type(error).__name__}: {error}".splitlines()[0]
+    report.reproduction = written if isinstance(written, Reproduction) else None
+    report.diagnosis.append(str(written))
 
 
-def reproduce(report: CompileReport, remake: Remake, folder: Path) -> str:
-    """A line that names the file, or says why there is none.
+def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
+    """The file, or why there is none.
 
     The smallest module comes first, then the whole target; random numbers in place of the tensors', then their own.
     """
@@ -78,7 +68,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> str:
             path = _path(report, finding, folder)
             difference = _kept_if_alike(candidate, path, finding.kind, left)
             if not difference:
-                return str(Reproduction(path, candidate.needs))
+                return Reproduction(str(path), candidate.needs)
             reasons.append(difference)
     return f"no reproduction failed alike: {'; '.join(dict.fromkeys(reasons))}"
 
