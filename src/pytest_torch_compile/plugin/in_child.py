@@ -56,7 +56,7 @@ def begin(config: pytest.Config) -> None:
 
 
 def begin_worker(config: pytest.Config) -> None:
-    """In a worker of a child, which got the command line alone: run the tests that the child is for, with its options."""
+    """In a worker of a child, which got its command line alone: run what the child is for, with its options."""
     sent = getattr(config, "workerinput", {}).get(_OF_CHILD)
     if sent is None:
         return
