@@ -331,15 +331,8 @@ def fills(x, out):
     return x.sin()
 
 
-@torch.compiler.disable
-def disabled(x):
-    return x.sin()
-
-
-def raises(x):
-    if torch.compiler.is_compiling():
-        return x.sin()
-    raise ValueError("eager only")
+def nothing(x):
+    return x
 
 
 def one_none(x):
@@ -357,12 +350,12 @@ OTHER_KINDS = {
     "mutation": (Averaging(), {}),
     "mutation of an argument": (fills, {"calls": [call(X, out=torch.zeros(3))]}),
     "compile-error": (torch.sin, {"backend": refuses}),
-    "nothing-compiled": (disabled, {"max_graph_breaks": 1}),
+    "nothing-compiled": (nothing, {}),
     "eager-fallback": (lambda x, n: x * n, MANY),
     "metadata": (one_none, {}),
     "numerics of the random stream": (draws, {}),
     "graph-break of the default mode": (prints, {"fullgraph": False}),
-    "recompile": (nn.Linear(4, 2), {"calls": [(X,), (X[:2],)], "dynamic_dims": {0: 1}}),
+    "recompile": (torch.sin, {"calls": [(X,), (X[:2, :3],)], "dynamic_dims": {0: 0}}),
 }
 
 
