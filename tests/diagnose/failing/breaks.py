@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import os
+import threading
 import time
 import warnings
 import zlib
@@ -359,6 +361,108 @@ class Loss(nn.Module):
 def loss_that_warns():
     prediction = torch.randn(3, requires_grad=True)
     return Check(Loss(False), [(prediction, torch.zeros(3))], {"backend": "eager", "train": True})
+
+
+def pieces(x):
+    try:
+        yield x.sin()
+        yield x.cos()
+    finally:
+        logger.debug("closed")
+
+
+@failing("graph-break", cause=("unsupported code", "call to print or a logger"), innocent=True)
+def generator_that_is_left_early():
+    def first(x):
+        generator = pieces(x)
+        y = next(generator)
+        generator.close()
+        return y * 2
+
+    return Check(first, [(X,)])
+
+
+@failing("graph-break", cause=("unsupported code", "call to print or a logger"), innocent=True)
+def generator_with_finally():
+    def total(x):
+        return sum(pieces(x))
+
+    return Check(total, [(X,)])
+
+
+REFUSES = "`if torch.isnan(x).any(): raise"
+
+
+@failing("graph-break", cause="data-dependent branch", fixes={f"leave out {REFUSES}": target(sine)})
+def refusal_of_nan():
+    def refusing(x):
+        if torch.isnan(x).any():
+            raise ValueError("not a number")
+        return x.sin() * 2
+
+    return Check(refusing, [(X,)])
+
+
+@failing(
+    "graph-break",
+    cause=("scalar from a tensor", "dynamic output shape"),
+    fixes={**FULLGRAPH, "capture_scalar_outputs": within(config(capture_scalar_outputs=True))},
+)
+def size_from_a_tensor():
+    def rows(x):
+        return x.sum() + torch.ones(int(x.abs().sum())).sum()
+
+    return Check(rows, [(X,)], DEFAULT_MODE)
+
+
+@failing("graph-break", cause="dynamic output shape", fixes=CAPTURE_SHAPES)
+def repeated_rows():
+    def repeating(x):
+        return torch.repeat_interleave(x, x.abs().long()).sum()
+
+    return Check(repeating, [(X,)], DEFAULT_MODE)
+
+
+lock = threading.Lock()
+
+
+@failing("graph-break", cause="unsupported code", innocent=True)
+def holds_a_lock():
+    def locked(x):
+        with lock:
+            y = x.sin()
+        return y * 2
+
+    return Check(locked, [(X,)])
+
+
+class Layer(nn.Module):
+    @torch.compiler.disable
+    def scale(self, x):
+        return x * 2
+
+    def forward(self, x):
+        return self.scale(x.sin())
+
+
+class TracedLayer(Layer):
+    def scale(self, x):
+        return x * 2
+
+
+@failing("graph-break", cause="disabled function", fixes={"disable": target(TracedLayer())})
+def disabled_method():
+    return Check(Layer(), [(X,)])
+
+
+@failing("graph-break", cause=("function that dynamo skips", "unsupported code"), fixes={"getpid": target(sine)})
+def number_of_the_process():
+    def scaled(x):
+        y = x.sin()
+        scale = 2 if os.getpid() else 3
+        return y * scale
+
+    return Check(scaled, [(X,)])
 
 
 # More calls than torch compiles for

@@ -131,6 +131,44 @@ def pattern_of_the_matcher():
     return Check(torch.atan, [(torch.randn(4),)], INDUCTOR, [partial(planting.pattern, ATAN, aten.sin.default)])
 
 
+CAST = torch.ops.prims.convert_element_type.default
+
+
+def through_double(x):
+    """Needs the precision of float64: what is left of it in float32 is another number."""
+    return ((x.double() + 1e-9) - x.double()).float()
+
+
+@failing(
+    "numerics",
+    cause="prims.convert_element_type",
+    stage="inductor",
+    module=ITS_PLACE,
+    fixes={"convert_element_type": within(partial(planting.left_to_aten, CAST))},
+)
+def cast_to_a_lower_precision():
+    model = stacked(through_double)
+    return Check(model, [(torch.randn(2, 4),)], INDUCTOR, [planting.cast_to_float32])
+
+
+def passes_a_step(x):
+    """In bfloat16 nothing is above the step; with the precision that fused code keeps in between, everything is."""
+    return (x + 0.001) > x
+
+
+@failing(
+    "numerics",
+    cause=("add", "gt"),
+    stage="inductor",
+    fixes={
+        "emulate_precision_casts": options(options={"emulate_precision_casts": True}),
+        "op: ": within(partial(planting.left_to_aten, aten.add.Tensor)),
+    },
+)
+def rounding_that_fused_code_leaves_out():
+    return Check(passes_a_step, [(torch.ones(8, dtype=torch.bfloat16),)], INDUCTOR, [planting.inductor])
+
+
 # Training
 
 
