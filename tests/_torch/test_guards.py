@@ -164,7 +164,7 @@ CASES = {
     "module attribute": (Model(), [call(X), call(X).before(lambda m: setattr(m, "act", ""))], "python-string", "self.act"),
     "module counter": (Counting(), [call(X), call(X)], "python-number", "self.steps"),
     "global": (reads_global, [call(X), call(X).before(change_global)], "global", "global MODE"),
-    "closure of the target": (counting(), [call(X), call(X).before(next_factor)], "python-number", "factor"),
+    "closure of the target": (counting(), [call(X), call(X).before(next_factor)], "closure", "factor"),
     "closure of an argument": (applied, [call(X, closing(1)), call(X, closing(2))], "closure", None),
     "new function": (applied, [call(X, torch.sin), call(X, torch.cos)], "new-object", "function"),
     "new lambda": (applied, [call(X, lambda x: x.sin()), call(X, lambda x: x.cos())], "new-object", "function"),

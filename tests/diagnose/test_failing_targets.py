@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
 pytest.importorskip("transformers")
 
-from tests.diagnose.failing import breaks, custom_ops, deep, recompiles, wrong_results  # noqa: E402, F401
+from tests.diagnose.failing import breaks, custom_ops, deep, recompiles, skipped, wrong_results  # noqa: E402, F401
 from tests.diagnose.failing.record import CATALOGUE, Failing  # noqa: E402
 from tests.diagnose.failing.said import Said, records, said_of  # noqa: E402
 

@@ -10,6 +10,7 @@ from torch import nn
 from pytest_torch_compile import call
 from tests.diagnose.failing import custom_ops, planting, wrong_results
 from tests.diagnose.failing.breaks import DEFAULT_MODE, chosen, config, normalised
+from tests.diagnose.failing.recompiles import integers_of_modules_dynamic
 from tests.diagnose.failing.record import Check, failing, options, since, within
 
 EAGER, AOT = {"backend": "eager"}, {"backend": "aot_eager"}
@@ -271,7 +272,12 @@ class Counting(nn.Module):
         return self.inner(*args, **kwargs) * self.steps
 
 
-@failing("recompile", cause="python-number", module="model.layers.1.post_attention_layernorm")
+@failing(
+    "recompile",
+    cause="python-number",
+    module="model.layers.1.post_attention_layernorm",
+    fixes=since("2.8", {"allow_unspec_int_on_nn_module": integers_of_modules_dynamic}),
+)
 def counter_in_llama():
     model = llama()
     part = Counting(model.model.layers[1].post_attention_layernorm)

@@ -308,12 +308,6 @@ def tensor_made_in_inference_mode():
     return Check(doubled, [(torch.randn(4),), (made_there,)])
 
 
-@failing("recompile", cause="dispatch-keys", innocent=True)
-def conjugated():
-    x = torch.randn(4, dtype=torch.complex64)
-    return Check(doubled, [(x,), (x.conj(),)])
-
-
 @failing("recompile", cause=("inference-mode", "grad-mode"))
 def inference_mode():
     x = torch.randn(4)

@@ -75,4 +75,4 @@ def causes(report: CompileReport, kind: str) -> set[str]:
         return {one.category for one in report.graph_breaks}
     if kind == "eager-fallback":
         return {one.cause for one in report.fallbacks}
-    return {name for op in report.fault.op.split(", ") if (name := op.removeprefix("aten.").split(".")[0])}
+    return {op.rsplit(".", 1)[0].removeprefix("aten.") for op in report.fault.op.split(", ") if op}

@@ -135,8 +135,7 @@ CAST = torch.ops.prims.convert_element_type.default
 
 
 def through_double(x):
-    """Needs the precision of float64: what is left of it in float32 is another number."""
-    return ((x.double() + 1e-9) - x.double()).float()
+    return (x.double() / 3).float()
 
 
 @failing(
@@ -146,9 +145,9 @@ def through_double(x):
     module=ITS_PLACE,
     fixes={"convert_element_type": within(partial(planting.left_to_aten, CAST))},
 )
-def cast_to_a_lower_precision():
+def cast_by_way_of_a_lower_precision():
     model = stacked(through_double)
-    return Check(model, [(torch.randn(2, 4),)], INDUCTOR, [planting.cast_to_float32])
+    return Check(model, [(torch.randn(2, 4),)], INDUCTOR, [planting.float32_by_way_of_float16])
 
 
 def passes_a_step(x):
