@@ -85,7 +85,9 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _helps(subject: Subject, best: CompileReport, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
-    """The break is not there, there are fewer, and nothing is found that was not found before."""
+    """The break is not there, there are fewer, not more recompiles, and nothing that was not found before."""
+    if len(report.recompiles) > len(best.recompiles):
+        return False
     if {finding.kind for finding in report.findings} - subject.kinds or not report.graphs:
         return False
     fewer = len(report.graph_breaks) < len(best.graph_breaks)
