@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..observation import FailedGuard, Location
-from .user_lines import function_name
+from .user_lines import function_name, is_torch
 
 _OF_VALUES = ("python-number", "python-bool", "python-string", "python-value", "new-object")
 
@@ -36,7 +36,8 @@ class GuardContext:
         """The guards that failed right now, under the cause that their text alone does not show."""
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
-        enclosing = _enclosing_variables(location, name) if location and of_values else set()
+        users = location is not None and not is_torch(location.file)
+        enclosing = _enclosing_variables(location, name) if location and users and of_values else set()
         return tuple(
             replace(guard, cause="inference-mode")
             if guard.cause == "dispatch-keys" and other_mode

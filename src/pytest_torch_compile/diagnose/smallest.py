@@ -50,7 +50,7 @@ def smallest_module(subject: Subject) -> list[str]:
             part = candidates.pop(0)
             if len(part.calls) != len(subject.work.calls):
                 continue
-            report = _checked(subject, part)
+            report, part = _checked(subject, part)
             tried += 1
             if report is not None and subject.shows(report, kinds):
                 shown = {finding.kind for finding in report.findings}
@@ -61,19 +61,21 @@ def smallest_module(subject: Subject) -> list[str]:
         return []
     kind = type(smallest.module).__name__
     subject.report.fault = replace(subject.report.fault, module=smallest.name, module_type=kind)
+    if shown & subject.kinds and subject.report.fault.stage:
+        subject.smallest = smallest.changes(subject.work)
     same = "the same" if shown & subject.kinds else f"findings of the kind {', '.join(sorted(shown & kinds))}"
     return [f"smallest module: {smallest.name} ({kind}) alone shows {same}{remark}"]
 
 
-def _checked(subject: Subject, part: Part) -> CompileReport | None:
+def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
     """A check of one part with what it was given, or without gradients for that if eager does not run so."""
     backend = _cheapest_backend(subject)
     report = subject.again(backend, **part.changes(subject.work))
     if report is not None:
-        return report
+        return report, part
     # A module that writes to its input in place takes the result of an op, and no leaf that requires a gradient.
-    calls = [_without_gradient(one) for one in part.calls]
-    return subject.again(backend, **replace(part, calls=calls).changes(subject.work))
+    part = replace(part, calls=[_without_gradient(one) for one in part.calls])
+    return subject.again(backend, **part.changes(subject.work)), part
 
 
 def _without_gradient(call: Call) -> Call:
