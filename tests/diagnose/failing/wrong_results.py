@@ -198,7 +198,8 @@ class HalvedGradient(torch.autograd.Function):
         return gradient * (0.5 if torch.compiler.is_compiling() else 1.0)
 
 
-@failing("gradient", stage="eager", module=ITS_PLACE, innocent=True)
+# Torch 2.6 breaks the graph where a backward asks whether it is compiled.
+@failing("gradient", stage="eager", module=ITS_PLACE, innocent=True, torch=">=2.8")
 def backward_of_a_custom_function():
     model = stacked(HalvedGradient.apply)
     return Check(model, [(torch.randn(2, 4),)], {"backend": "aot_eager", "train": True})
