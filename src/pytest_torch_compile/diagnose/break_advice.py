@@ -28,7 +28,7 @@ from .rewrites import (
     with_where,
     without_context,
 )
-from .subject import Subject
+from .subject import OutOfTime, Subject
 
 MOST = 8  # breaks that are looked into
 NAMED_LOSS = "ForCausalLM"  # what transformers takes for a model that names no loss, after looking for one
@@ -49,9 +49,18 @@ class Change:
 
 def break_advice(subject: Subject) -> list[str]:
     """For each break the first change without which it is there, and what all of them leave together."""
-    if "graph-break" not in subject.kinds or subject.compiling.wrapper is not None:
-        return []
     lines: list[str] = []
+    if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
+        try:
+            _try_changes(subject, lines)
+        except OutOfTime:
+            if not lines:
+                raise
+            lines.append("no time was left to try more against graph breaks: --compile-diagnose=full takes more")
+    return lines
+
+
+def _try_changes(subject: Subject, lines: list[str]) -> None:
     chosen: list[Change] = []
     best = subject.report
     to_try, unhelped = deque(subject.report.graph_breaks[:MOST]), list[GraphBreak]()
@@ -72,12 +81,11 @@ def break_advice(subject: Subject) -> list[str]:
         else:
             unhelped.append(broken)
     if not chosen or any(change.disables for change in chosen) or subject.compiling.backend == "eager":
-        return lines
+        return
     report = _tried(subject, chosen)
     if report is not None and not report.findings:
         together = "all of these together" if len(chosen) > 1 else lines.pop().split(": ", 1)[1].rsplit(": ", 1)[0]
         lines.append(f"tried: {together}: {_result(subject, report)}, and nothing else is found")
-    return lines
 
 
 def _result(subject: Subject, report: CompileReport) -> str:

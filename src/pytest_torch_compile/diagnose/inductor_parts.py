@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,20 +31,18 @@ SWITCHES: tuple[tuple[str, Any, str], ...] = (
 TABLES: dict[str, Table] = {"aot_eager_decomp_partition": "decomposition", "inductor": "lowering"}
 
 
-def part_of_inductor(subject: Subject) -> list[str]:
+def part_of_inductor(subject: Subject) -> Iterator[str]:
     """The op whose decomposition or code is wrong, and each switch that makes the check pass."""
     stage, kinds = subject.report.fault.stage, subject.kinds & KINDS
     if stage not in TABLES or not kinds:
-        return []
-    lines = _op(subject, TABLES[stage])
+        return
+    yield from _op(subject, TABLES[stage])
     if stage == "inductor":
-        lines += _switches(subject)
-    return lines
+        yield from _switches(subject)
 
 
-def _switches(subject: Subject) -> list[str]:
+def _switches(subject: Subject) -> Iterator[str]:
     own = _own_options(subject)
-    lines = []
     for name, value, part in SWITCHES:
         if name in own or (value is None and not is_set(name)):
             continue
@@ -57,10 +55,7 @@ def _switches(subject: Subject) -> list[str]:
         if report is not None and not report.findings:
             fault = subject.report.fault
             subject.report.fault = replace(fault, switch=fault.switch or name)
-            lines.append(
-                f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. Without {part}, the result is right"
-            )
-    return lines
+            yield f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. Without {part}, the result is right"
 
 
 def _own_options(subject: Subject) -> dict[str, Any]:

@@ -24,11 +24,10 @@ Name = str | int  # of an argument; its position where the target gives it no na
 Dims = dict[Name, tuple[int, ...]]
 
 
-def recompile_advice(subject: Subject) -> list[str]:
+def recompile_advice(subject: Subject) -> Iterator[str]:
     """One line for each change that kept the check within its budget, with the result."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
-        return []
-    lines = []
+        return
     for what, changes in _candidates(subject):
         # Without code generation first, then with the check's own backend if there is time for it.
         how, report = "tried", _again(subject, changes, backend="eager")
@@ -38,8 +37,7 @@ def recompile_advice(subject: Subject) -> list[str]:
             else:
                 report = _again(subject, changes)
         if report is not None and not report.findings:
-            lines.append(f"{how}: {what}: {_result(subject, report)}")
-    return lines
+            yield f"{how}: {what}: {_result(subject, report)}"
 
 
 def _again(subject: Subject, changes: dict[str, Any], backend: str | None = None) -> CompileReport | None:

@@ -206,7 +206,7 @@ def refusal_of_nan():
 @failing(
     "graph-break",
     cause=("scalar from a tensor", "dynamic output shape"),
-    fixes={**FULLGRAPH, "capture_scalar_outputs": within(config(capture_scalar_outputs=True))},
+    fixes=since("2.8", {**FULLGRAPH, "capture_scalar_outputs": within(config(capture_scalar_outputs=True))}),
 )
 def size_from_a_tensor():
     def rows(x):
