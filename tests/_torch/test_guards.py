@@ -89,13 +89,55 @@ def counting():
     return by_factor
 
 
-def next_factor(target):
-    target.__closure__[0].cell_contents += 1
-
-
 @dataclasses.dataclass
 class Config:
     scale: int
+
+
+def same(function):
+    return function
+
+
+def decorated(factor):
+    @same
+    def by_factor(x):
+        return x * factor
+
+    return by_factor
+
+
+def beside_a_closure():
+    factor = 1
+
+    def other(x):
+        return x * factor
+
+    def by_argument(x, factor):
+        return x * factor
+
+    return by_argument if other else other
+
+
+def of_a_config():
+    config = Config(1)
+
+    def by_config(x):
+        return x * config.scale
+
+    return by_config
+
+
+def next_scale(target):
+    target.__closure__[0].cell_contents.scale += 1
+
+
+def made_in_inference_mode():
+    with torch.inference_mode():
+        return torch.ones(4)
+
+
+def next_factor(target):
+    target.__closure__[0].cell_contents += 1
 
 
 class Model(torch.nn.Module):
@@ -156,6 +198,13 @@ CASES = {
     ),
     "requires_grad": (sine, [call(X), call(ones(4, requires_grad=True))], "requires-grad", "x"),
     "grad mode": (sine, [call(X), call(X).under(torch.no_grad)], "grad-mode", "grad_mode"),
+    "inference mode alone": (
+        sine,
+        [call(X).under(torch.no_grad), call(X).under(torch.inference_mode)],
+        "inference-mode",
+        "x",
+    ),
+    "made in inference mode": (sine, [call(X), call(made_in_inference_mode())], "dispatch-keys", "x"),
     # Inference mode switches grad mode off, which is the guard that fails first.
     "inference mode": (sine, [call(X), call(X).under(torch.inference_mode)], "grad-mode", "grad_mode"),
     "autocast": (squared, [call(ones(3, 3)), call(ones(3, 3)).under(autocast)], "autocast", None),
@@ -164,7 +213,10 @@ CASES = {
     "module attribute": (Model(), [call(X), call(X).before(lambda m: setattr(m, "act", ""))], "python-string", "self.act"),
     "module counter": (Counting(), [call(X), call(X)], "python-number", "self.steps"),
     "global": (reads_global, [call(X), call(X).before(change_global)], "global", "global MODE"),
-    "closure of the target": (counting(), [call(X), call(X).before(next_factor)], "python-number", "factor"),
+    "closure of the target": (counting(), [call(X), call(X).before(next_factor)], "closure", "factor"),
+    "closure of a decorated function": (decorated(2), [call(X), call(X).before(next_factor)], "closure", "factor"),
+    "argument named like a closed-over variable": (beside_a_closure(), [call(X, 2), call(X, 3)], "python-number", "factor"),
+    "attribute of a closed-over object": (of_a_config(), [call(X), call(X).before(next_scale)], "python-number", None),
     "closure of an argument": (applied, [call(X, closing(1)), call(X, closing(2))], "closure", None),
     "new function": (applied, [call(X, torch.sin), call(X, torch.cos)], "new-object", "function"),
     "new lambda": (applied, [call(X, lambda x: x.sin()), call(X, lambda x: x.cos())], "new-object", "function"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import sys
+import threading
+import time
 
 import pytest
 
@@ -219,3 +223,120 @@ def seeds_itself(x):
 def test_a_line_that_seeds_the_random_state_is_not_left_out():
     lines = advice(seeds_itself, torch.rand(3))
     assert not [line for line in lines if "manual_seed" in line]
+
+
+SCALE = 2.0
+lock = threading.Lock()
+
+
+class Timer(contextlib.AbstractContextManager):
+    def __enter__(self):
+        self.started = time.perf_counter()
+        return self
+
+    def __exit__(self, *_):
+        self.seconds = time.perf_counter() - self.started
+
+
+class Scaling(Timer):
+    """Its body gives something else without it."""
+
+    def __enter__(self):
+        global SCALE
+        SCALE = 3.0
+        return super().__enter__()
+
+    def __exit__(self, *_):
+        global SCALE
+        SCALE = 2.0
+
+
+def timed(x):
+    with Timer():
+        y = x.sin()
+    return y * SCALE
+
+
+def locked(x):
+    with lock:
+        y = x.sin()
+    return y * SCALE
+
+
+def scaled_inside(x):
+    with Scaling():
+        y = x.sin() * SCALE
+    return y.cos()
+
+
+def asks_for_the_process(x):
+    return x.sin() * (2 if os.getpid() else 3)
+
+
+def waits_for_a_size(x):
+    return x.sin() * (os.cpu_count() > 0) + len(os.fsencode(str(x.ndim)))
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (timed, "move `with Timer():` at test_break_advice.py:"),
+        (locked, "move `with lock:` at test_break_advice.py:"),
+        (asks_for_the_process, "compute `os.getpid()` of test_break_advice.py:"),
+    ],
+)
+def test_what_can_be_done_outside_is_named(target, words):
+    lines = advice(target, torch.rand(3, 4))
+    assert [line for line in lines if words in line and line.endswith(": 0 graph breaks instead of 1")]
+
+
+def test_a_context_that_changes_the_result_is_not_moved_out():
+    assert not [line for line in advice(scaled_inside, torch.rand(3, 4)) if "Scaling" in line]
+
+
+def test_a_value_that_needs_a_variable_of_the_function_is_not_computed_outside():
+    assert not [line for line in advice(waits_for_a_size, torch.rand(3, 4)) if "fsencode" in line and "compute" in line]
+
+
+@torch.compiler.disable
+def doubled(x):
+    return x * 2
+
+
+@torch.compiler.disable
+def doubled_and_printed(x):
+    print("doubled", x.shape)
+    return x * 2
+
+
+class Doubling(nn.Module):
+    @torch.compiler.disable
+    def doubled(self, x):
+        return x * 2
+
+    def forward(self, x):
+        return self.doubled(x.sin()).cos()
+
+
+class DoublingByAFunction(nn.Module):
+    def forward(self, x):
+        return doubled(x.sin()).cos()
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [(Doubling(), "Doubling.doubled"), (DoublingByAFunction(), "doubled")],
+    ids=["method", "function"],
+)
+def test_a_disabled_function_that_can_be_traced_is_named(target, name):
+    (line,) = advice(target, torch.rand(3, 4))
+    assert f"leave out torch.compiler.disable of {name}: 0 graph breaks instead of 1" in line
+    assert doubled._torchdynamo_disable
+    assert not hasattr(doubled, "_torchdynamo_inline")
+
+
+def test_a_disabled_function_that_would_break_is_not_named():
+    def target(x):
+        return doubled_and_printed(x.sin()).cos()
+
+    assert not [line for line in advice(target, torch.rand(3)) if "disable of" in line]

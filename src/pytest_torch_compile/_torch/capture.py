@@ -1,11 +1,20 @@
-"""Switches of dynamo that let it capture more. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15."""
+"""What lets dynamo capture more: its switches, and functions that are marked ``torch.compiler.disable``.
+
+Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
 
 import torch._dynamo.config
+
+from .user_lines import is_library
 
 SCALARS = "capture_scalar_outputs"
 INTEGERS_OF_MODULES = "allow_unspec_int_on_nn_module"
@@ -22,3 +31,29 @@ def capturing(switches: tuple[str, ...]) -> Iterator[None]:
 def written(switch: str) -> str:
     """How people write it."""
     return f"torch._dynamo.config.{switch} = True"
+
+
+def disabled_functions(said: str) -> list[Any]:
+    """The user's functions marked ``torch.compiler.disable`` that torch names in what it says of a break."""
+    marked = [one for one in gc.get_objects() if type(one) is FunctionType and "_torchdynamo_disable" in vars(one)]
+    return [
+        one
+        for one in marked
+        if re.search(rf"(?<![\w.]){re.escape(one.__qualname__)}(?![\w.])", said)
+        and isinstance(original := vars(one).get("_torchdynamo_orig_callable"), FunctionType)
+        and not is_library(original.__code__.co_filename)
+    ]
+
+
+@contextmanager
+def enabled(functions: Sequence[Any]) -> Iterator[None]:
+    """The body with these functions traced as if they were not marked."""
+    try:
+        for function in functions:
+            function._torchdynamo_disable = False
+            function._torchdynamo_inline = function._torchdynamo_orig_callable
+        yield
+    finally:
+        for function in functions:
+            function._torchdynamo_disable = True
+            del function._torchdynamo_inline

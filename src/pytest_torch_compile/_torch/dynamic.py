@@ -40,3 +40,8 @@ def mark_dynamic_dim(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | N
         torch._dynamo.mark_dynamic(tensor, dim)
     else:
         torch._dynamo.mark_dynamic(tensor, dim, min=bounds[0], max=bounds[1])
+
+
+def marked_dims(tensor: torch.Tensor) -> set[int]:
+    """The dimensions of a tensor that ``mark_dynamic`` was called with."""
+    return set(getattr(tensor, "_dynamo_dynamic_indices", ()))

@@ -32,6 +32,7 @@ from ..observation import (
 from . import breaks, guards
 from .collectives import GRAPHS, collectives
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
+from .guard_context import GuardContext
 from .stack import CodeKey, Running, inlined_now, whole_stack
 from .user_lines import function_name, is_library, is_torch, parse_stack, user_location
 
@@ -79,6 +80,7 @@ class TraceObserver(logging.Handler):
         self._tracing: dict[Any, Graph] = {}
         self._broken: dict[CompileKey, GraphBreak | None] = {}
         self._causes: dict[Any, set[str]] = {}
+        self._guard_context = GuardContext()
         self._error_texts: dict[CompileKey, str] = {}
         self._skips_before = self._skips_seen = 0
         self._counted_before: dict[str, int] = {}
@@ -179,9 +181,10 @@ class TraceObserver(logging.Handler):
         self._frames[key[:2]], self._names[key[:2]] = location, name
         self._note_new_code(TARGET_FRAME if location.function == TARGET_FRAME else name, location, key)
         if key in self._pending:
-            self._add_recompile(key, self._pending.pop(key))
+            self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
         elif key[2] and any(graph.compile_id == _compile_id((*key[:2], 0)) for graph in self.seen.graphs):
             self._unobservable(f"compilation {_compile_id(key)} is a recompile, and its reason was not seen")
+        self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
         """A second code object for one source line recompiles each time, and has no cache entry to fail a guard."""
@@ -285,7 +288,8 @@ class TraceObserver(logging.Handler):
         location = self._frames.get(key[:2])
         frame = location.function if location else "unknown function"
         if _LIMIT.search(kind) or _LIMIT.search(reason):
-            failed = self._pending.pop(key, ())
+            name, failed = self._names.get(key[:2], ""), self._pending.pop(key, ())
+            failed = self._guard_context.explained(key[:2], name, location, failed)
             detail = failed[0].text if failed else reason.splitlines()[0] if reason else ""
             cause = failed[0].cause if failed else ""
             self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call, cause))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from .. import settings
 from ..events import doing
@@ -15,7 +15,7 @@ from .smallest import smallest_module
 from .stage import stage
 from .subject import OutOfTime, Remake, Subject
 
-Step = Callable[[Subject], list[str]]
+Step = Callable[[Subject], Iterable[str]]
 __all__ = ["STEPS", "Remake", "diagnosis"]
 
 _STAGE: dict[str, Step] = {"the stage at fault": stage}
@@ -54,7 +54,8 @@ def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -
     for what, step in STEPS[level].items():
         with doing(f"looking for {what}"):
             try:
-                lines += step(subject)
+                for line in step(subject):  # one by one: those before the time is over are kept
+                    lines.append(line)
             except OutOfTime:
                 return [*lines, f"no time was left to look for {what}: --compile-diagnose=full takes more"]
             except Exception as error:  # a diagnosis must never hide the failure that it explains

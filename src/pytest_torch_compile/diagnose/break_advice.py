@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .._torch.capture import DYNAMIC_OUTPUTS, SCALARS, capturing, written
+from .._torch.capture import DYNAMIC_OUTPUTS, SCALARS, capturing, disabled_functions, enabled, written
 from .._torch.user_lines import is_library
 from ..findings import CompileReport
 from ..legs.copies import modules_of
 from ..observation import GraphBreak
 from ..report.failure_text import count
 from .first_call import ADVICE, called_in_eager_first
-from .rewrites import Rewrite, as_tensor, in_force, left_out, rewrites, with_cond, with_disabled, with_where
-from .subject import Subject
+from .rewrites import (
+    Rewrite,
+    as_tensor,
+    computed_outside,
+    in_force,
+    left_out,
+    rewrites,
+    with_cond,
+    with_disabled,
+    with_where,
+    without_context,
+)
+from .subject import OutOfTime, Subject
 
 MOST = 8  # breaks that are looked into
 NAMED_LOSS = "ForCausalLM"  # what transformers takes for a model that names no loss, after looking for one
@@ -29,6 +41,7 @@ class Change:
     what: str
     rewrite: Rewrite | None = None
     capture: str = ""
+    enables: tuple[Any, ...] = ()
     names_loss: bool = False
     eager_first: bool = False
     disables: bool = False
@@ -36,12 +49,23 @@ class Change:
 
 def break_advice(subject: Subject) -> list[str]:
     """For each break the first change without which it is there, and what all of them leave together."""
-    if "graph-break" not in subject.kinds or subject.compiling.wrapper is not None:
-        return []
     lines: list[str] = []
+    if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
+        try:
+            _try_changes(subject, lines)
+        except OutOfTime:
+            if not lines:
+                raise
+            lines.append("no time was left to try more against graph breaks: --compile-diagnose=full takes more")
+    return lines
+
+
+def _try_changes(subject: Subject, lines: list[str]) -> None:
     chosen: list[Change] = []
     best = subject.report
-    for broken in subject.report.graph_breaks[:MOST]:
+    to_try, unhelped = deque(subject.report.graph_breaks[:MOST]), list[GraphBreak]()
+    while to_try:
+        broken = to_try.popleft()
         if not _has(best, broken):
             continue  # an earlier change was against this one too
         for change in _candidates(subject, broken):
@@ -51,14 +75,17 @@ def break_advice(subject: Subject) -> list[str]:
                 best = report
                 how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
                 lines.append(f"{how}: {change.what}: {_result(subject, report)}")
+                to_try += unhelped  # which may need two changes
+                unhelped = []
                 break
+        else:
+            unhelped.append(broken)
     if not chosen or any(change.disables for change in chosen) or subject.compiling.backend == "eager":
-        return lines
+        return
     report = _tried(subject, chosen)
     if report is not None and not report.findings:
         together = "all of these together" if len(chosen) > 1 else lines.pop().split(": ", 1)[1].rsplit(": ", 1)[0]
         lines.append(f"tried: {together}: {_result(subject, report)}, and nothing else is found")
-    return lines
 
 
 def _result(subject: Subject, report: CompileReport) -> str:
@@ -66,7 +93,9 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _helps(subject: Subject, best: CompileReport, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
-    """The break is not there, there are fewer, and nothing is found that was not found before."""
+    """The break is not there, there are fewer, not more recompiles, and nothing that was not found before."""
+    if len(report.recompiles) > len(best.recompiles):
+        return False
     if {finding.kind for finding in report.findings} - subject.kinds or not report.graphs:
         return False
     fewer = len(report.graph_breaks) < len(best.graph_breaks)
@@ -86,12 +115,13 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
     compiling = compiling.relaxed() if backend is not None else compiling
     written_so = [change.rewrite for change in changes if change.rewrite is not None]
     switches = tuple(change.capture for change in changes if change.capture)
+    functions = [function for change in changes for function in change.enables]
 
     def compile_changed(target: Any) -> Callable[..., Any]:
         compiled = compiling(target)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            with in_force(written_so), capturing(switches) if switches else nullcontext():
+            with in_force(written_so), enabled(functions), capturing(switches) if switches else nullcontext():
                 return compiled(*args, **kwargs)
 
         return run
@@ -113,11 +143,20 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
         yield Change(ADVICE, eager_first=True)
     place = broken.location
     at = f"{Path(place.file).name}:{place.line}"
+    if functions := disabled_functions(f"{broken.reason} {broken.explanation}"):
+        names = ", ".join(one.__qualname__ for one in functions)
+        yield Change(f"leave out torch.compiler.disable of {names}", enables=tuple(functions))
     for one in rewrites(place, (left_out, as_tensor, with_where, with_cond)):
         if one.new:
             yield Change(f"write `{_short(one.new)}` in place of `{_short(one.old)}` at {at}", one)
         else:
             yield Change(f"leave out `{_short(one.old)}` at {at}", one)
+    for one in rewrites(place, (computed_outside,)):
+        yield Change(f"compute `{one.moved}` of {at} outside of the compiled function", one)
+    for caller in (place, *broken.callers[::-1]):
+        for one in rewrites(caller, (without_context,)):
+            where = f"{Path(caller.file).name}:{caller.line}"
+            yield Change(f"move `with {one.moved}:` at {where} out of the compiled function", one)
     for category, switch in (("scalar from a tensor", SCALARS), ("dynamic output shape", DYNAMIC_OUTPUTS)):
         if broken.category == category:
             yield Change(written(switch), capture=switch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,31 +31,31 @@ SWITCHES: tuple[tuple[str, Any, str], ...] = (
 TABLES: dict[str, Table] = {"aot_eager_decomp_partition": "decomposition", "inductor": "lowering"}
 
 
-def part_of_inductor(subject: Subject) -> list[str]:
+def part_of_inductor(subject: Subject) -> Iterator[str]:
     """The op whose decomposition or code is wrong, and each switch that makes the check pass."""
     stage, kinds = subject.report.fault.stage, subject.kinds & KINDS
     if stage not in TABLES or not kinds:
-        return []
-    lines = _op(subject, TABLES[stage])
+        return
+    yield from _op(subject, TABLES[stage])
     if stage == "inductor":
-        lines += _switches(subject)
-    return lines
+        yield from _switches(subject)
 
 
-def _switches(subject: Subject) -> list[str]:
+def _switches(subject: Subject) -> Iterator[str]:
     own = _own_options(subject)
-    lines = []
     for name, value, part in SWITCHES:
         if name in own or (value is None and not is_set(name)):
             continue
-        report = subject.again(mode=None, options={**own, name: value})
+        changes: dict[str, Any] = {"mode": None, "options": {**own, name: value}}
+        if subject.smallest:  # is cheaper to try, and what does not help it does not help the whole
+            alone = subject.again(**{**subject.smallest, **changes})
+            if alone is not None and alone.findings:
+                continue
+        report = subject.again(**changes)
         if report is not None and not report.findings:
             fault = subject.report.fault
             subject.report.fault = replace(fault, switch=fault.switch or name)
-            lines.append(
-                f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. Without {part}, the result is right"
-            )
-    return lines
+            yield f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. Without {part}, the result is right"
 
 
 def _own_options(subject: Subject) -> dict[str, Any]:
@@ -71,30 +71,37 @@ def _error(report: CompileReport) -> str:
 
 def _op(subject: Subject, table: Table) -> list[str]:
     """The op without whose entry the check passes. It is looked for by halves among those that are used."""
-    used: list[str] = []
-    with noting(table, used):
-        subject.again()
-    if not used or not _right_without(subject, table, used):
+    ops = _of_part(subject, table, subject.smallest) if subject.smallest else []
+    if not ops or not _right_without(subject, table, ops, {}):
+        ops = _of_part(subject, table, {})
+    if not ops:
         return []
-    ops = _fewest(subject, table, used)
     subject.report.fault = replace(subject.report.fault, op=", ".join(ops))
     how = "not decomposed" if table == "decomposition" else "run by the eager kernel in place of Inductor's code"
     return [f"op: the result is right with {', '.join(ops)} {how} (tried)"]
 
 
-def _fewest(subject: Subject, table: Table, ops: Sequence[str]) -> Sequence[str]:
+def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:
+    """The ops without whose entries one part of the target is right, or all of it where there are no changes."""
+    used: list[str] = []
+    with noting(table, used):
+        subject.again(**part)
+    return _fewest(subject, table, used, part) if used and _right_without(subject, table, used, part) else []
+
+
+def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
     """The half of the ops that suffices, over and over; as they are where no half does."""
     while len(ops) > 1:
         middle = len(ops) // 2
         halves = (ops[:middle], ops[middle:])
-        enough = next((half for half in halves if _right_without(subject, table, half)), None)
+        enough = next((half for half in halves if _right_without(subject, table, half, part)), None)
         if enough is None:
             return ops
         ops = enough
     return ops
 
 
-def _right_without(subject: Subject, table: Table, ops: Sequence[str]) -> bool:
+def _right_without(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> bool:
     with without(table, ops):
-        report = subject.again()
+        report = subject.again(**part)
     return report is not None and not subject.shows(report, subject.kinds & KINDS)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .._torch.capture import INTEGERS_OF_MODULES, capturing, written
+from .._torch.dynamic import marked_dims
 from ..findings import CompileReport
 from ..legs.calls import Call
 from ..legs.leg import argument_names
@@ -23,11 +24,10 @@ Name = str | int  # of an argument; its position where the target gives it no na
 Dims = dict[Name, tuple[int, ...]]
 
 
-def recompile_advice(subject: Subject) -> list[str]:
+def recompile_advice(subject: Subject) -> Iterator[str]:
     """One line for each change that kept the check within its budget, with the result."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
-        return []
-    lines = []
+        return
     for what, changes in _candidates(subject):
         # Without code generation first, then with the check's own backend if there is time for it.
         how, report = "tried", _again(subject, changes, backend="eager")
@@ -37,8 +37,7 @@ def recompile_advice(subject: Subject) -> list[str]:
             else:
                 report = _again(subject, changes)
         if report is not None and not report.findings:
-            lines.append(f"{how}: {what}: {_result(subject, report)}")
-    return lines
+            yield f"{how}: {what}: {_result(subject, report)}"
 
 
 def _again(subject: Subject, changes: dict[str, Any], backend: str | None = None) -> CompileReport | None:
@@ -72,6 +71,12 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"pass {_listed(tensors)} contiguous", {"calls": contiguous}
     if "python-number" in causes and not numbers:
         yield written(INTEGERS_OF_MODULES), {"switches": (INTEGERS_OF_MODULES,)}
+        if not subject.compiling.dynamic:
+            both = {"switches": (INTEGERS_OF_MODULES,), "dynamic": True}
+            yield f"{written(INTEGERS_OF_MODULES)}, with dynamic=True", both
+    if "dynamic-mark" in causes and not subject.work.dynamic_dims:
+        marked = {name: dims for name, seen in values.items() if (dims := _marked_dims(seen))}
+        yield f"dynamic_dims={{{_listed_dims(marked)}}}, so that each call has the mark", {"dynamic_dims": marked}
 
     yield from _of_sizes(subject, values, names)
 
@@ -86,8 +91,7 @@ def _of_sizes(
     if not padded_dims:
         return
     if dims and not subject.work.dynamic_dims:
-        shown = [f"{name!r}: {changing[0] if len(changing) == 1 else changing}" for name, changing in dims.items()]
-        yield f"dynamic_dims={{{', '.join(shown)}}}", {"dynamic_dims": dims}
+        yield f"dynamic_dims={{{_listed_dims(dims)}}}", {"dynamic_dims": dims}
     if not subject.compiling.dynamic:
         yield "dynamic=True", {"dynamic": True}
     for multiple in MULTIPLES:
@@ -117,6 +121,11 @@ def _differ_in_strides(values: Sequence[Any]) -> bool:
     return all(isinstance(one, torch.Tensor) for one in values) and len({one.stride() for one in values}) > 1
 
 
+def _marked_dims(values: Sequence[Any]) -> tuple[int, ...]:
+    """The dimensions of a tensor argument that are marked dynamic in one call or another."""
+    return tuple(sorted({dim for one in values if isinstance(one, torch.Tensor) for dim in marked_dims(one)}))
+
+
 def _changing_dims(values: Sequence[Any], least: int) -> tuple[int, ...]:
     """The dimensions of a tensor argument that change over the calls, and are never smaller than ``least``."""
     shapes = [tuple(value.shape) for value in values if isinstance(value, torch.Tensor)]
@@ -140,6 +149,10 @@ def _padded(dims: Dims, multiple: int, name: Name, tensor: torch.Tensor) -> torc
     with torch.no_grad():
         padded = torch.nn.functional.pad(tensor, flat)
     return padded.requires_grad_(tensor.requires_grad)
+
+
+def _listed_dims(dims: Dims) -> str:
+    return ", ".join(f"{name!r}: {changing[0] if len(changing) == 1 else changing}" for name, changing in dims.items())
 
 
 def _listed(names: Iterable[Name]) -> str:

@@ -14,19 +14,32 @@ import torch
 
 from ..observation import Location
 
+
+@dataclass(frozen=True)
+class Around:
+    """What is around a statement: the one that follows, and the variables of the functions that it is in."""
+
+    following: ast.stmt | None
+    variables: frozenset[str]
+
+
 # From a statement, the one that takes its place; None where this way does not fit. It may change what it gets.
-Way = Callable[[ast.stmt, "ast.stmt | None"], "ast.stmt | None"]
+Way = Callable[[ast.stmt, Around], "ast.stmt | None"]
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The statement at ``line`` of ``file``: ``way`` writes ``old`` as ``new``, which is empty where it is left out."""
+    """The statement at ``line`` of ``file``: ``way`` writes ``old`` as ``new``, which is empty where it is left out.
+
+    ``moved`` is the code that runs outside of the function in place of in it.
+    """
 
     file: str
     line: int
     way: Way
     old: str
     new: str
+    moved: str = ""
 
 
 def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
@@ -36,11 +49,12 @@ def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
         statement = _statement(tree, place.line) if tree else None
         if tree is None or statement is None:
             return
-        old = ast.unparse(statement)
-        changed = way(statement, _next(tree, statement))
+        old, around = ast.unparse(statement), _around(tree, statement)
+        moved = _moved(statement, around)
+        changed = way(statement, around)
         if changed is not None:
             kept = isinstance(changed, ast.If) and isinstance(changed.test, ast.Constant)
-            yield Rewrite(place.file, place.line, way, old, "" if kept else ast.unparse(changed))
+            yield Rewrite(place.file, place.line, way, old, "" if kept else ast.unparse(changed), ", ".join(moved))
 
 
 @contextmanager
@@ -52,16 +66,17 @@ def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for file in {change.file for change in changes}:
-            tree = _rewritten(file, [change for change in changes if change.file == file])
-            code = {_key(one): one for one in _codes(compile(tree, file, "exec"))}
-            lines = [change.line for change in changes if change.file == file]
+            of_file = [change for change in changes if change.file == file]
+            code = {_key(one): one for one in _codes(compile(_rewritten(file, of_file), file, "exec"))}
+            lines = [change.line for change in of_file]
             for function in _functions(file, lines):
                 if _key(function.__code__) in code:
                     stack.callback(setattr, function, "__code__", function.__code__)
                     function.__code__ = code[_key(function.__code__)]
-                    if "torch" not in function.__globals__:
-                        function.__globals__["torch"] = torch
-                        stack.callback(function.__globals__.pop, "torch", None)
+                    for name, value in {"torch": torch, **_values(of_file, function)}.items():
+                        if name not in function.__globals__:
+                            function.__globals__[name] = value
+                            stack.callback(function.__globals__.pop, name, None)
         yield
 
 
@@ -94,7 +109,7 @@ def _rewritten(file: str, changes: Sequence[Rewrite]) -> ast.Module:
     assert tree is not None  # a rewrite was made from it
     for change in changes:
         statement = _statement(tree, change.line)
-        changed = statement and change.way(statement, _next(tree, statement))
+        changed = statement and change.way(statement, _around(tree, statement))
         if statement is not None and changed is not None:
             block, position = _block(tree, statement)
             block[position] = ast.copy_location(changed, statement)
@@ -119,12 +134,83 @@ def _block(tree: ast.Module, statement: ast.stmt) -> tuple[list[ast.stmt], int]:
     raise LookupError("the statement is not in the tree")
 
 
-def _next(tree: ast.Module, statement: ast.stmt) -> ast.stmt | None:
+def _around(tree: ast.Module, statement: ast.stmt) -> Around:
     block, position = _block(tree, statement)
-    return block[position + 1] if position + 1 < len(block) else None
+    functions = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        and node.lineno <= statement.lineno <= (node.end_lineno or node.lineno)
+    ]
+    parts = [part for function in functions for part in ast.walk(function)]
+    variables = {part.arg for part in parts if isinstance(part, ast.arg)}
+    variables |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return Around(block[position + 1] if position + 1 < len(block) else None, frozenset(variables))
 
 
-def left_out(statement: ast.stmt, following: ast.stmt | None) -> ast.stmt | None:
+def _moved(statement: ast.stmt, around: Around) -> list[str]:
+    if isinstance(statement, ast.With):
+        return [ast.unparse(item) for item in statement.items]
+    return [ast.unparse(call) for call in _independent_calls(statement, around)]
+
+
+def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
+    """The outermost calls in a statement that read no variable of the function: what they give is no result of it."""
+    expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
+    calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
+    while nodes:
+        node = nodes.pop(0)
+        names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        if isinstance(node, ast.Call) and not names & around.variables:
+            calls.append(node)
+        else:
+            nodes += ast.iter_child_nodes(node)
+    return calls
+
+
+def computed_outside(statement: ast.stmt, around: Around) -> ast.stmt | None:
+    """What needs no variable of the function, read from a global variable that is set before each call."""
+    calls = _independent_calls(statement, around)
+
+    class Outside(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> ast.expr:
+            if node in calls:
+                return ast.copy_location(ast.Name(_outside(node), ast.Load()), node)
+            self.generic_visit(node)
+            return node
+
+    new: ast.stmt = Outside().visit(statement)
+    return new if calls else None
+
+
+def _outside(call: ast.Call) -> str:
+    return f"_outside_{call.lineno}_{call.col_offset}"
+
+
+def _values(changes: Sequence[Rewrite], function: FunctionType) -> dict[str, object]:
+    """What is computed outside, under the names that the rewritten code reads."""
+    values: dict[str, object] = {}
+    for change in changes:
+        tree = _tree(change.file)
+        statement = _statement(tree, change.line) if tree and change.way is computed_outside else None
+        if tree is not None and statement is not None:
+            for call in _independent_calls(statement, _around(tree, statement)):
+                code = compile(ast.Expression(call), change.file, "eval")
+                values[_outside(call)] = eval(code, function.__globals__)
+    return values
+
+
+def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
+    """The body of a ``with`` statement alone."""
+    if not isinstance(statement, ast.With):
+        return None
+    # Kept where it never runs, so that the function still closes over the same variables.
+    managers: list[ast.stmt] = [ast.Expr(item.context_expr) for item in statement.items]
+    never = ast.If(test=ast.Constant(False), body=managers, orelse=[])
+    return ast.If(test=ast.Constant(True), body=[never, *statement.body], orelse=[])
+
+
+def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
     """A call that changes no result, an assertion, or a branch of nothing else, left out."""
     if not _may_have_no_result(statement):
         return None
@@ -141,23 +227,23 @@ def _may_have_no_result(statement: ast.stmt) -> bool:
     return is_call or isinstance(statement, ast.Assert)
 
 
-def with_where(statement: ast.stmt, following: ast.stmt | None) -> ast.stmt | None:
+def with_where(statement: ast.stmt, around: Around) -> ast.stmt | None:
     """A branch that chooses between two values, as ``torch.where``."""
-    return _chosen(statement, following, lambda test, a, b: _torch("where", test, a, b))
+    return _chosen(statement, around, lambda test, a, b: _torch("where", test, a, b))
 
 
-def with_cond(statement: ast.stmt, following: ast.stmt | None) -> ast.stmt | None:
+def with_cond(statement: ast.stmt, around: Around) -> ast.stmt | None:
     """A branch that chooses between two values, as ``torch.cond``."""
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
 
     def cond(test: ast.expr, a: ast.expr, b: ast.expr) -> ast.expr:
         return _torch("cond", test, ast.Lambda(nothing, a), ast.Lambda(nothing, b), ast.Tuple([], ast.Load()))
 
-    return _chosen(statement, following, cond)
+    return _chosen(statement, around, cond)
 
 
 def _chosen(
-    statement: ast.stmt, following: ast.stmt | None, choose: Callable[[ast.expr, ast.expr, ast.expr], ast.expr]
+    statement: ast.stmt, around: Around, choose: Callable[[ast.expr, ast.expr, ast.expr], ast.expr]
 ) -> ast.stmt | None:
     class InExpressions(ast.NodeTransformer):
         changed = False
@@ -176,7 +262,7 @@ def _chosen(
     other = statement.orelse[0] if statement.orelse else None
     test = _as_tensor(statement.test)
     if isinstance(then, ast.Return) and then.value is not None:
-        other = other or following
+        other = other or around.following
         if isinstance(other, ast.Return) and other.value is not None:
             return ast.Return(choose(test, then.value, other.value))
         return None
@@ -217,7 +303,7 @@ def _as_tensor(test: ast.expr) -> ast.expr:
     return new
 
 
-def as_tensor(statement: ast.stmt, following: ast.stmt | None) -> ast.stmt | None:
+def as_tensor(statement: ast.stmt, around: Around) -> ast.stmt | None:
     """``x.item()``, ``float(x)`` and ``int(x)`` written as the tensor that they read."""
     reader = _ToTensor()
     new: ast.stmt = reader.visit(statement)
@@ -238,7 +324,7 @@ class _ToTensor(ast.NodeTransformer):
         return node
 
 
-def with_disabled(statement: ast.stmt, following: ast.stmt | None) -> ast.stmt | None:
+def with_disabled(statement: ast.stmt, around: Around) -> ast.stmt | None:
     """The outermost call of a statement, kept out of the graph."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import torch
 from torch.utils._pytree import tree_map
 
-from ..findings import WrongResult
+from ..findings import CompileReport, WrongResult
 from ..legs.calls import Call
 from ..legs.copies import modules_of
 from ..legs.leg import Leg, Work
@@ -40,7 +40,9 @@ def smallest_module(subject: Subject) -> list[str]:
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
         kinds |= {"numerics", "gradient"}  # a step of the optimizer shows wrong gradients in the parameters
-    smallest, tried, remark = None, 0, ""
+    if "exception" in kinds:
+        kinds.add("metadata")  # what one part returns, another may not take
+    smallest, shown, tried, remark = None, set[str](), 0, ""
     parts = parts_of(subject.work)
     candidates = children(parts, "")
     try:
@@ -48,9 +50,10 @@ def smallest_module(subject: Subject) -> list[str]:
             part = candidates.pop(0)
             if len(part.calls) != len(subject.work.calls):
                 continue
-            report = subject.again(_cheapest_backend(subject), **part.changes(subject.work))
+            report, part = _checked(subject, part)
             tried += 1
-            if subject.shows(report, kinds):
+            if report is not None and subject.shows(report, kinds):
+                shown = {finding.kind for finding in report.findings}
                 smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
         remark = f", after {tried} of its parts: the time was over"
@@ -58,7 +61,29 @@ def smallest_module(subject: Subject) -> list[str]:
         return []
     kind = type(smallest.module).__name__
     subject.report.fault = replace(subject.report.fault, module=smallest.name, module_type=kind)
-    return [f"smallest module: {smallest.name} ({kind}) alone shows the same{remark}"]
+    if shown & subject.kinds and subject.report.fault.stage:
+        subject.smallest = smallest.changes(subject.work)
+    same = "the same" if shown & subject.kinds else f"findings of the kind {', '.join(sorted(shown & kinds))}"
+    return [f"smallest module: {smallest.name} ({kind}) alone shows {same}{remark}"]
+
+
+def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
+    """A check of one part with what it was given, or without gradients for that if eager does not run so."""
+    backend = _cheapest_backend(subject)
+    report = subject.again(backend, **part.changes(subject.work))
+    if report is not None:
+        return report, part
+    # A module that writes to its input in place takes the result of an op, and no leaf that requires a gradient.
+    part = replace(part, calls=[_without_gradient(one) for one in part.calls])
+    return subject.again(backend, **part.changes(subject.work)), part
+
+
+def _without_gradient(call: Call) -> Call:
+    def detached(leaf: Any) -> Any:
+        return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+
+    args, kwargs = tree_map(detached, (call.args, dict(call.kwargs)))
+    return replace(call, args=args, kwargs=kwargs)
 
 
 def _cheapest_backend(subject: Subject) -> str | None:

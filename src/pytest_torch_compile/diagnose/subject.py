@@ -40,6 +40,8 @@ class Subject:
     def __init__(self, report: CompileReport, remake: Remake, seconds: float) -> None:
         self.report, self.work, self.compiling = report, remake.work, remake.compiling
         self._remake, self._end = remake, time.monotonic() + seconds
+        # The changes that make it a check of its smallest module, where that is known and shows the same.
+        self.smallest: dict[str, Any] = {}
 
     @property
     def kinds(self) -> set[str]:

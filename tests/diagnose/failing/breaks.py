@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
-import time
 import warnings
-import zlib
 from functools import partial
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -194,119 +190,37 @@ def unique():
     return Check(distinct, [(X,)], DEFAULT_MODE)
 
 
-# What dynamo leaves alone
+REFUSES = "`if torch.isnan(x).any(): raise"
 
 
-@failing("graph-break", cause="explicit graph break", fixes={"graph_break": target(sine)})
-def explicit():
-    def breaking(x):
-        y = x.sin()
-        torch._dynamo.graph_break()
-        return y * 2
+@failing("graph-break", cause="data-dependent branch", fixes={f"leave out {REFUSES}": target(sine)})
+def refusal_of_nan():
+    def refusing(x):
+        if torch.isnan(x).any():
+            raise ValueError("not a number")
+        return x.sin() * 2
 
-    return Check(breaking, [(X,)])
-
-
-@torch.compiler.disable
-def disabled(x):
-    return x * 2
-
-
-@failing("graph-break", cause="disabled function", fixes={"disable": target(sine)})
-def disabled_function():
-    return Check(lambda x: disabled(x.sin()), [(X,)])
-
-
-@failing("graph-break", cause="function that dynamo skips", fixes={"time": target(lambda x: (x.sin() * 2, True))})
-def clock():
-    def timed(x):
-        started = time.time()
-        return x.sin() * 2, started > 0
-
-    return Check(timed, [(X,)])
-
-
-@failing("graph-break", cause="function that dynamo skips", innocent=True)
-def c_extension():
-    def checked(x):
-        y = x.sin()
-        return y * (zlib.crc32(b"a sum") % 7)
-
-    return Check(checked, [(X,)])
-
-
-@failing("graph-break", cause="unsupported code", innocent=True)
-def numpy_function():
-    def interpolated(x):
-        y = np.interp(x.sin().numpy(), np.arange(3.0), np.arange(3.0))
-        return torch.from_numpy(y) * 2
-
-    return Check(interpolated, [(X,)])
-
-
-@failing("graph-break", cause="unsupported code", innocent=True)
-def reads_a_file():
-    def reading(x):
-        y = x.sin()
-        with open(__file__) as file:
-            line = file.readline()
-        return y * len(line)
-
-    return Check(reading, [(X,)])
-
-
-@failing("graph-break", cause=("function that dynamo skips", "unsupported code"), innocent=True)
-def deep_copy():
-    def restored(x, state):
-        (saved,) = copy.deepcopy(state)
-        return x.sin() * saved
-
-    return Check(restored, [(X, [torch.ones(4)])])
-
-
-@failing("graph-break", cause=("function that dynamo skips", "unsupported code"), innocent=True)
-def seeded():
-    """Without the seed it is another function, even if each run of a check starts from that seed."""
-
-    def noisy(x):
-        torch.manual_seed(0)
-        return x.sin() + torch.rand(4)
-
-    return Check(noisy, [(X,)])
-
-
-class Timer(contextlib.AbstractContextManager):
-    def __enter__(self):
-        self.started = time.perf_counter()
-        return self
-
-    def __exit__(self, *_):
-        self.seconds = time.perf_counter() - self.started
+    return Check(refusing, [(X,)])
 
 
 @failing(
     "graph-break",
-    cause="function that dynamo skips",
-    also=frozenset({"nothing-compiled"}),
-    fixes={"time": target(sine), "perf_counter": target(sine)},
+    cause=("scalar from a tensor", "dynamic output shape"),
+    fixes=since("2.8", {**FULLGRAPH, "capture_scalar_outputs": within(config(capture_scalar_outputs=True))}),
 )
-def context_manager_with_a_clock():
-    def timed(x):
-        with Timer():
-            y = x.sin()
-        return y * 2
+def size_from_a_tensor():
+    def rows(x):
+        return x.sum() + torch.ones(int(x.abs().sum())).sum()
 
-    return Check(timed, [(X,)])
+    return Check(rows, [(X,)], DEFAULT_MODE)
 
 
-@failing("graph-break", cause="unsupported code", innocent=True)
-def backward_in_forward():
-    def penalised(x):
-        x = x.detach().requires_grad_()
-        x.sin().sum().backward()
-        return x.grad * 2
+@failing("graph-break", cause="dynamic output shape", fixes=CAPTURE_SHAPES)
+def repeated_rows():
+    def repeating(x):
+        return torch.repeat_interleave(x, x.abs().long()).sum()
 
-    return Check(penalised, [(X,)])
+    return Check(repeating, [(X,)], DEFAULT_MODE)
 
 
 class Clip(torch.autograd.Function):

@@ -10,8 +10,11 @@ from torch import nn
 from pytest_torch_compile import call
 from tests.diagnose.failing import custom_ops, planting, wrong_results
 from tests.diagnose.failing.breaks import DEFAULT_MODE, chosen, config, normalised
+from tests.diagnose.failing.recompiles import integers_of_modules_dynamic
 from tests.diagnose.failing.record import Check, failing, options, since, within
 
+# Before, transformers 5 breaks the graphs of its own models.
+OWN_BREAKS = ">=2.8"
 EAGER, AOT = {"backend": "eager"}, {"backend": "aot_eager"}
 SIZES = {"vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 IMAGES = {"image_size": 16, "patch_size": 8, "num_labels": 3}
@@ -99,7 +102,7 @@ def followed(model, path, function):
 BERT_ACTIVATION = "bert.encoder.layer.1.intermediate.intermediate_act_fn"
 
 
-@failing("numerics", stage="eager", module=BERT_ACTIVATION, innocent=True)
+@failing("numerics", stage="eager", module=BERT_ACTIVATION, innocent=True, torch=OWN_BREAKS)
 def lying_activation_in_bert():
     return Check(followed(bert(), BERT_ACTIVATION, wrong_results.lying), [tokens()], AOT)
 
@@ -113,6 +116,7 @@ GPT2_ACTIVATION = "transformer.h.1.mlp.act"
     stage="aot_eager_decomp_partition",
     module=GPT2_ACTIVATION,
     fixes=wrong_results.DECOMPOSITION_LEFT_OUT,
+    torch=OWN_BREAKS,
 )
 def decomposition_in_gpt2():
     model = followed(gpt2(), GPT2_ACTIVATION, torch.sinh)
@@ -146,13 +150,13 @@ def fake_of_a_custom_op_in_resnet():
     return Check(model, [image()], AOT)
 
 
-@failing("numerics", stage="aot_eager", module="encoder.block.1.layer.1.DenseReluDense.act")
+@failing("numerics", stage="aot_eager", module="encoder.block.1.layer.1.DenseReluDense.act", torch=OWN_BREAKS)
 def undeclared_write_in_t5():
     model = followed(t5(), "encoder.block.1.layer.1.DenseReluDense.act", custom_ops.filled)
     return Check(model, [tokens()], AOT)
 
 
-@failing("gradient", stage="eager", module=BERT_ACTIVATION, innocent=True)
+@failing("gradient", stage="eager", module=BERT_ACTIVATION, innocent=True, torch=">=2.11")
 def custom_backward_in_bert():
     model = followed(bert(), BERT_ACTIVATION, wrong_results.HalvedGradient.apply)
     return Check(model, [tokens()], {**AOT, "train": lambda output: output.logits.square().mean()})
@@ -167,6 +171,7 @@ COSH_AS_SINH = partial(planting.decomposed_as, torch.ops.aten.cosh.default, wron
     stage="aot_eager_decomp_partition",
     module="transformer.h.0.mlp.act",
     fixes={"cosh": within(partial(planting.not_decomposed, torch.ops.aten.cosh.default))},
+    torch=OWN_BREAKS,
 )
 def decomposition_of_a_backward_in_gpt2():
     model = followed(gpt2(), "transformer.h.0.mlp.act", torch.sinh)
@@ -208,6 +213,7 @@ def unchanged(x):
     also=frozenset({"recompile"}),
     module="bert.encoder.layer.1.output.LayerNorm",
     fixes={"print": replaced(bert, "bert.encoder.layer.1.output.LayerNorm", unchanged)},
+    torch=OWN_BREAKS,
 )
 def print_in_bert():
     return Check(followed(bert(), "bert.encoder.layer.1.output.LayerNorm", printing), [tokens()], EAGER)
@@ -222,6 +228,7 @@ def print_in_bert():
         "torch.where": replaced(vit, "vit.layers.1.mlp", chosen),
         "torch.cond": replaced(vit, "vit.layers.1.mlp", chosen),
     },
+    torch=OWN_BREAKS,
 )
 def branch_in_vit():
     return Check(followed(vit(), "vit.layers.1.mlp", branching), [image()], EAGER)
@@ -251,6 +258,7 @@ def with_loss(model):
     "graph-break",
     cause="call to print or a logger",
     fixes={"loss": lambda check: Check(with_loss(gpt2()), check.calls, check.options)},
+    torch=OWN_BREAKS,
 )
 def loss_that_gpt2_does_not_know():
     """The real failure of transformers' GPT2LMHeadModel in a class of another name."""
@@ -271,7 +279,13 @@ class Counting(nn.Module):
         return self.inner(*args, **kwargs) * self.steps
 
 
-@failing("recompile", cause="python-number", module="model.layers.1.post_attention_layernorm")
+@failing(
+    "recompile",
+    cause="python-number",
+    module="model.layers.1.post_attention_layernorm",
+    fixes=since("2.8", {"allow_unspec_int_on_nn_module": integers_of_modules_dynamic}),
+    torch=OWN_BREAKS,
+)
 def counter_in_llama():
     model = llama()
     part = Counting(model.model.layers[1].post_attention_layernorm)
@@ -287,6 +301,7 @@ def counter_in_llama():
         "dynamic_dims=": lambda check: Check(check.target, check.calls, {**EAGER, "dynamic_dims": {"input_ids": 1}}),
         "pad ": lambda check: Check(check.target, [tokens(), tokens()], EAGER),
     },
+    torch=OWN_BREAKS,
 )
 def length_of_texts_in_bert():
     return Check(bert(), [tokens(length=6), tokens(length=7)], EAGER)

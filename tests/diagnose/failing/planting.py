@@ -50,6 +50,21 @@ def lowered_as(op: Any, other: Any) -> Iterator[None]:
 
 
 @contextmanager
+def float32_by_way_of_float16() -> Iterator[None]:
+    """Inductor's cast to float32 loses what float16 does not hold."""
+    from torch._inductor.codegen import cpp
+
+    right = cpp.CppOverrides.to_dtype
+
+    def wrong(x: Any, dtype: Any, *args: Any, **options: Any) -> Any:
+        code = right(x, dtype, *args, **options)
+        return f"static_cast<float>(static_cast<at::Half>({code}))" if dtype is torch.float32 else code
+
+    with inductor(**{"cpp.simdlen": 1}), mock.patch.object(cpp.CppOverrides, "to_dtype", staticmethod(wrong)):
+        yield
+
+
+@contextmanager
 def left_to_aten(op: Any) -> Iterator[None]:
     from torch._inductor.lowering import fallback_handler, lowerings
 

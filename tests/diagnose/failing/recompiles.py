@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 import torch
@@ -248,3 +249,146 @@ def optional_mask():
 def transposed():
     x = torch.randn(4, 4)
     return Check(doubled, [(x,), (x.t(),)])
+
+
+@failing("recompile", cause="type", innocent=True)
+def parameter_or_tensor():
+    return Check(doubled, [(torch.randn(4),), (nn.Parameter(torch.randn(4)),)])
+
+
+@failing("recompile", cause="new-object", innocent=True)
+def function_argument():
+    def applied(x, function):
+        return function(x) * 2
+
+    x = torch.randn(4)
+    return Check(applied, [(x, torch.sin), (x, torch.cos)])
+
+
+def by_power(power):
+    return lambda x: x.sin() ** power
+
+
+@failing("recompile", cause="closure", innocent=True)
+def function_with_another_closure():
+    def applied(x, function):
+        return function(x) * 2
+
+    x = torch.randn(4)
+    return Check(applied, [(x, by_power(2)), (x, by_power(3))])
+
+
+@failing("recompile", cause="python-number", fixes=AS_TENSOR)
+def not_a_number():
+    x = torch.randn(4)
+    return Check(scaled, [(x, float("nan")), (x, 0.5)])
+
+
+@failing("recompile", cause="length", innocent=True)
+def optional_key():
+    def with_bias(x, parts):
+        y = x.sin()
+        return y + parts["bias"] if "bias" in parts else y
+
+    x = torch.randn(4)
+    return Check(with_bias, [(x, {"scale": x}), (x, {"bias": x})])
+
+
+@failing("recompile", cause="dynamic-mark", fixes={"dynamic_dims=": options(dynamic_dims={"x": 0})})
+def marked_in_one_call():
+    marked = torch.randn(4, 3)
+    torch._dynamo.mark_dynamic(marked, 0)
+    return Check(doubled, [(torch.randn(4, 3),), (marked,)])
+
+
+@failing("recompile", cause="dispatch-keys")
+def tensor_made_in_inference_mode():
+    with torch.inference_mode():
+        made_there = torch.randn(4)
+    return Check(doubled, [(torch.randn(4),), (made_there,)])
+
+
+@failing("recompile", cause=("inference-mode", "grad-mode"))
+def inference_mode():
+    x = torch.randn(4)
+    return Check(doubled, [call(x), call(x).under(torch.inference_mode)])
+
+
+@failing("recompile", cause="inference-mode")
+def inference_mode_after_no_grad():
+    x = torch.randn(4)
+    return Check(doubled, [call(x).under(torch.no_grad), call(x).under(torch.inference_mode)])
+
+
+@contextlib.contextmanager
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@contextlib.contextmanager
+def float64_by_default():
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+class OtherFunctions(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@failing("recompile", cause="global-state")
+def deterministic_algorithms():
+    x = torch.randn(4)
+    return Check(doubled, [call(x), call(x).under(deterministic)])
+
+
+@failing("recompile", cause="global-state")
+def default_dtype():
+    x = torch.randn(4)
+    return Check(doubled, [call(x), call(x).under(float64_by_default)])
+
+
+@failing("recompile", cause="global-state")
+def torch_function_mode():
+    x = torch.randn(4)
+    return Check(doubled, [call(x), call(x).under(OtherFunctions)])
+
+
+@failing("recompile", cause="device", innocent=True)
+def meta_device():
+    return Check(doubled, [(torch.randn(4),), (torch.randn(4, device="meta"),)])
+
+
+# On torch 2.6 such code is compiled through a helper, where a guard on the function fails.
+@failing("recompile", cause=("new-code", "new-object"), innocent=True)
+def code_made_in_each_call():
+    def fresh(x):
+        scope = {}
+        exec("def inner(x):\n    return x.sin() * 2\n", scope)
+        return torch.compile(scope["inner"], backend="eager")(x)
+
+    x = torch.randn(4)
+    return Check(fresh, [(x,), (x,)], {"compile": lambda function: function})
+
+
+def compiled_anew(function):
+    """A wrapper that makes a backend, and with it everything else, in each call."""
+
+    def run(*args):
+        return torch.compile(function, backend=lambda graph, inputs: graph.forward)(*args)
+
+    return run
+
+
+# Before torch 2.11 no guard is named, so that the cause cannot be observed.
+@failing("recompile", cause="new-backend", innocent=True, torch=">=2.11")
+def backend_made_in_each_call():
+    x = torch.randn(4)
+    return Check(doubled, [(x,), (x,)], {"compile": compiled_anew})

@@ -131,6 +131,43 @@ def pattern_of_the_matcher():
     return Check(torch.atan, [(torch.randn(4),)], INDUCTOR, [partial(planting.pattern, ATAN, aten.sin.default)])
 
 
+CAST = torch.ops.prims.convert_element_type.default
+
+
+def through_double(x):
+    return (x.double() / 3).float()
+
+
+@failing(
+    "numerics",
+    cause="prims.convert_element_type",
+    stage="inductor",
+    module=ITS_PLACE,
+    fixes={"convert_element_type": within(partial(planting.left_to_aten, CAST))},
+)
+def cast_by_way_of_a_lower_precision():
+    model = stacked(through_double)
+    return Check(model, [(torch.randn(2, 4),)], INDUCTOR, [planting.float32_by_way_of_float16])
+
+
+def passes_a_step(x):
+    """In bfloat16 nothing is above the step; with the precision that fused code keeps in between, everything is."""
+    return (x + 0.001) > x
+
+
+@failing(
+    "numerics",
+    cause=("add", "gt"),
+    stage="inductor",
+    fixes={
+        "emulate_precision_casts": options(options={"emulate_precision_casts": True}),
+        "op: ": within(partial(planting.left_to_aten, aten.add.Tensor)),
+    },
+)
+def rounding_that_fused_code_leaves_out():
+    return Check(passes_a_step, [(torch.ones(8, dtype=torch.bfloat16),)], INDUCTOR, [planting.inductor])
+
+
 # Training
 
 
@@ -161,7 +198,8 @@ class HalvedGradient(torch.autograd.Function):
         return gradient * (0.5 if torch.compiler.is_compiling() else 1.0)
 
 
-@failing("gradient", stage="eager", module=ITS_PLACE, innocent=True)
+# Before torch 2.11 the graph breaks where a module is given the apply of a function with a backward.
+@failing("gradient", stage="eager", module=ITS_PLACE, innocent=True, torch=">=2.11")
 def backward_of_a_custom_function():
     model = stacked(HalvedGradient.apply)
     return Check(model, [(torch.randn(2, 4),)], {"backend": "aot_eager", "train": True})

@@ -1,0 +1,65 @@
+"""What the text of a failed guard does not say: that it reads a variable of an enclosing function, or fails by a mode.
+
+A guard on a variable that the compiled function closes over reads like one on an argument, ``n == 2``. Inference mode
+takes dispatch keys away from every tensor, as if the tensor had changed. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import CodeType
+from typing import Any
+
+import torch
+
+from ..observation import FailedGuard, Location
+from .user_lines import function_name, is_torch
+
+_OF_VALUES = ("python-number", "python-bool", "python-string", "python-value", "new-object")
+
+
+class GuardContext:
+    """Remembers under which modes each frame was compiled."""
+
+    def __init__(self) -> None:
+        self._inference: dict[Any, set[bool]] = {}
+
+    def compiled(self, frame: Any) -> None:
+        """The frame is compiled right now."""
+        self._inference.setdefault(frame, set()).add(torch.is_inference_mode_enabled())
+
+    def explained(
+        self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
+    ) -> tuple[FailedGuard, ...]:
+        """The guards that failed right now, under the cause that their text alone does not show."""
+        other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
+        of_values = any(guard.cause in _OF_VALUES for guard in failed)
+        users = location is not None and not is_torch(location.file)
+        enclosing = _enclosing_variables(location, name) if location and users and of_values else set()
+        return tuple(
+            replace(guard, cause="inference-mode")
+            if guard.cause == "dispatch-keys" and other_mode
+            else replace(guard, cause="closure")
+            if guard.cause in _OF_VALUES and guard.names in enclosing
+            else guard
+            for guard in failed
+        )
+
+
+def _enclosing_variables(location: Location, name: str) -> set[str]:
+    """The variables that a function takes from the functions around it; none where its source cannot be read."""
+    try:
+        module = compile("".join(linecache.getlines(location.file)), location.file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return set()
+    wanted = (function_name(name).rsplit(".", 1)[-1], location.line)
+    return {one for code in _codes(module) if (code.co_name, code.co_firstlineno) == wanted for one in code.co_freevars}
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
