@@ -188,7 +188,7 @@ def test_sigterm_leaves_a_report_and_no_folders(tmp_path):
 def test_a_signal_to_the_process_and_to_its_group_is_one_request_to_end(tmp_path, options):
     run, _ = started(tmp_path, "--compile-update-baselines", *options, variables={}, start_new_session=True)
     run.send_signal(signal.SIGTERM)
-    time.sleep(0.3)  # as `timeout` does, but later: a process that is busy hears of the two at once
+    time.sleep(0.1)  # as `timeout` does, but later: a process that is busy hears of the two at once
     os.killpg(run.pid, signal.SIGTERM)
     output = run.communicate(timeout=60)[0]
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
@@ -204,7 +204,7 @@ def test_a_second_signal_after_some_time_ends_a_session_that_does_not_end(tmp_pa
     )
     run, _ = started(tmp_path, variables={}, source=source)
     run.send_signal(signal.SIGTERM)
-    time.sleep(2.5)
+    time.sleep(1.5)
     assert run.poll() is None
     run.send_signal(signal.SIGTERM)
     assert run.wait(timeout=30) == -signal.SIGTERM

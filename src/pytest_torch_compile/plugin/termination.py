@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 # `timeout` and some runners signal the process and then its whole group: that is one request to end.
-ONE_REQUEST_SECONDS = 2.0
+ONE_REQUEST_SECONDS = 0.5
 
 
 def end_in_order(config: pytest.Config) -> None:
