@@ -50,6 +50,10 @@ def test_there_are_texts_of_every_version():
         assert sum(map(bool, stored["breaks"].values())) >= 45
 
 
+# The text alone does not say it: the frame or the mode does.
+OF_CONTEXT = ("closure of the target", "closure of a decorated function", "inference mode alone")
+
+
 @pytest.mark.parametrize(("case", "text"), texts("guards"))
 def test_a_real_guard_has_a_cause_and_a_name(case, text):
     for name, value in collect_texts.SINGLETONS.items():
@@ -59,7 +63,7 @@ def test_a_real_guard_has_a_cause_and_a_name(case, text):
     assert guard.names or case in ("torch function mode",)
     assert guard.entry or "GLOBAL_STATE" in text
     assert not [part for part in ("L['", "140000000000000", "User stack trace") if part in guard.text]
-    if case in test_guards.CASES and case != "int":
+    if case in test_guards.CASES and case != "int" and case not in OF_CONTEXT:
         assert guard.cause == test_guards.CASES[case][2]
 
 
