@@ -42,6 +42,8 @@ def one_kill(moments: random.Random) -> dict[str, Any]:
             started = all((agents.folder / f"waits-{rank}").exists() for rank in range(2))
             # A rank that dies earlier costs its test only, and the run goes on.
             running = [pid for pid in processes_with(agents.token) if started or kind_of(pid) != "rank"]
+            # It ignores SIGTERM, and no test needs it.
+            running = [pid for pid in running if kind_of(pid) != "resource tracker"]
             victim = moments.choice(running)
             kind, number = kind_of(victim), moments.choice([signal.SIGKILL, signal.SIGTERM])
             os.kill(victim, number)
@@ -67,7 +69,8 @@ def kind_of(process: int) -> str:
         what = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
         return "ended since"
-    kinds = {"distributed.run": "agent", "spawn_main": "rank", "resource_tracker": "rank", "-m pytest": "test process"}
+    kinds = {"distributed.run": "agent", "spawn_main": "rank", "-m pytest": "test process"}
+    kinds["resource_tracker"] = "resource tracker"
     return next((kind for part, kind in kinds.items() if part in what), what)
 
 
