@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -62,32 +64,56 @@ def test_waits(ranks):
         ranks.run(waiting, os.environ["WAIT"])
 """
 
+# Half of all conftest files import torch, for seconds.
+SLOW_START = """
+import os, time
+open(os.path.join(os.environ["WAIT"], f"starts-{os.environ['RANK']}"), "w").close()
+time.sleep(3)
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+AGENT = ("-m", "torch.distributed.run")
+PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--compile-report=report")
+
+
+def two_agents(port: int) -> tuple[str, ...]:
+    """The arguments of each of two agents on one machine, with one rank each, as on two hosts."""
+    endpoint = ("--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1")
+    return (*AGENT, "--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", *endpoint, *PYTEST)
+
+
+def start(folder: Path, log: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+    """Python with the given arguments, as a user starts it in this folder."""
+    outside = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
+    paths = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path)
+    with (folder / log).open("wb") as file:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env={**outside, "PYTHONPATH": paths, **variables},
+            stdout=file,
+            stderr=file,
+        )
+
 
 class Agents:
-    """Two agents of torchrun on one machine, each with one rank, as on two hosts."""
+    """A run under two agents, whose last test waits."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         (folder / "test_ranks.py").write_text(TESTS, encoding="utf-8")
+        (folder / "conftest.py").write_text(SLOW_START, encoding="utf-8")
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         self.token = f"AGENTS_OF_TEST={os.getpid()}-{folder.name}"
         self.folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
-        self.processes = [self._start(number, *arguments) for number in range(2)]
-
-    def _start(self, number: int, *arguments: str) -> subprocess.Popen[bytes]:
-        name, _, value = self.token.partition("=")
-        outside = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
-        paths = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path)
-        command = [
-            sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1",
-            "--rdzv-backend", "c10d", "--rdzv-endpoint", self.endpoint, "--local-addr", "127.0.0.1",
-            "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--compile-report=report", *arguments,
-        ]  # fmt: skip
-        environment = {**outside, name: value, "PYTHONPATH": paths, "WAIT": str(self.folder)}
-        with (self.folder / f"agent-{number}").open("wb") as log:
-            return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
+        command, (name, _, value) = two_agents(free_port()), self.token.partition("=")
+        variables = {name: value, "WAIT": str(folder)}
+        self.processes = [start(folder, f"agent-{number}", *command, *arguments, **variables) for number in range(2)]
 
     def outputs(self) -> list[str]:
         return [(self.folder / f"agent-{number}").read_text(encoding="utf-8") for number in range(2)]
@@ -140,6 +166,19 @@ def test_two_agents_make_one_report_and_end_when_one_of_them_is_killed(agents):
     assert (agents.folder / "report" / "report.json").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [0, 1])  # one of them has the store
+def test_an_agent_that_is_killed_while_tests_start_ends_the_other_one_too(agents, number, asked):
+    agents.wait_for("starts-0", "starts-1")
+    agents.processes[number].send_signal(asked)
+    left = agents.left(30)
+    print(*agents.outputs(), sep="\n=====\n")
+    assert not left
+    lines = "its launcher has ended|the launcher has ended this run|the store that|finds no other"
+    assert re.search(lines, "".join(agents.outputs()))
+
+
 def rank_of(agents: Agents, number: int) -> int:
     """The rank of the test process below an agent."""
     agent = agents.processes[number].pid
@@ -156,7 +195,7 @@ def launch(monkeypatch):
     """How this process would see itself with the given variables."""
 
     def seen(**variables: str):
-        for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", launched.TOKEN):
+        for name in (*TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE", launched.TOKEN):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -171,7 +210,9 @@ SLURM = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST"
 
 def test_torchrun_and_slurm_are_known(launch):
     assert launch(**TORCHRUN) == launched.Launch(1, 2, "here", 29500, False)
-    assert launch(**TORCHRUN, TORCHELASTIC_RUN_ID="none").agent
+    assert launch(**TORCHRUN, TORCHELASTIC_USE_AGENT_STORE="True").agent
+    # As with etcd: rank 0 opens the store.
+    assert not launch(**TORCHRUN, TORCHELASTIC_RUN_ID="none", TORCHELASTIC_USE_AGENT_STORE="False").agent
 
 
 def test_slurm_is_known(launch):
@@ -196,17 +237,68 @@ def test_tests_that_use_nothing_of_the_plugin_run_as_ever_under_a_launcher(tmp_p
         "import sys\n\ndef test_plain():\n    assert 'torch' not in sys.modules\n", encoding="utf-8"
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    outside = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
     nobody = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--junitxml=own.xml"]
-    paths = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path)
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**outside, **nobody, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    run = start(tmp_path, "log", *PYTEST[:-1], "--junitxml=own.xml", **nobody)
+    assert run.wait(timeout=100) == 0 and "1 passed" in (tmp_path / "log").read_text()
     assert (tmp_path / "own.xml").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["pytest", "torchrun", "two agents"])
+def test_a_file_has_the_same_verdicts_and_one_report_however_it_is_started(tmp_path, way):
+    (tmp_path / "test_ranks.py").write_text(TESTS, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    ways = {
+        "pytest": [PYTEST],
+        "torchrun": [(*AGENT, "--standalone", "--nproc-per-node", "2", *PYTEST)],
+        "two agents": [two_agents(free_port())] * 2,
+    }
+    runs = [start(tmp_path, f"log-{i}", *command, "--junitxml=own.xml") for i, command in enumerate(ways[way])]
+    statuses = [run.wait(timeout=200) for run in runs]
+    logs = [(tmp_path / f"log-{i}").read_text() for i in range(len(runs))]
+    print(*logs, sep="\n=====\n")
+    assert statuses == [1] * len(runs)
+    cases = ElementTree.parse(tmp_path / "own.xml").iter("testcase")
+    verdicts = {case.attrib["name"]: [part.tag for part in case] for case in cases}
+    on_rank_1 = "skipped" if way == "pytest" else "failure"
+    assert verdicts == {
+        "test_passes": [],
+        "test_diverges": ["failure"],
+        "test_fails_on_rank_1": [on_rank_1],
+        "test_waits": [],
+    }
+    found = "rank-divergence: rank 1: call 1: other graphs in diverging"
+    assert [found in log for log in logs].count(True) == 1
+    document = json.loads((tmp_path / "report" / "report.json").read_text())
+    reported = {test["id"].rpartition("::")[2]: (test["outcome"], len(test["checks"])) for test in document["tests"]}
+    assert reported["test_passes"] == ("passed", 2) and reported["test_diverges"] == ("failed", 2)
+
+
+def test_a_rank_that_never_starts_is_lost_after_a_while(monkeypatch):
+    monkeypatch.setattr(launched, "START_SECONDS", 3.0)
+    lines = []
+    others = launched.Others(launched.Launch(0, 3, "127.0.0.1", free_port(), False), lines.append)
+    try:
+        others.say("beat/2", "shown once")
+        assert others.gather("never", range(1, 2), 30) == {}
+        assert lines == ["rank 1: it has not started within 3 s of this one"]
+        assert list(others.lost) == [1], "the one that has started may be silent for longer"
+    finally:
+        others.close()
+
+
+def test_a_store_that_its_agent_no_longer_has_is_not_waited_for():
+    with pytest.raises(RuntimeError, match=r"the store that the ranks share is gone.*Connection refused"):
+        launched.Others(launched.Launch(1, 2, "127.0.0.1", free_port(), True), print)
+
+
+def test_tests_can_join_a_group_through_the_store_of_rank_0(monkeypatch):
+    port = free_port()
+    others = launched.Others(launched.Launch(0, 2, "127.0.0.1", port, False), print)
+    try:
+        own = torch.distributed.TCPStore(
+            "127.0.0.1", port, 2, is_master=True, wait_for_workers=False, multi_tenant=True
+        )
+        own.set("key", "value")
+    finally:
+        others.close()

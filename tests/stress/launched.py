@@ -1,7 +1,8 @@
 """Runs under two agents of torchrun, one process of which is killed at a random moment: `python -m tests.stress.launched`.
 
 The victim is an agent, a test process or a rank. Counted is what has not ended a minute later, and which runs end without a
-line that says so. Needs /proc, so Linux.
+line that says so. Of a test process that is killed before it has met the other one, that one cannot know: it waits longer.
+Needs /proc, so Linux.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_torch_compile.ranks.failures import processes_with
+from pytest_torch_compile.ranks.launched import START_SECONDS
 from tests.ranks.test_launched import Agents
 
 END_SECONDS = 60.0
@@ -25,6 +27,8 @@ LINES = (
     "its launcher has ended",
     "the launcher has ended this run",
     "the store that",
+    "finds no other",
+    "has not started",
     "nothing was heard",
     "was killed by",
 )
@@ -48,7 +52,8 @@ def one_kill(moments: random.Random) -> dict[str, Any]:
             kind, number = kind_of(victim), moments.choice([signal.SIGKILL, signal.SIGTERM])
             os.kill(victim, number)
             killed = time.monotonic()
-            left = [kind_of(pid) for pid in agents.left(END_SECONDS)]
+            unseen = kind == "test process" and not started
+            left = [kind_of(pid) for pid in agents.left(END_SECONDS + START_SECONDS * unseen)]
             seconds = time.monotonic() - killed
             texts = "\n".join(agents.outputs())
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add_options(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Under a launcher, be there for its end from the start."""
+    launched.note_sigterm(early_config)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     """Change what a process that we started must not take over, before other plugins act on it."""
@@ -62,8 +69,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("fulltrace", False):
         register(OwnFramesHidden(), "torch-compile-tracebacks")
     own = not hasattr(config, "workerinput") and not in_child.is_child(config)
+    asked = launched.was_asked_to_end(config)
     if own and launched.takes_part(config):
-        register(launched.LaunchedSession(config), "torch-compile-launched")
+        register(launched.LaunchedSession(config, asked), "torch-compile-launched")
+    elif asked:
+        signal.raise_signal(signal.SIGTERM)
     leads = own and not launched.follows(config)
     try:
         config.stash[_FOLDER] = CacheFolder(chosen.cache, root, leads=leads)

@@ -15,7 +15,7 @@ import pytest
 from .. import child
 from ..ranks.launched import Others, launch, others
 from . import termination
-from .orphaned import end_with_session
+from .orphaned import PARENT, end_with_session
 
 # How long a test may take on another rank after it has ended on rank 0.
 TEST_SECONDS = 600.0
@@ -29,6 +29,7 @@ REPORT_SECONDS = 60.0
 _NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\.torch_compile")
 _NOT_SEARCHED = {"build", "dist", "node_modules", "site-packages", "venv"}
 _TAKES_PART: pytest.StashKey[bool] = pytest.StashKey()
+_ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 
 
 def takes_part(config: pytest.Config) -> bool:
@@ -73,11 +74,34 @@ def begin(config: pytest.Config) -> None:
                 setattr(config.option, name, value)
 
 
+def note_sigterm(config: pytest.Config) -> None:
+    """Only note a SIGTERM while conftest files import torch for seconds: no other rank can be told of it yet."""
+    if launch() is not None and termination.nobody_handles_it():
+        asked = config.stash[_ASKED] = list[int]()
+        signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+        config.add_cleanup(lambda: _stop_noting(config))
+
+
+def was_asked_to_end(config: pytest.Config) -> bool:
+    """Whether a SIGTERM was noted; no other one is."""
+    asked = config.stash.get(_ASKED, [])
+    _stop_noting(config)
+    return bool(asked)
+
+
+def _stop_noting(config: pytest.Config) -> None:
+    if _ASKED in config.stash:
+        del config.stash[_ASKED]
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 class LaunchedSession:
     """The hooks of a process that a launcher started, which is one of several."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, asked: bool) -> None:
         self._config = config
+        self._asked = asked  # to end, before the others were found
+        self._ends_soon = False
         self._stderr = os.dup(2)  # pytest captures the other one
         termination.end_in_order(config)
         self._at_sigterm = signal.getsignal(signal.SIGTERM)
@@ -97,18 +121,35 @@ class LaunchedSession:
             for name in filter(plugins.has_plugin, child.UNREGISTERED):
                 plugins.unregister(name=name)
         self._session = session
-        self._others = others(self._lost)
-        end_with_session(self._orphaned)
+        try:
+            self._others = others(self._lost)
+        except RuntimeError as error:
+            here = launch()
+            line = f"rank {here.rank if here else 0} finds no other: {str(error).splitlines()[0]}"
+            os.write(self._stderr, f"\npytest-torch-compile: {line}\n".encode())
+            pytest.exit(line, returncode=pytest.ExitCode.TESTS_FAILED)
+        # The parent is torchrun's agent, or a shell that may end once it has started everything by hand.
+        end_with_session(self._orphaned, PARENT if "TORCHELASTIC_RUN_ID" in os.environ else os.getppid())
+        if self._asked:
+            self._say_end()
 
     def _restore(self) -> None:
         signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def _asked_to_end(self, number: int, frame: FrameType | None) -> None:
         """A launcher ends all ranks where one has failed: the test that runs gets the time to say so."""
-        if self._others is not None and not self._others.lost:
-            self._others.lose_all("the launcher has ended this run (SIGTERM), as it does when a rank has ended")
+        self._asked = True
+        if self._others is None or self._ends_soon:
+            return
+        if not self._others.lost:
+            self._say_end()
         elif callable(self._at_sigterm):
             self._at_sigterm(number, frame)
+
+    def _say_end(self) -> None:
+        if self._others is not None:
+            self._others.leave("its launcher has ended it (SIGTERM)")
+            self._others.lose_all("the launcher has ended this run (SIGTERM), as it does when a rank has ended")
 
     def _orphaned(self) -> None:
         if self._others is not None:
@@ -122,9 +163,15 @@ class LaunchedSession:
             self._session.shouldstop = f"{line}; all tests end here"
             if all(rank in lost for rank in range(here.rank)):
                 os.write(self._stderr, f"\npytest-torch-compile: {line}; all tests end here\n".encode())
-        end = threading.Timer(END_SECONDS, os.kill, [os.getpid(), signal.SIGTERM])
-        end.daemon = True
-        end.start()
+        if not self._ends_soon:
+            self._ends_soon = True
+            end = threading.Timer(END_SECONDS, self._end)
+            end.daemon = True
+            end.start()
+
+    def _end(self) -> None:
+        self._ends_soon = False
+        os.kill(os.getpid(), signal.SIGTERM)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(

@@ -20,8 +20,7 @@ ONE_REQUEST_SECONDS = 0.5
 
 def end_in_order(config: pytest.Config) -> None:
     """Do so until the session ends, where nobody else handles the signal. A later signal ends the process at once."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if not nobody_handles_it():
         return
     owner, asked = os.getpid(), 0.0
 
@@ -38,6 +37,12 @@ def end_in_order(config: pytest.Config) -> None:
 
     signal.signal(signal.SIGTERM, end)
     config.add_cleanup(lambda: _restore(end))
+
+
+def nobody_handles_it() -> bool:
+    """Whether this thread may handle SIGTERM, and nobody else does."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def _restore(handler: Any) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import pickle
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,14 +24,15 @@ from ..findings import CompileUsageError
 TOKEN = "PYTEST_TORCH_COMPILE_RANKS"
 BEAT_SECONDS = 1.0
 LOST_SECONDS = 15.0
-_JOIN = timedelta(seconds=120)
+# How far apart ranks may start: their machines import torch at different speeds.
+START_SECONDS = 120.0
 _PREFIX = "pytest-torch-compile"
 _NO_STORE = "the store that the ranks share is gone, and with it the launcher or rank 0"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One process among those that a launcher has started."""
+    """One process among those that a launcher has started. ``agent``: torchrun's agent hosts the store."""
 
     rank: int
     world_size: int
@@ -46,8 +48,8 @@ def launch() -> Launch | None:
     if TOKEN in has:
         return None
     if {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= has.keys():
-        rank, world_size, agent = int(has["RANK"]), int(has["WORLD_SIZE"]), "TORCHELASTIC_RUN_ID" in has
-        found = Launch(rank, world_size, has["MASTER_ADDR"], int(has["MASTER_PORT"]), agent)
+        agent = has.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # with etcd, agents have no store to share
+        found = Launch(int(has["RANK"]), int(has["WORLD_SIZE"]), has["MASTER_ADDR"], int(has["MASTER_PORT"]), agent)
     elif {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"} <= has.keys():  # not in a batch script itself
         rank, world_size = int(has["SLURM_PROCID"]), int(has["SLURM_STEP_NUM_TASKS"])
         # The first of `node[03-07,12]`.
@@ -73,7 +75,8 @@ class Others:
         self._tell = tell
         self._store = _connect(here, first=True)
         self._ending, self._stopped = threading.Event(), threading.Event()
-        self._beats: dict[int, tuple[bytes, float]] = {}
+        # What each rank has shown last, and since when: nothing yet.
+        self._beats = dict.fromkeys(self._all(), (b"", time.monotonic()))
         self._watch = threading.Thread(target=self._keep_in_touch, daemon=True, name="rank watch")
         self._watch.start()
         atexit.register(self.close)  # a thread that is in the store when Python ends would abort the process
@@ -170,25 +173,40 @@ class Others:
                 for rank in self._all():
                     if store.check([f"left/{rank}"]):
                         self._lose([rank], pickle.loads(store.get(f"left/{rank}")))
-                    elif store.check([f"beat/{rank}"]):
-                        self._listen(rank, store.get(f"beat/{rank}"))
+                    else:
+                        self._listen(rank, store.get(f"beat/{rank}") if store.check([f"beat/{rank}"]) else b"")
         except RuntimeError:
             self.lose_all(_NO_STORE)
 
     def _listen(self, rank: int, beat: bytes) -> None:
-        last, since = self._beats.get(rank, (b"", 0.0))
+        last, since = self._beats[rank]
+        silent = time.monotonic() - since
         if beat != last:
             self._beats[rank] = beat, time.monotonic()
-        elif time.monotonic() - since > LOST_SECONDS:
+        elif not beat and silent > START_SECONDS:
+            self._lose([rank], f"it has not started within {START_SECONDS:g} s of this one")
+        elif beat and silent > LOST_SECONDS:
             self._lose([rank], f"nothing was heard of it for {LOST_SECONDS:g} s: its process or its machine has ended")
 
 
 def _connect(here: Launch, *, first: bool = False) -> Any:
+    """Raise RuntimeError where the store cannot be reached."""
     from torch import distributed
 
-    hosts = first and here.rank == 0 and not here.agent
+    if here.agent:
+        # Its store is there before any rank is: whoever is refused comes too late, and TCPStore would go on trying.
+        try:
+            socket.create_connection((here.address, here.port), LOST_SECONDS).close()
+        except OSError as error:
+            raise RuntimeError(f"{_NO_STORE} ({here.address}:{here.port}: {error})") from None
     store = distributed.TCPStore(
-        here.address, here.port, here.world_size, is_master=hosts, timeout=_JOIN, wait_for_workers=False
+        here.address,
+        here.port,
+        here.world_size,
+        is_master=first and here.rank == 0 and not here.agent,
+        timeout=timedelta(seconds=START_SECONDS),
+        wait_for_workers=False,
+        multi_tenant=True,  # tests that join an `env://` group open it once more
     )
     # torchrun starts all ranks again after a failure, beside what they left in the store before.
     return distributed.PrefixStore(f"{_PREFIX} {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
