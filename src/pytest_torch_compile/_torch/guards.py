@@ -82,10 +82,9 @@ def parse_guard(reason: str) -> FailedGuard:
     """One reason such as ``0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5``."""
     match = _ENTRY.match(reason.strip())
     entry, text = (match["entry"], match["text"]) if match else ("", reason)
-    where = re.search(r"#\s*(?P<code>.*)", text.split("\nUser stack trace")[0])
     raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
     raw = _plain(_HINT.sub("", raw.split(". Cached backend:")[0])) or "torch gave no guard"
-    cause = classify(raw, where["code"] if where else "")
+    cause = classify(raw)
     # A guard of a kind that is not known is shown as torch wrote it.
     as_it_is = text.split("\nUser stack trace")[0].strip()
     return FailedGuard(entry, as_it_is if cause == OTHER and as_it_is else readable(raw), _names(raw), cause)
@@ -107,8 +106,8 @@ def _same_object(guard: re.Match[str]) -> str:
     return f"{guard['path']} {_SINGLETONS.get(int(guard['id']), 'is the same object')}"
 
 
-def classify(text: str, code: str = "") -> str:
-    """The kind of cause of a guard; ``code`` is the source line that torch appended as a comment."""
+def classify(text: str) -> str:
+    """The kind of cause of a guard."""
     for name, pattern in _CAUSES:
         if pattern.search(text):
             return name
