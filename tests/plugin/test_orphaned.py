@@ -16,11 +16,17 @@ pytest.importorskip("xdist")
 SLEEPS = """
 import os, pathlib, time
 
-def test_sleeps({fixture}):
+def sleep():
     pathlib.Path("started.part").write_text(str(os.getpid()))
     os.rename("started.part", "started")
     time.sleep(60)
 """
+TESTS = {
+    "in-a-test": ("def test_sleeps(compile_check):\n    sleep()\n", True),
+    "in-an-import": ("sleep()\n\ndef test_check(compile_check):\n    pass\n", True),
+    "not-used": ("def test_sleeps():\n    sleep()\n", False),
+    "not-used-in-an-import": ("sleep()\n\ndef test_nothing():\n    pass\n", False),
+}
 
 
 def wait_for(done, seconds):
@@ -38,9 +44,9 @@ def has_ended(process):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
-@pytest.mark.parametrize(("fixture", "ends"), [("compile_check", True), ("", False)], ids=["used", "not-used"])
-def test_a_worker_of_a_killed_session_ends_at_once_if_it_uses_the_plugin(tmp_path, fixture, ends):
-    (tmp_path / "test_sleeps.py").write_text(SLEEPS.format(fixture=fixture))
+@pytest.mark.parametrize(("test", "ends"), TESTS.values(), ids=TESTS)
+def test_a_worker_of_a_killed_session_ends_at_once_if_it_uses_the_plugin(tmp_path, test, ends):
+    (tmp_path / "test_sleeps.py").write_text(SLEEPS + test)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     environment = {**os.environ, "PYTHONPATH": SOURCES}
     for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):

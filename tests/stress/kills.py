@@ -135,10 +135,13 @@ class Folder:
         }  # fmt: skip
         for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_ADDOPTS"):
             environment.pop(variable, None)
-        output = subprocess.PIPE if self.scenario.forever else subprocess.DEVNULL
-        return subprocess.Popen(
-            command, cwd=self.place, env=environment, stdout=output, stderr=subprocess.DEVNULL, text=True
-        )
+        with (self.place / "output.txt").open("w", encoding="utf-8") as file:
+            output = subprocess.PIPE if self.scenario.forever else file
+            return subprocess.Popen(command, cwd=self.place, env=environment, stdout=output, stderr=file, text=True)
+
+    def last_lines(self) -> str:
+        """The end of what the last run printed."""
+        return "\n".join((self.place / "output.txt").read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
 
     def processes(self) -> list[int]:
         """The processes of this scenario that still run, zombies left out."""
@@ -258,7 +261,9 @@ def count_kills(scenario: Scenario, kills: int, seed: int) -> Counts:
             counts.temporary_after_kills += len(folder.temporaries())
             status, _ = run_to_the_end(folder)
             counts.next_runs += 1
-            counts.failed_next_runs += status != 0
+            if status != 0:
+                counts.failed_next_runs += 1
+                counts.note(f"next run ended with {status}: {folder.last_lines()}")
             left = folder.temporaries()
             counts.temporary_after_next_run += len(left)
             counts.note(*(f"temporary: {name}" for name in left))

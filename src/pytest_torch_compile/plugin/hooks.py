@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Generator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -120,6 +121,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Workers are workers again, for the tests."""
     workers.say_so_again(session.config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
+    """A worker that imports torch ends with its session, too."""
+    if hasattr(parent.config, "workerinput") and usage.names_plugin(module_path):
+        end_with_session()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 from collections.abc import Generator, Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from .. import child
 from ..ranks.launched import Others, launch, others
-from . import termination
+from . import termination, usage
 from .orphaned import PARENT, end_with_session
 
 # How long a test may take on another rank after it has ended on rank 0.
@@ -25,8 +24,7 @@ END_SECONDS = 8.0
 REPORT_SECONDS = 60.0
 
 
-# What a file that uses the plugin has in it, and folders in which no tests of a project are.
-_NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\.torch_compile")
+# Folders in which no tests of a project are.
 _NOT_SEARCHED = {"build", "dist", "node_modules", "site-packages", "venv"}
 _TAKES_PART: pytest.StashKey[bool] = pytest.StashKey()
 _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
@@ -38,7 +36,7 @@ def takes_part(config: pytest.Config) -> bool:
     The files are read as text: this has to be known before other plugins open files that several ranks would write.
     """
     if _TAKES_PART not in config.stash:
-        config.stash[_TAKES_PART] = launch() is not None and any(map(_names_plugin, _files(config)))
+        config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
     return config.stash[_TAKES_PART]
 
 
@@ -51,13 +49,6 @@ def _files(config: pytest.Config) -> Iterator[Path]:
         for folder, inner, files in os.walk(place):
             inner[:] = [name for name in inner if name not in _NOT_SEARCHED and not name.startswith(".")]
             yield from (Path(folder, name) for name in files if name.endswith(".py"))
-
-
-def _names_plugin(file: Path) -> bool:
-    try:
-        return _NAMES.search(file.read_text(encoding="utf-8", errors="replace")) is not None
-    except OSError:
-        return False
 
 
 def follows(config: pytest.Config) -> bool:

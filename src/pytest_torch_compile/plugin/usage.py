@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from types import CodeType
 
 import pytest
@@ -19,6 +21,16 @@ SPEED_FIXTURE = "compile_benchmark"
 FIXTURES = {SPEED_FIXTURE, "compile_check", "compile_options", "compile_tolerances", "compile_device"}
 COMPILED_BEFORE: pytest.StashKey[list[CodeType]] = pytest.StashKey()
 _GUARDED: pytest.StashKey[bool] = pytest.StashKey()
+# What a file that uses the plugin has in it.
+_NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\.torch_compile")
+
+
+def names_plugin(file: Path) -> bool:
+    """Whether a file seems to use the plugin: it is read as text, since importing it may import torch for seconds."""
+    try:
+        return _NAMES.search(file.read_text(encoding="utf-8", errors="replace")) is not None
+    except OSError:
+        return False
 
 
 def uses_plugin(item: pytest.Item) -> bool:
