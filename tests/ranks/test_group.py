@@ -224,7 +224,8 @@ def test_ranks_do_not_run_the_main_script_again(tmp_path):
         "print('started', run_ranks(work_of_ranks.rank, 2))\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout.splitlines() == ["started [0, 1]"], done.stderr
+    printed = [line for line in done.stdout.splitlines() if "[Gloo]" not in line]  # torch 2.8 prints who is connected
+    assert printed == ["started [0, 1]"], done.stderr
 
 
 def test_a_return_value_that_cannot_be_sent_back_is_told(ranks):
