@@ -26,6 +26,7 @@ from typing import Any, TextIO
 from .disk import TemporaryFolder
 
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
+OF_RUN = "of the run"  # the key of a result that is about the whole run
 
 # Options that no child takes over, by the name under which pytest keeps them. All others are the parent's.
 NOT_INHERITED: dict[str, Any] = {
@@ -68,9 +69,12 @@ PROGRESS_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Job:
-    """What a child is for. It travels as JSON in an environment variable, which the child removes when it starts."""
+    """What a child is for. It travels as JSON in a file.
 
-    tests: Sequence[str] | None = None  # in place of those of the command line
+    A variable of its environment names the file, and is removed when the child starts.
+    """
+
+    tests: Sequence[str] | None = None  # in place of those of the command line: ids, or paths
     options: Mapping[str, Any] = field(default_factory=dict)  # by name, over the command line and ``NOT_INHERITED``
     speed_tests: int = 0  # of the parent's run: how many comparisons its gate allows for
     results: str = ""  # the file for what the child has to say, a line of JSON each
@@ -80,12 +84,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended; ``status`` is None where it took too long, and ``stacks`` says where it was (faulthandler)."""
+    """How a child ended; ``status`` is None where it took too long, and ``stacks`` says where it was (faulthandler).
+
+    ``collected`` are the tests that it was about to run. ``finished``: pytest came to its end, as it does not where a
+    test ends the process.
+    """
 
     status: int | None
     output: str
     results: Sequence[Any] = ()
     stacks: str = ""
+    collected: Sequence[str] = ()
+    finished: bool = False
 
     @property
     def last_line(self) -> str:
@@ -146,18 +156,20 @@ class Child:
             said = [line for line in _text(Path(job.results)).splitlines(keepends=True) if line.endswith("\n")]
             text = "\n".join(filter(None, [_text(output), why]))
             # A child that was killed may have left a part of a line.
-            return Ended(status, text, [json.loads(line) for line in said], _text(Path(job.stacks)))
+            results = [json.loads(line) for line in said]
+            run = {key: value for one in results if _is_of_run(one) for key, value in one[OF_RUN].items()}
+            results = [one for one in results if not _is_of_run(one)]
+            return Ended(status, text, results, _text(Path(job.stacks)), run.get("collected", ()), "finished" in run)
 
     def _start(
         self, job: Job, output: Path, environment: Mapping[str, str | None]
     ) -> tuple[subprocess.Popen[bytes], int]:
         """The process, in a group of its own, and the end of the pipe that tells it that this process is there."""
         end_of_child, end_of_parent = os.pipe()
-        changes = {
-            **dict.fromkeys(FORGOTTEN),
-            **environment,
-            VARIABLE: json.dumps(vars(replace(job, parent=end_of_child))),
-        }
+        # Many ids of tests would not fit into a variable.
+        file_of_job = output.with_name("job.json")
+        file_of_job.write_text(json.dumps(vars(replace(job, parent=end_of_child))), encoding="utf-8")
+        changes = {**dict.fromkeys(FORGOTTEN), **environment, VARIABLE: str(file_of_job)}
         try:
             with output.open("wb") as file:
                 process = subprocess.Popen(
@@ -176,6 +188,10 @@ class Child:
         finally:
             os.close(end_of_child)
         return process, end_of_parent
+
+
+def _is_of_run(result: Any) -> bool:
+    return isinstance(result, dict) and OF_RUN in result
 
 
 def _text(path: Path) -> str:
@@ -202,9 +218,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def take_job() -> Job | None:
     """The job of this process, once: processes that its tests start are no children of ours."""
-    text = os.environ.pop(VARIABLE, None)
+    file = os.environ.pop(VARIABLE, None)
+    if file is None:
+        return None
     known = {field.name for field in fields(Job)}  # the parent may be another version, which ``compare`` runs
-    return Job(**{name: value for name, value in json.loads(text).items() if name in known}) if text else None
+    job = json.loads(Path(file).read_text(encoding="utf-8"))
+    return Job(**{name: value for name, value in job.items() if name in known})
 
 
 def follow(job: Job) -> None:

@@ -23,6 +23,7 @@ Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time",
 FindingKind = Literal[WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
 NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that say nothing about the code under check
+NO_LONGER_FAILS = "known failure no longer fails"  # how the message begins about a marker that can be removed
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)
 )

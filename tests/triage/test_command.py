@@ -69,7 +69,7 @@ def test_command_says_what_fails_since(interpreters, tmp_path, capsys):
     assert status == 1, said
     assert "2 new failures in 1 group, 1 gone, 1 known, 1 flaky (6 and 6 tests)" in said
     assert "1. new, 2 tests, dynamo: graph-break: torch says: no at test_models.py in forward" in said
-    assert "running 3 of them once more" in said
+    assert said.count("running 4 of them once more") == 2
     page = (tmp_path / "out" / "triage.md").read_text()
     assert (
         "- `test_models.py::test_breaks_since[1]`" in page and "test_models.py::TestKnown::test_fails_on_both" in page
@@ -101,11 +101,79 @@ def test_each_group_has_a_file_that_shows_it(interpreters, tmp_path, capsys):
     status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"])
     said = capsys.readouterr().out
     assert status == 1, said
-    (file,) = (tmp_path / "out" / "reproductions").glob("*.py")
+    (file,) = (tmp_path / "out" / "reproductions" / "new").glob("*.py")
     assert f"reproduction: {file}" in said
     ended = subprocess.run([sys.executable, "-I", str(file)], capture_output=True, text=True, check=False)
     assert ended.returncode == 1 and "AssertionError: graph-break" in ended.stderr
     assert "class Block(torch.nn.Module)" in (tmp_path / "out" / "triage.md").read_text()
+
+
+ENDS = """
+import os, pytest
+
+def test_ends_the_process():
+    if "NEW_TORCH" in os.environ:
+        os._exit(1)
+
+def test_after_it():
+    assert "NEW_TORCH" not in os.environ
+"""
+
+
+@pytest.mark.parametrize("workers", [True, False])
+def test_test_that_ends_its_process_is_no_pass(workers, interpreters, tmp_path, capsys):
+    (tmp_path / "project" / "test_models.py").write_text(ENDS)
+    arguments = [] if workers else ["-p", "no:xdist", "-p", "no:benchmark"]
+    status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider", *arguments])
+    said = capsys.readouterr()
+    if workers:
+        assert status == 1 and "2 new failures in 2 groups" in said.out, said
+        assert "crash: the test ended its process at test_models.py" in said.out
+    else:
+        assert status == 2 and "in test_models.py::test_ends_the_process or the test after it" in said.err
+
+
+SKIPS = """
+import os, pytest
+
+@pytest.mark.skipif("NEW_TORCH" in os.environ, reason="no device")
+def test_skipped_since():
+    pass
+
+def test_passes():
+    pass
+"""
+
+
+def test_tests_that_no_longer_run_are_counted_and_first_failures_do_not_hide_the_rest(interpreters, tmp_path, capsys):
+    (tmp_path / "project" / "test_models.py").write_text(SKIPS)
+    arguments = ["--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "test_models.py"]
+    assert main(["torch", *interpreters, *arguments]) == 0
+    assert "1 test ran with torch" in capsys.readouterr().out
+    assert main(["torch", *interpreters, *arguments, "-k", "skipped"]) == 2
+    assert "no test ran under torch" in capsys.readouterr().err
+    (tmp_path / "project" / "test_models.py").write_text(PROJECT)
+    main(["torch", *interpreters, *arguments, "-x", "-n", "0"])
+    assert "2 new failures in 1 group, 1 gone, 1 known, 1 flaky (6 and 6 tests)" in capsys.readouterr().out
+
+
+def test_command_works_below_the_root_of_the_project(interpreters, tmp_path, capsys, monkeypatch):
+    (tmp_path / "project" / "pytest.ini").write_text("[pytest]\n")
+    folder = tmp_path / "project" / "tests"
+    folder.mkdir()
+    (tmp_path / "project" / "test_models.py").rename(folder / "test_models.py")
+    monkeypatch.chdir(folder)
+    status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"])
+    said = capsys.readouterr()
+    assert status == 1 and "2 new failures in 1 group, 1 gone, 1 known, 1 flaky" in said.out, said
+
+
+def test_many_tests_can_be_named(interpreters, tmp_path, capsys):
+    many = "import os, pytest\n\n@pytest.mark.parametrize('text', [f'{n:0100}' for n in range(1400)])\n"
+    many += "def test_many(text):\n    assert 'NEW_TORCH' not in os.environ\n"
+    (tmp_path / "project" / "test_models.py").write_text(many)
+    status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "-n", "0"])
+    assert status == 1 and "1400 new failures in 1 group" in capsys.readouterr().out
 
 
 def test_nothing_new_is_status_0(interpreters, tmp_path):
@@ -118,7 +186,8 @@ def test_nothing_new_is_status_0(interpreters, tmp_path):
     [
         (["--old", "nowhere", "--new", sys.executable], "neither a release of torch"),
         (["--old", sys.executable, "--new", sys.executable, "--bisect"], "there is nothing to bisect"),
-        (["--old", sys.executable, "--new", sys.executable, "no_such_file.py"], "no test ran under torch"),
+        (["--old", sys.executable, "--new", sys.executable, "no_such_file.py"], "under torch"),
+        (["--old", sys.executable, "--new", "nowhere", "--bisect"], "neither a release of torch"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(arguments, said, tmp_path, monkeypatch, capsys):

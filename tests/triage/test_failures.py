@@ -129,6 +129,63 @@ def test_file_that_cannot_be_collected_is_a_failure():
     assert [failure.message for failure in runs_of([report])["test_a.py"].failures] == ["No module x"]
 
 
+def kind_of(longrepr):
+    return runs_of([phase("t.py::test", "call", "failed", longrepr=longrepr)])["t.py::test"].failures[0].cause
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("assert tensor(-0.0123) < 1", Cause("AssertionError", "assert tensor(N) < N", "test_a.py")),
+        ("AssertionError: a.b: c\nassert 1 == 2", Cause("AssertionError", "a.b: c", "test_a.py")),
+        ("torch._dynamo.exc.Unsupported: call", Cause("Unsupported", "call", "test_a.py")),
+        ("ValueError", Cause("ValueError", "", "test_a.py")),
+        ("two words: and more", Cause("error", "two words: and more", "test_a.py")),
+    ],
+    ids=["assert", "assertion", "module", "no-message", "no-type"],
+)
+def test_cause_of_an_exception_is_its_type_and_its_words(message, cause):
+    assert kind_of(raised(message, "test_a.py")) == cause
+
+
+def test_value_that_varies_does_not_change_the_cause():
+    one, other = (kind_of(raised(f"assert tensor([{value}, 2.5e-07]) == x1", "t.py")) for value in ("-0.3", "nan"))
+    assert one == other != kind_of(raised("assert tensor([0.3, 1.]) == x2", "t.py"))
+
+
+def test_tests_that_end_their_process_are_crashes():
+    assert kind_of("worker 'gw0' crashed while running 't.py::test'").kind == "crash"
+
+
+def test_missing_fixture_is_named():
+    shown = "file t.py, line 3\n  def test(nope):\nE       fixture 'nope' not found\n>       available: a\n\nt.py:3"
+    assert kind_of(shown) == Cause("error", "fixture 'nope' not found")
+
+
+def test_check_that_failed_as_expected_is_not_the_cause_of_another_failure():
+    observed = {"checks": [check(finding("graph-break"))], "timings": []}
+    for message, kind in (("ValueError: other", "ValueError"), ("x.CompileCheckFailed: model", "graph-break")):
+        report = phase("a", "call", "failed", torch_compile=observed, longrepr=raised(message, "t.py"))
+        assert [failure.cause.kind for failure in runs_of([report])["a"].failures] == [kind]
+
+
+@pytest.mark.parametrize("passes", ["[XPASS(strict)] reason", "known failure no longer fails, remove its marker: x"])
+def test_expected_failure_is_a_failure_until_it_passes(passes):
+    fails = phase("a", "call", "skipped", wasxfail="reason: x", longrepr=raised("ValueError: x", "t.py"))
+    (failure,) = runs_of([fails])["a"].failures
+    assert failure.expected and failure.cause.kind == "ValueError"
+    assert runs_of([phase("a", "call", "failed", longrepr=passes)])["a"].outcome == "passed"
+
+
+def test_two_breaks_in_one_place_have_a_cause_each():
+    breaks = [{"location": PLACE, "category": category} for category in ("print", "item")]
+    found = [
+        finding("graph-break", message=f"graph break {n} of 2: {category}")
+        for n, category in ((1, "print"), (2, "item"))
+    ]
+    assert [cause_of(one, check(*found, graph_breaks=breaks)).what for one in found] == ["print", "item"]
+
+
 def test_slower_test_is_a_failure_with_what_got_worse():
     timing = {
         "outcome": "regressed",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_torch_compile.triage.bisection import bisect
 from pytest_torch_compile.triage.failures import Cause, Failure, Result, Route
-from pytest_torch_compile.triage.groups import grouped, unsure
+from pytest_torch_compile.triage.groups import grouped, lost, unsure
 
 BREAK = Cause("graph-break", "call to print or a logger", "vit.py in forward")
-WRONG = Cause("numerics", "inductor")
+WRONG = Cause("numerics", "inductor", "Attention", "aten.silu")
 UNKNOWN = Cause("numerics", "unknown stage")
 
 
@@ -29,7 +31,7 @@ def summary(groups):
 def test_failures_are_sorted_and_grouped_by_cause():
     old = runs(a=(), b=(), c=(WRONG,), d=(BREAK,), e=())
     new = runs(a=(BREAK,), b=(BREAK,), c=(WRONG,), d=(), e=(WRONG,))
-    assert unsure(old, new) == (["d"], ["a", "b", "e"])
+    assert unsure(old, new) == ["a", "b", "d", "e"]
     groups = grouped(old, new, runs(d=(BREAK,)), runs(a=(BREAK,), b=(BREAK,), e=()))
     assert summary(groups) == [
         ("new", BREAK, ("a", "b")),
@@ -48,9 +50,46 @@ def test_wrong_result_whose_stage_one_side_does_not_know_is_known():
     assert summary(grouped(runs(a=(UNKNOWN,)), runs(a=(WRONG,)), {}, {})) == [("known", WRONG, ("a",))]
 
 
-def test_test_that_only_one_release_has_is_new_or_gone():
-    groups = grouped(runs(a=(BREAK,)), runs(b=(BREAK,)), {}, {})
-    assert summary(groups) == [("new", BREAK, ("b",)), ("gone", BREAK, ("a",))]
+@pytest.mark.parametrize("other", [{}, {"a": Result("skipped")}], ids=["not-there", "skipped"])
+def test_nothing_is_said_of_a_torch_on_which_a_test_did_not_run(other):
+    assert summary(grouped(other, runs(a=(BREAK,)), {}, {})) == [("not run on the old torch", BREAK, ("a",))]
+    assert summary(grouped(runs(a=(BREAK,)), other, {}, {})) == [("not run on the new torch", BREAK, ("a",))]
+    assert list(lost(runs(a=()), other)) == ["a"] and lost(other, runs(a=())) == {}
+
+
+def test_file_that_only_the_new_torch_cannot_import_is_new():
+    old = {"test_a.py::test": run("test_a.py::test")}
+    new = {"test_a.py": run("test_a.py", WRONG)}
+    assert summary(grouped(old, new, {}, {})) == [("new", WRONG, ("test_a.py",))]
+    assert summary(grouped({}, new, {}, {})) == [("not run on the old torch", WRONG, ("test_a.py",))]
+
+
+def test_failure_whose_cause_varies_is_not_flaky():
+    groups = grouped(runs(a=()), runs(a=(BREAK,)), runs(a=()), runs(a=(WRONG,)))
+    assert summary(groups) == [("new", BREAK, ("a",))]
+
+
+def test_failure_that_the_old_torch_shows_at_its_second_run_is_flaky():
+    groups = grouped(runs(a=()), runs(a=(BREAK,)), runs(a=(BREAK,)), runs(a=(BREAK,)))
+    assert summary(groups) == [("flaky", BREAK, ("a",))]
+
+
+def test_failure_that_is_marked_as_expected_is_known_and_gone_once_it_passes():
+    (failure,) = run("a", BREAK).failures
+    expected = {"a": Result("failed", 1.0, (replace(failure, expected=True),))}
+    assert summary(grouped(runs(a=()), expected, {}, {})) == [("known", BREAK, ("a",))]
+    assert summary(grouped(expected, runs(a=()), {}, {})) == [("gone", BREAK, ("a",))]
+
+
+@pytest.mark.parametrize(
+    "less", [replace(WRONG, what="unknown stage"), replace(WRONG, op=""), replace(WRONG, where="")], ids=str
+)
+def test_wrong_result_of_which_one_run_knows_less_is_the_same(less):
+    assert less.may_be(WRONG) and WRONG.may_be(less)
+
+
+def test_wrong_results_of_two_ops_are_two_causes():
+    assert not WRONG.may_be(replace(WRONG, op="aten.exp")) and not WRONG.may_be(replace(WRONG, kind="gradient"))
 
 
 def test_example_is_of_the_fastest_test():
@@ -74,6 +113,15 @@ def test_bisection_finds_the_release_in_which_a_failure_began(began):
     (group,) = bisect(groups, RELEASES, run_on)
     assert (group.last_good, group.first_bad) == (RELEASES[RELEASES.index(began) - 1], began)
     assert len(ran) == len(set(ran)) == 2
+
+
+@pytest.mark.parametrize("silent", [{}, {"a": Result("skipped")}, runs(a=(WRONG,))], ids=["absent", "skipped", "other"])
+def test_release_that_says_nothing_about_a_failure_is_left_out(silent):
+    def run_on(release, tests):
+        return silent if release == "2.13.0" else runs(a=(BREAK,) if release > "2.13.0" else ())
+
+    (group,) = bisect(grouped(runs(a=()), runs(a=(BREAK,)), {}, {}), RELEASES, run_on)
+    assert (group.last_good, group.first_bad) == ("2.12.0", "2.14.0")
 
 
 def test_groups_share_the_runs_of_a_bisection():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
+
 import pytest
 
 from pytest_torch_compile.triage import page
@@ -33,10 +36,25 @@ def test_sentence_counts_failures_and_groups():
     )
 
 
+def test_what_may_hide_or_explain_a_difference_is_said():
+    triage = replace(TRIAGE, differences=["numpy 1.26.4 -> 2.1.0"], lost={"test_c.py::test": "skipped"})
+    for text in (page.text(triage), page.markdown(triage).replace("\\", ""), page.html(triage)):
+        assert "1 test ran with torch 2.13.0 and not with 2.15.0 (1 skipped): test_c.py::test" in text.replace(
+            "\n", " "
+        )
+        assert "numpy 1.26.4 -" in text
+
+
+def test_command_to_copy_runs_nothing_else():
+    text = page.text(replace(TRIAGE, groups=[group(Status.NEW, "test_a.py::test[a'; touch FILE; ']")]))
+    (line,) = [line for line in text.splitlines() if "run again" in line]
+    assert shlex.split(line.partition("again: ")[2])[-1] == "test_a.py::test[a'; touch FILE; ']"
+
+
 def test_text_has_a_block_for_each_group():
     text = page.text(TRIAGE)
     assert "1. new, 12 tests, dynamo: graph-break: call to print or a logger at vit.py in forward" in text
-    assert "   and 2 more" in text and "run again: pytest 'test_0.py::test'" in text
+    assert "   and 2 more" in text and "run again: python -m pytest 'test_0.py::test'" in text
 
 
 def test_markdown_has_the_text_of_an_issue_for_each_group():

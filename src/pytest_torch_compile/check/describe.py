@@ -20,6 +20,7 @@ from ..legs.copies import modules_of
 from ..legs.leg import Work
 from ..numerics import flatten
 from ..observation import Location, Observation
+from ..report import safe_text
 
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64"}
 
@@ -118,5 +119,5 @@ def rerun_command() -> str:
     """The command that runs the current test again, or an empty string outside pytest."""
     current = os.environ.get("PYTEST_CURRENT_TEST")
     if current:
-        return f"python -m pytest '{current.rsplit(' (', 1)[0]}'"
+        return f"python -m pytest {safe_text.shell(current.rsplit(' (', 1)[0])}"
     return f"python {' '.join(sys.argv)}" if sys.argv and sys.argv[0] not in ("", "-c") else ""

@@ -67,7 +67,10 @@ def begin_worker(config: pytest.Config) -> None:
 
 
 def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
-    config.args = list(tests)
+    # Ids are relative to the root directory, and pytest looks for its arguments where it was started. The parameters
+    # in an id may hold slashes, and are no path.
+    parts = [test.partition("::") for test in tests]
+    config.args = [f"{config.rootpath / path}{separator}{name}" for path, separator, name in parts]
     if hasattr(config.option, "pyargs"):
         config.option.pyargs = False  # these are paths
 
@@ -115,6 +118,19 @@ class _InChild:
             self._say({"root": str(config.rootpath), "baselines": str(stored), "partly": files})
             for item in session.items:
                 self._say(item.nodeid)
+
+        else:
+            self._say({child.OF_RUN: {"collected": [item.nodeid for item in session.items]}})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """With workers, only they collect."""
+        self._say({child.OF_RUN: {"collected": list(ids)}})
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Without this, a test has ended the process."""
+        self._say({child.OF_RUN: {"finished": True}})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Hand over why a file could not be collected."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from ..findings import FINDING_KINDS, NO_VERDICT, CompileCheckFailed, CompileUsageError
+from ..findings import FINDING_KINDS, NO_LONGER_FAILS, NO_VERDICT, CompileCheckFailed, CompileUsageError
 
 MARKER = "compile_known_failure"
 
@@ -88,7 +88,7 @@ def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequ
     if error is None and report.passed:
         reasons = "; ".join(failure.reason for failure in failures)
         report.outcome = "failed"
-        report.longrepr = f"known failure no longer fails, remove its {MARKER} marker: {reasons}"
+        report.longrepr = f"{NO_LONGER_FAILS}, remove its {MARKER} marker: {reasons}"
         return
     explaining = [failure for failure in failures if error is not None and failure.explains(error)]
     if explaining:

@@ -15,7 +15,7 @@ from ..check.judge import graph_break_finding
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport
 from ..report.failure_text import finding_text
-from ..report.safe_text import terminal
+from ..report.safe_text import shell, terminal
 from . import payload, unwritten
 
 
@@ -57,7 +57,7 @@ class StructureSession:
         )
         if findings:
             lines = [finding_text(number, finding) for number, finding in enumerate(findings, 1)]
-            hint = f"If this is meant: pytest '{test}' --compile-update-baselines"
+            hint = f"If this is meant: pytest {shell(test)} --compile-update-baselines"
             raise CompileCheckFailed("\n".join([*lines, f"The baseline is {stored.path}", hint]), None, findings)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -26,6 +26,11 @@ def terminal(text: str) -> str:
     return _COMMAND.sub(lambda start: f"{start[1] or ''}{':' if start[1] is not None else '#'} ", line)
 
 
+def shell(text: str) -> str:
+    """One word of a POSIX shell: nothing in it is a command."""
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
 def terminal_block(text: str) -> str:
     """Several lines for a terminal or a log: those of the text."""
     return "\n".join(map(terminal, text.replace("\t", "    ").split("\n")))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..report.safe_text import terminal
@@ -12,7 +14,7 @@ from . import page
 from .bisection import bisect
 from .environments import Environment, TriageError, default_install, environment, releases_between
 from .failures import Result
-from .groups import Group, Status, grouped, reproduced, to_reproduce, unsure
+from .groups import Group, Status, grouped, lost, reproduced, to_reproduce, unsure
 from .page import Triage
 from .runs import run_tests
 
@@ -51,64 +53,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_options(parser)
     options, rest = parser.parse_known_args(arguments)
     install = default_install() if options.install is None else options.install
+    named = [release for release in options.releases.split(",") if release]
+
+    def say(line: str) -> None:
+        print(terminal(line), flush=True)
+
     try:
-        triage = compare(
-            options.old,
-            options.new,
-            rest,
-            reproductions=options.output.absolute() / "reproductions",
-            install=install,
-            releases=[release for release in options.releases.split(",") if release],
-            bisecting=options.bisect,
-            say=lambda line: print(terminal(line), flush=True),
-        )
+        sides = [_environment(given, install, say) for given in (options.old, options.new)]
+        between = releases_between(sides[0].torch, sides[1].torch, named) if options.bisect else []
+        triage = compare(sides[0], sides[1], rest, reproductions=options.output.absolute() / "reproductions", say=say)
+        written = page.write(triage, options.output)  # before anything else can go wrong
+        if between:
+            triage = replace(triage, groups=_bisected(triage.groups, between, rest, install, say))
+            written = page.write(triage, options.output)
     except TriageError as error:
         print(terminal(f"error: {error}"), file=sys.stderr)
         return 2
+    except Exception:  # Python's own status for it is that of a new failure
+        traceback.print_exc()
+        return 2
     print(f"\n{page.text(triage)}")
-    print(terminal(f"written: {page.write(triage, options.output)}"))
-    return int(any(group.status is Status.NEW for group in triage.groups))
+    say(f"written: {written}")
+    return int(any(group.status.is_worse for group in triage.groups))
 
 
 def compare(
-    old: str,
-    new: str,
-    arguments: Sequence[str],
-    *,
-    reproductions: Path,
-    install: Sequence[str] = (),
-    releases: Sequence[str] = (),
-    bisecting: bool = False,
-    say: Say = print,
+    old: Environment, new: Environment, arguments: Sequence[str], *, reproductions: Path, say: Say = print
 ) -> Triage:
     """Run the tests under both, run again what only one of them shows, and group what fails by its cause.
 
     Args:
-        old: A release of torch or the path of an interpreter; so is ``new``.
         arguments: What goes to pytest: tests, and its own options.
         reproductions: The folder for a file of each group.
-        install: What uv installs beside torch and this plugin.
-        releases: Those between for a bisection; empty for all that pip can see.
 
     Raises:
-        TriageError: an environment cannot be made or used, or pytest did not finish in one.
+        TriageError: pytest did not finish in an environment.
     """
-    sides = [_environment(given, install, say) for given in (old, new)]
-    if bisecting and sides[0].torch == sides[1].torch:
-        raise TriageError(f"both sides have torch {sides[0].torch}: there is nothing to bisect")
+    sides = (old, new)
     runs = [_run(side, arguments, None, say) for side in sides]
-    again = [
-        _run(side, arguments, tests, say) if tests else {} for side, tests in zip(sides, unsure(*runs), strict=True)
-    ]
+    again: list[dict[str, Result]] = []
+    for side, first in zip(sides, runs, strict=True):
+        tests = [test for test in unsure(*runs) if test in first]
+        again.append(_run(side, arguments, tests, say) if tests else {})
     groups = _reproduced(grouped(*runs, *again), sides, arguments, reproductions, say)
-    if bisecting:
-        groups = _bisected(groups, sides, arguments, install, releases, say)
-    return Triage(sides[0].torch, sides[1].torch, groups, len(runs[0]), len(runs[1]))
+    return Triage(old.torch, new.torch, groups, len(runs[0]), len(runs[1]), old.differences(new), lost(*runs))
 
 
 def _environment(given: str, install: Sequence[str], say: Say) -> Environment:
     say(f"environment for {given}")
-    return environment(given, install)
+    made = environment(given, install)
+    say(f"torch {made.torch}: {made.python}")
+    return made
 
 
 def _run(
@@ -124,26 +119,26 @@ def _reproduced(
     groups: Sequence[Group], sides: Sequence[Environment], arguments: Sequence[str], folder: Path, say: Say
 ) -> list[Group]:
     """All groups, each with a file that shows its failure, where one can be written."""
-    old, new = sides
-    for side, statuses in ((old, {Status.GONE}), (new, {Status.NEW, Status.KNOWN})):
+    of_old = {Status.GONE, Status.NOT_ON_NEW}
+    of_new = {Status.NEW, Status.KNOWN, Status.NOT_ON_OLD}
+    for side, statuses, name in zip(sides, (of_old, of_new), ("old", "new"), strict=True):
         if tests := to_reproduce(groups, statuses):
-            runs = _run(side, arguments, tests, say, compile_repro=str(folder))
+            runs = _run(side, arguments, tests, say, compile_repro=str(folder / name))
             groups = [reproduced(group, runs) if group.status in statuses else group for group in groups]
     return list(groups)
 
 
 def _bisected(
-    groups: Sequence[Group],
-    sides: Sequence[Environment],
-    arguments: Sequence[str],
-    install: Sequence[str],
-    releases: Sequence[str],
-    say: Say,
+    groups: Sequence[Group], releases: Sequence[str], arguments: Sequence[str], install: Sequence[str], say: Say
 ) -> list[Group]:
     """All groups, the new ones with the release in which they began."""
-    between = releases_between(sides[0].torch, sides[1].torch, releases)
+
+    def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
+        try:
+            return _run(_environment(release, install, say), arguments, tests, say)
+        except TriageError as error:  # the others may say enough
+            say(f"torch {release} is left out: {error}")
+            return {}
+
     new = [group for group in groups if group.status is Status.NEW]
-    placed = bisect(
-        new, between, lambda release, tests: _run(_environment(release, install, say), arguments, tests, say)
-    )
-    return [*placed, *(group for group in groups if group.status is not Status.NEW)]
+    return [*bisect(new, releases, run_on), *(group for group in groups if group.status is not Status.NEW)]

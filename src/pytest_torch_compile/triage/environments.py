@@ -6,19 +6,24 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from .. import __version__
 from ..disk import machine_lock
+
+# The files in which a project says what it needs.
+_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 
 class TriageError(RuntimeError):
@@ -27,10 +32,17 @@ class TriageError(RuntimeError):
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter with a torch, the tests' other needs and this plugin."""
+    """An interpreter with a torch, the tests' other needs and this plugin. ``packages`` has the version of each."""
 
     python: Path
     torch: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+    def differences(self, other: Environment) -> list[str]:
+        """What else differs from another environment: ``numpy 1.26.4 -> 2.1.0``."""
+        names = sorted({*self.packages, *other.packages} - {"torch"})
+        versions = [(name, self.packages.get(name, "none"), other.packages.get(name, "none")) for name in names]
+        return [f"{name} {old} -> {new}" for name, old, new in versions if old != new]
 
 
 def environment(given: str, install: Sequence[str], folder: Path | None = None) -> Environment:
@@ -62,11 +74,17 @@ def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]
     """The releases from ``old`` to ``new``, both included, oldest first: those ``named``, else all that pip can see.
 
     Raises:
-        TriageError: pip could not list them.
+        TriageError: pip could not list them, or there is nothing between.
     """
+    if Version(old).public == Version(new).public:
+        raise TriageError(f"both sides have torch {Version(old).public}: there is nothing to bisect")
     known = list(named) or _listed()
     first, last = Version(old).public, Version(new).public
-    inner = {v for v in map(Version, known) if Version(first) < v < Version(last) and not v.is_prerelease}
+    try:
+        versions = [*map(Version, known)]
+    except InvalidVersion as error:
+        raise TriageError(f"--releases: {error}") from None
+    inner = {v for v in versions if Version(first) < v < Version(last) and not v.is_prerelease}
     return [first, *map(str, sorted(inner)), last]
 
 
@@ -84,9 +102,14 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
     uv = shutil.which("uv")
     if uv is None:
         raise TriageError("uv is not on the path: pip install uv, or give interpreters in place of releases")
-    needs = [f"torch=={release}", *_ours(), *(word for one in install for word in one.split())]
+    try:
+        needs = [f"torch=={release}", "pytest-xdist", *_ours(), *(word for one in install for word in shlex.split(one))]
+    except ValueError as error:
+        raise TriageError(f"--install {' '.join(install)!r}: {error}") from None
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    known_by = json.dumps([version, needs, os.getcwd()])
+    # A dependency that the project gets later is installed, too.
+    project = [file.read_text(encoding="utf-8", errors="replace") for file in map(Path, _PROJECT) if file.is_file()]
+    known_by = json.dumps([version, needs, os.getcwd(), project])
     home = folder / f"torch-{release}-{hashlib.sha256(known_by.encode()).hexdigest()[:12]}"
     python, complete = home / "bin" / "python", home / "complete"
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +118,10 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
             _run([uv, "venv", "--quiet", "--clear", "--python", version, str(home)])
             _run([uv, "pip", "install", "--quiet", "--python", str(python), *needs])
             complete.touch()
-    return _examined(python)
+    made = _examined(python)
+    if Version(made.torch).public != Version(release).public:
+        raise TriageError(f"torch {release} was asked for, and {python} has {made.torch}: see --install and PYTHONPATH")
+    return made
 
 
 def _ours() -> list[str]:
@@ -127,14 +153,16 @@ def _run(command: Sequence[str]) -> None:
 def _examined(python: Path) -> Environment:
     """The environment of an interpreter that has torch and this plugin."""
     code = (
-        "from importlib.metadata import entry_points, version; print(version('torch')); "
-        "print(any(one.name == 'torch_compile' for one in entry_points(group='pytest11')))"
+        "import json; from importlib.metadata import distributions, entry_points, version; "
+        "plugin = any(one.name == 'torch_compile' for one in entry_points(group='pytest11')); "
+        "print(json.dumps([version('torch'), plugin, "
+        "{one.name: one.version for one in [*distributions()][::-1] if one.name}]))"
     )
     done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise TriageError(f"{python} has no torch that can be used: {said}")
-    release, installed = done.stdout.split()[-2:]
-    if installed != "True":
+    release, installed, packages = json.loads(done.stdout.splitlines()[-1])
+    if not installed:
         raise TriageError(f"pytest-torch-compile is not installed for {python}: install it there too")
-    return Environment(python, release)
+    return Environment(python, release, {canonicalize_name(name): version for name, version in packages.items()})

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, get_args
 
-from ..findings import WrongResult
+from ..findings import NO_LONGER_FAILS, CompileCheckFailed, WrongResult
 from ..report.failure_text import headline
 
 UNKNOWN_STAGE = "unknown stage"
@@ -31,19 +31,24 @@ class Route(Enum):
 
 @dataclass(frozen=True)
 class Cause:
-    """What failures of one group have in common. ``what`` and ``where`` name it within its kind."""
+    """What failures of one group have in common. ``what``, ``where`` and ``op`` name it within its kind.
+
+    A diagnosis has a time limit, so that of a wrong result less may be known in one run than in the next.
+    """
 
     kind: str
     what: str
     where: str = ""
+    op: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.what}" + (f" at {self.where}" if self.where else "")
+        op, where = f", {self.op}" if self.op else "", f" at {self.where}" if self.where else ""
+        return f"{self.kind}: {self.what}{op}{where}"
 
     def may_be(self, other: Cause) -> bool:
-        """Whether both are the same cause, or would be if the stage of both were known."""
-        unknown = UNKNOWN_STAGE in (self.what, other.what)
-        return self == other or (unknown and self.kind == other.kind)
+        """Whether both are the same cause as far as it is known of both."""
+        whats, others = {self.what, other.what} - {UNKNOWN_STAGE}, [{self.where, other.where}, {self.op, other.op}]
+        return self.kind == other.kind and all(len(values - {""}) < 2 for values in (whats, *others))
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Failure:
     """One failure of one test. ``text`` is what was seen of it; ``rerun`` the command that shows it again.
 
     ``reproduction`` is the path of a file that shows it without the test, where one was asked for and could be written.
+    ``expected``: a marker of its test says that it fails.
     """
 
     test: str
@@ -62,11 +68,15 @@ class Failure:
     diagnosis: tuple[str, ...] = ()
     rerun: str = ""
     reproduction: str = ""
+    expected: bool = False
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one test ended: ``passed``, ``failed`` or ``skipped``, the seconds it took, and why it failed."""
+    """How one test ended: ``passed``, ``failed`` or ``skipped``, the seconds it took, and why it failed.
+
+    A failure that was expected (``xfail``) is one too.
+    """
 
     outcome: str
     seconds: float = 0.0
@@ -88,17 +98,28 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
         test = str(report["nodeid"])
         before = runs.get(test, Result("passed"))
         outcome, failures = before.outcome, before.failures
-        if report["outcome"] == "failed":
-            outcome, failures = "failed", (*failures, *_failures(test, report))
+        expected = report["outcome"] == "skipped" and "wasxfail" in report
+        if expected or (report["outcome"] == "failed" and not _is_unexpected_pass(report)):
+            own = [replace(failure, expected=expected) for failure in _failures(test, report)]
+            outcome, failures = "failed", (*failures, *own)
         elif report["outcome"] == "skipped" and outcome == "passed":
             outcome = "skipped"
         runs[test] = Result(outcome, before.seconds + float(report.get("duration", 0.0)), failures)
     return runs
 
 
+def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
+    """Whether a test fails only because it passes, against what its marker says."""
+    return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
+
+
 def _failures(test: str, report: Mapping[str, Any]) -> list[Failure]:
     observed = report.get("torch_compile") or {"checks": (), "timings": ()}
-    return list(_of_checks(test, observed)) or [_of_traceback(test, report["longrepr"])]
+    shown = report["longrepr"]
+    raised = str((shown.get("reprcrash") or {}).get("message", "")) if isinstance(shown, Mapping) else ""
+    # A check may have failed as its test expected it to, before something else went wrong.
+    of_check = not raised or CompileCheckFailed.__name__ in raised.partition("\n")[0]
+    return (list(_of_checks(test, observed)) if of_check else []) or [_of_traceback(test, shown)]
 
 
 def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
@@ -128,8 +149,9 @@ def cause_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Cause:
     kind, where = str(finding["kind"]), place_of(finding["location"])
     fault = check.get("fault") or {}
     if kind == "graph-break":
-        breaks = [one for one in check["graph_breaks"] if one["location"] == finding["location"]]
-        return Cause(kind, breaks[0]["category"] if breaks else _normalised(finding["evidence"]), where)
+        here = [one["category"] for one in check["graph_breaks"] if one["location"] == finding["location"]]
+        own = [category for category in here if category in finding["message"]] or here
+        return Cause(kind, own[0] if own else _normalised(finding["evidence"]), where)
     if kind == "recompile":
         guards = [one["guards"][0] for one in check["recompiles"] if one["guards"]]
         return Cause(kind, ", ".join(sorted({guard["cause"] for guard in guards})) or "unknown guard", where)
@@ -140,8 +162,7 @@ def cause_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Cause:
     if kind == "compile-error":
         return Cause(kind, _normalised(finding["evidence"]), where)
     if kind in get_args(WrongResult):
-        stage, module = fault.get("stage") or UNKNOWN_STAGE, fault.get("module_type", "")
-        return Cause(kind, f"{stage}, {fault['op']}" if fault.get("op") else stage, module)
+        return Cause(kind, fault.get("stage") or UNKNOWN_STAGE, fault.get("module_type", ""), fault.get("op", ""))
     return Cause(kind, _normalised(finding["evidence"] or finding["message"]), where)
 
 
@@ -180,7 +201,7 @@ def place_of(location: Mapping[str, Any] | None) -> str:
     """A place that is the same in two environments, and after an edit above it: ``models/vit.py in forward``."""
     if not location:
         return ""
-    file = re.sub(r"^.*/site-packages/|^.*/dist-packages/", "", location["file"].replace("\\", "/"))
+    file = re.sub(r"^.*/(?:site-packages|dist-packages|python3\.\d+)/", "", location["file"].replace("\\", "/"))
     return f"{file} in {location['function']}" if location.get("function") else file
 
 
@@ -198,14 +219,22 @@ def _of_traceback(test: str, shown: Any) -> Failure:
     message = str(crash.get("message") or _last_line(text))
     places = [entry["data"].get("reprfileloc") or {} for entry in entries]
     files = [str(place["path"]) for place in places if "path" in place]
-    error, _, rest = message.partition(": ")
-    kind, rest = (error.rpartition(".")[2], rest) if error.isidentifier() or "." in error else ("failure", message)
     where = place_of({"file": files[-1]}) if files else ""
-    return Failure(test, Cause(kind, _normalised(rest), where), _by_files("\n".join(files)), message, text)
+    if re.match(r"worker '\w+' crashed while running", message):
+        ended = "the test ended its process"
+        return Failure(test, Cause("crash", ended, test.partition("::")[0]), Route.OWN_CODE, ended, text)
+    error = re.match(r"([A-Za-z_][\w.]*)(?:: |\Z)", message)
+    kind = error[1].rpartition(".")[2] if error else "AssertionError" if message.startswith("assert ") else "error"
+    what = _normalised(message[error.end() :] if error else message)
+    return Failure(test, Cause(kind, what, where), _by_files("\n".join(files)), message, text)
 
 
 def _last_line(text: str) -> str:
-    return ([line for line in text.splitlines() if line.strip()] or ["no message"])[-1].removeprefix("E").strip()
+    """What pytest marks as the error, the last of a chain; else the last line."""
+    marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
+    named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
+    plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
+    return str((named[-1:] or marked[:1] or plain[-1:])[0])
 
 
 def _by_files(text: str) -> Route:
@@ -220,4 +249,4 @@ def _normalised(text: str) -> str:
     line: str = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "ADDRESS", line)
     line = re.sub(r"(?<![\w.])/\S*/", "", line)
-    return re.sub(r"\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b", "N", line)[:200]
+    return re.sub(r"(?<![\w.])[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf)\b", "N", line)[:200]

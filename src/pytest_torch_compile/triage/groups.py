@@ -15,9 +15,16 @@ class Status(Enum):
     """What a failure is on the new torch, beside the old one; the value is what people read."""
 
     NEW = "new"
+    NOT_ON_OLD = "not run on the old torch"
     FLAKY = "flaky"
     KNOWN = "known"
     GONE = "gone"
+    NOT_ON_NEW = "not run on the new torch"
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the new torch fails here, and nobody can say that the old one did."""
+        return self in (Status.NEW, Status.NOT_ON_OLD)
 
 
 @dataclass(frozen=True)
@@ -36,31 +43,57 @@ class Group:
     last_good: str = ""
 
 
-def unsure(old: Runs, new: Runs) -> tuple[list[str], list[str]]:
-    """The tests with failures that only one side has, to be run again there: on the old torch, on the new one."""
-    return (
-        [test for test, run in sorted(old.items()) if any(not _has(new, failure) for failure in run.failures)],
-        [test for test, run in sorted(new.items()) if any(not _has(old, failure) for failure in run.failures)],
-    )
+def unsure(old: Runs, new: Runs) -> list[str]:
+    """The tests with failures that only one side has: to be run again on both."""
+    tests = {failure.test for failure in _failures(old) if not _has(new, failure)}
+    return sorted(tests | {failure.test for failure in _failures(new) if not _has(old, failure)})
+
+
+def lost(old: Runs, new: Runs) -> dict[str, str]:
+    """The tests that ran on the old torch only, each with what became of it on the new one."""
+    ran = [test for test in sorted(old) if _ran(old, test) and not _ran(new, test)]
+    return {test: "skipped" if test in new else "not there" for test in ran}
 
 
 def grouped(old: Runs, new: Runs, old_again: Runs, new_again: Runs) -> list[Group]:
     """Groups of failures: new ones first, the largest first. ``..._again`` are second runs of what ``unsure`` named.
 
-    A failure that its second run did not show again is flaky.
+    A test that passes one of its two runs on a torch is flaky, and so is a failure that only the second run of the
+    other torch shows. Nothing is known of a torch on which a test was skipped, or was not there.
     """
     groups: dict[tuple[Status, Cause], list[Failure]] = {}
-    for failure in (failure for run in new.values() for failure in run.failures):
-        status = Status.KNOWN if _has(old, failure) else Status.NEW
-        if status is Status.NEW and failure.test in new_again and not _has(new_again, failure):
-            status = Status.FLAKY
+    for failure in _failures(new):
+        if failure.expected or _has(old, failure):
+            status = Status.KNOWN
+        elif not _ran(old, failure.test):
+            status = Status.NOT_ON_OLD
+        else:
+            status = Status.FLAKY if _passes(new_again, failure) or _has(old_again, failure) else Status.NEW
         groups.setdefault((status, failure.cause), []).append(failure)
-    for failure in (failure for run in old.values() for failure in run.failures if not _has(new, failure)):
-        again = failure.test not in old_again or _has(old_again, failure)
-        groups.setdefault((Status.GONE if again else Status.FLAKY, failure.cause), []).append(failure)
+    for failure in (failure for failure in _failures(old) if not _has(new, failure)):
+        if not _ran(new, failure.test):
+            status = Status.NOT_ON_NEW
+        else:
+            status = Status.FLAKY if _passes(old_again, failure) or _has(new_again, failure) else Status.GONE
+        groups.setdefault((status, failure.cause), []).append(failure)
     ordered = sorted(groups.items(), key=lambda item: (list(Status).index(item[0][0]), -len(item[1]), str(item[0][1])))
     seconds = {test: run.seconds for runs in (old, new) for test, run in runs.items()}
     return [_group(status, cause, failures, seconds) for (status, cause), failures in ordered]
+
+
+def _failures(runs: Runs) -> list[Failure]:
+    return [failure for run in runs.values() for failure in run.failures]
+
+
+def _ran(runs: Runs, test: str) -> bool:
+    """Whether a test ran, or any of a file that could not be collected on the other side."""
+    own = [run for name, run in runs.items() if name == test or name.startswith(f"{test}::")]
+    return any(run.outcome != "skipped" for run in own)
+
+
+def _passes(runs: Runs, failure: Failure) -> bool:
+    """Whether the test of a failure ran, and had none."""
+    return failure.test in runs and runs[failure.test].outcome == "passed"
 
 
 def _has(runs: Runs, failure: Failure) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,17 +18,24 @@ from .groups import Group, Status
 TESTS_SHOWN = 10
 EVIDENCE_LINES = 25
 REPRODUCTION_LINES = 250
+SHOWN_BY = "This file shows it; it was run and failed alike"
 
 
 @dataclass(frozen=True)
 class Triage:
-    """The groups of failures of one commit under two releases, and how many tests ran on each."""
+    """The groups of failures of one commit under two releases, and how many tests each has.
+
+    ``differences`` are the packages that differ beside torch, ``lost`` the tests that ran on the old torch only, with
+    what became of them.
+    """
 
     old: str
     new: str
     groups: Sequence[Group]
     old_tests: int
     new_tests: int
+    differences: Sequence[str] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
@@ -37,16 +44,31 @@ class Triage:
         for group in self.groups:
             failures[group.status] += len(group.tests)
         new = sum(group.status is Status.NEW for group in self.groups)
-        others = ", ".join(f"{failures[status]} {status.value}" for status in (Status.GONE, Status.KNOWN, Status.FLAKY))
+        shown = [Status.GONE, Status.KNOWN, Status.FLAKY]
+        shown += [status for status in (Status.NOT_ON_OLD, Status.NOT_ON_NEW) if failures[status]]
+        others = ", ".join(f"{failures[status]} {status.value}" for status in shown)
         return (
             f"torch {self.old} -> {self.new}: {count(failures[Status.NEW], 'new failure')} in {count(new, 'group')}, "
             f"{others} ({self.old_tests} and {self.new_tests} tests)"
         )
 
+    @property
+    def remarks(self) -> list[str]:
+        """What else may explain a difference, or hide one."""
+        lines = []
+        if self.lost:
+            how = ", ".join(f"{number} {what}" for what, number in sorted(Counter(self.lost.values()).items()))
+            names = ", ".join([*self.lost][:TESTS_SHOWN]) + (", ..." if len(self.lost) > TESTS_SHOWN else "")
+            ran = count(len(self.lost), "test")
+            lines.append(f"{ran} ran with torch {self.old} and not with {self.new} ({how}): {names}")
+        if self.differences:
+            lines.append(f"Beside torch, these packages differ: {', '.join(self.differences)}")
+        return lines
+
 
 def text(triage: Triage) -> str:
     """For a terminal: a line for each group, with its tests."""
-    lines = [triage.sentence]
+    lines = [triage.sentence, *triage.remarks]
     for number, group in enumerate(triage.groups, 1):
         tests = count(len(group.tests), "test")
         lines += ["", f"{number}. {group.status.value}, {tests}, {group.route.value}: {group.cause}"]
@@ -62,6 +84,8 @@ def text(triage: Triage) -> str:
 def markdown(triage: Triage) -> str:
     """A table of the groups, then for each the text of an issue."""
     lines = [f"# {safe_text.markdown(triage.sentence)}", ""]
+    for remark in triage.remarks:
+        lines += [safe_text.markdown(remark), ""]
     if triage.groups:
         lines += ["| | what | tests | cause | who looks |", "|---:|---|---:|---|---|"]
     for number, group in enumerate(triage.groups, 1):
@@ -77,14 +101,17 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
     example = group.example
     yield f"## {number}. {code(cut(str(group.cause), 120))}"
     yield ""
-    old, new = f"torch {triage.old}", f"torch {triage.new}"
+    old, new = (safe_text.markdown(f"torch {release}") for release in (triage.old, triage.new))
     where = {
         Status.NEW: f"with {new}, and not with {old}",
+        Status.NOT_ON_OLD: f"with {new}; it did not run with {old}",
+        Status.FLAKY: "in some runs only",
+        Status.KNOWN: f"with {old} and {new}, or is marked to fail",
         Status.GONE: f"with {old}, and not with {new}",
-        Status.FLAKY: "now and then",
+        Status.NOT_ON_NEW: f"with {old}; it did not run with {new}",
     }
     began = f" It {_began(group)}." if group.first_bad else ""
-    yield f"Fails {where.get(group.status, f'with {old} and {new}')}.{began} Who looks: {group.route.value}."
+    yield f"Fails {where[group.status]}.{began} Who looks: {group.route.value}."
     yield ""
     yield f"What is said: {code(example.message)}"
     yield ""
@@ -98,7 +125,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
     yield f"- to see it: {code(_command(group))}"
     yield ""
     if source := reproduction(group):
-        yield "It is shown by this file, which was run and failed alike:"
+        yield f"{SHOWN_BY}:"
         yield ""
         yield from safe_text.markdown_block(source)
         yield ""
@@ -131,7 +158,7 @@ def html(triage: Triage) -> str:
     )
     style = resources.files("pytest_torch_compile.report").joinpath("templates/page.css").read_text(encoding="utf-8")
     template = environment.get_template("triage.html")
-    shown = {"count": count, "command": _command, "began": _began, "reproduction": reproduction}
+    shown = {"count": count, "command": _command, "began": _began, "reproduction": reproduction, "shown_by": SHOWN_BY}
     return template.render(triage=triage, style=Markup(style), **shown)
 
 
@@ -144,9 +171,9 @@ def write(triage: Triage, folder: Path) -> Path:
 
 
 def _began(group: Group) -> str:
-    return f"began with torch {group.first_bad}, was not there with {group.last_good}"
+    return f"fails with torch {group.first_bad}, and passes with {group.last_good}"
 
 
 def _command(group: Group) -> str:
     """How to see the failure of the fastest test again."""
-    return group.example.rerun or f"pytest '{group.example.test}'"
+    return group.example.rerun or f"python -m pytest {safe_text.shell(group.example.test)}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,12 +24,14 @@ def run_tests(
 ) -> dict[str, Result]:
     """How each test ended. ``arguments`` go to pytest; ``tests``, where given, are run in place of those they choose.
 
-    ``options`` are pytest's and ours, by name.
+    ``options`` are pytest's and ours, by name. Workers are as many as ``arguments`` say, else one for each core.
 
     Raises:
         TriageError: pytest did not get to its end, or there was nothing to run.
     """
-    job = Job(tests, {"continue_on_collection_errors": True, **_workers(environment), **options})
+    # After the first failure, -x would leave out all others.
+    all_tests = {"continue_on_collection_errors": True, "maxfail": 0}
+    job = Job(tests, {**all_tests, **_workers(environment, arguments), **options})
     child = Child(arguments, Path.cwd(), job, str(environment.python))
 
     def progress(reports: int) -> None:
@@ -37,16 +39,28 @@ def run_tests(
 
     # Those of an environment that is activated here would lead the other one astray.
     ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, progress=progress)
-    if ended.status not in _COMPLETE:
-        raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")
     results = runs_of(ended.results)
-    if tests is None and not results:
+    left = [test for test in ended.collected if test not in results]
+    if ended.collected and not ended.finished:
+        last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
+        raise TriageError(
+            f"pytest ended with status {ended.status} under torch {environment.torch}, in {last} or the test after it: "
+            "with pytest-xdist installed there, a test that ends its process costs only itself"
+        )
+    if ended.status not in _COMPLETE or not ended.finished:
+        raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")
+    if left:
+        raise TriageError(f"{len(left)} tests did not run under torch {environment.torch}, such as {left[0]}")
+    if tests is None and all(result.outcome == "skipped" for result in results.values()):
         raise TriageError(f"no test ran under torch {environment.torch}: {ended.last_line}")
     return results
 
 
-def _workers(environment: Environment) -> dict[str, object]:
-    """The options for a worker on each core."""
-    command = [str(environment.python), "-c", "import xdist"]
-    there = subprocess.run(command, capture_output=True, check=False).returncode == 0
-    return {"numprocesses": os.cpu_count(), "dist": "worksteal"} if there else {}
+def _workers(environment: Environment, arguments: Sequence[str]) -> dict[str, object]:
+    """The options for a worker on each core, or for as many as pytest was asked for."""
+    if "pytest-xdist" not in environment.packages:
+        return {}
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-n", "--numprocesses", default="auto")
+    asked = parser.parse_known_args(arguments)[0].numprocesses
+    return {"numprocesses": int(asked) if asked.isdigit() else os.cpu_count()}

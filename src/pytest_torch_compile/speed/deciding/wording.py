@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
+from ...report.safe_text import shell
 from ..sample import Run, SpeedSample
 from .confirmation import Decision
 from .origin import side_of, split_wall
@@ -71,7 +72,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]
-    parts += ["", f"If this is meant: pytest '{test}' --compile-perf=track --compile-update-baselines"]
+    parts += ["", f"If this is meant: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
     return "\n".join(parts)
 
 
