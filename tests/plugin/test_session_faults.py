@@ -196,6 +196,46 @@ def test_a_signal_to_the_process_and_to_its_group_is_one_request_to_end(tmp_path
     assert [entry["fullname"] for entry in json.loads(written.read_text())["tests"]] == ["test_it.py::test_holds"]
 
 
+CAUGHT = {
+    "by-the-compiler": """
+    import torch
+
+    @torch.compile(backend=lambda graph, inputs: hang())
+    def compiled(x):
+        return x + 1
+
+    compiled(torch.ones(2))
+""",
+    "as-an-exception": """
+    try:
+        hang()
+    except Exception:
+        pass
+""",
+    "whatever-it-is": """
+    try:
+        hang()
+    except BaseException:
+        pass
+""",
+}
+
+
+@pytest.mark.parametrize("caught", CAUGHT)
+def test_code_that_catches_what_ends_the_session_does_not_keep_it(tmp_path, caught):
+    hangs = "\ndef hang():\n    import time\n    open('started', 'w').write('.')\n    time.sleep(60)\n"
+    body = f"\ndef test_hangs(compile_options):\n{CAUGHT[caught].strip(chr(10))}\n"
+    after = "\ndef test_holds_too(compile_options):\n    assert False, 'this runs after the end'\n"
+    run, _ = started(tmp_path, "--compile-update-baselines", variables={}, source=SUITE + hangs + body + after)
+    run.send_signal(signal.SIGTERM)
+    output = run.communicate(timeout=30)[0]
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert "asked to end (SIGTERM)" in output
+    assert "this runs after the end" not in output
+    (written,) = tmp_path.glob("baselines/*/structure.json")
+    assert "test_it.py::test_holds" in written.read_text()
+
+
 def test_a_second_signal_after_some_time_ends_a_session_that_does_not_end(tmp_path):
     source = "import time\ndef test_holds_on(compile_options):\n"
     source += "    open('started', 'w').write('.')\n"
