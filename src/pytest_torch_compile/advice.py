@@ -148,6 +148,10 @@ CUSTOM_OPS = {
 # Artifacts, and what is checked in a fresh process.
 SKIP_ON_THIS_TORCH = "skip the test on this torch"
 PREPARE = "give prepare= a function that imports what the artifact needs, such as the module of its custom ops"
+OWN_CPP_LIBRARY = (
+    "the package has a copy of the C++ library beside the one of torch, since the compiler links it statically: "
+    "set CXX to one that links libstdc++.so"
+)
 ARTIFACT_REFUSES = (
     "name the dimensions that vary, dynamic_dims={'x': 0}; one that stays fixed all the same is tied to a number by "
     "the code: TORCH_LOGS=+dynamic shows where"

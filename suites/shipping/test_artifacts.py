@@ -10,7 +10,7 @@ import torch
 pytest.importorskip("torchvision", reason="this suite needs torchvision")
 pytest.importorskip("transformers", reason="this suite needs transformers")
 
-from pytest_torch_compile import CompileCheckFailed, Tolerances, call, check_artifact
+from pytest_torch_compile import Tolerances, call, check_artifact
 from pytest_torch_compile._torch.artifacts import unavailable
 
 from ..transformers.models import make_bert, tokens
@@ -73,13 +73,7 @@ def test_on_a_cpu(make, via, record_property):
 @pytest.mark.gpu
 @pytest.mark.parametrize(("make", "via"), CASES)
 def test_on_a_gpu(make, via, record_property):
-    try:
-        check(make, via, record_property, "cuda")
-    except CompileCheckFailed as failure:
-        # Seen on an H200, also in a script of six lines without this plugin: the fresh process dies in torch's loader.
-        if "_load_aoti" in str(failure) and "SIGSEGV" in str(failure) and torch.__version__.startswith("2.11"):
-            pytest.xfail("torch 2.11 dies of SIGSEGV when it loads an AOTInductor package for CUDA here")
-        raise
+    check(make, via, record_property, "cuda")
 
 
 def test_what_eager_refuses_is_refused():

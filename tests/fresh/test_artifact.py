@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -154,6 +155,33 @@ def test_what_only_eager_refuses():
 def test_an_op_that_is_missing_there():
     with pytest.raises(CompileCheckFailed, match="prepare="):
         check_artifact(Calls(same), torch.randn(3, 4), via="export")
+
+
+def linked_with(flag, folder):
+    """Options of Inductor for a compiler that links with one flag more, and compiles as ever."""
+    path = folder / "g++"
+    path.write_text(f'#!/bin/sh\ncase "$*" in *-shared*) exec g++ "$@" {flag};; esac\nexec g++ "$@"\n')
+    path.chmod(0o755)
+    return {"cpp.cxx": str(path)}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs g++ and its static library")
+@pytest.mark.parametrize("flag", ["-static-libstdc++", "-static-libgcc"])
+def test_a_package_with_a_cpp_library_of_its_own_is_told_why_it_fails(tmp_path, flag):
+    options = linked_with(flag, tmp_path)
+    if flag == "-static-libgcc":  # another library that is linked statically does no harm
+        check_artifact(Linear(), torch.randn(3, 4), options=options)
+        return
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_artifact(Linear(), torch.randn(3, 4), options=options)
+    (finding,) = failed.value.findings
+    assert "set CXX to one that links libstdc++.so" in finding.hint
+
+
+def test_what_the_cpp_compiler_says_is_shown(tmp_path):
+    with pytest.raises(CompileCheckFailed, match="cannot be built") as failed:
+        check_artifact(Linear(), torch.randn(3, 4), options=linked_with("-lnosuchlibrary", tmp_path))
+    assert "cannot find -lnosuchlibrary" in failed.value.findings[0].evidence
 
 
 def test_an_op_that_is_registered_there_passes():

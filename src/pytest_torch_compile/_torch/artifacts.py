@@ -8,6 +8,7 @@ on torch 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compil
 from __future__ import annotations
 
 import inspect
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,17 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
     with path.open("rb") as file:
         compiled = torch.compiler.load_compiled_function(file)
     return lambda *args, **kwargs: compiled(model, *args, **kwargs)
+
+
+def has_own_cpp_library(path: Path) -> bool:
+    """Whether a package of AOTInductor was linked with a C++ library of its own.
+
+    torch has loaded ``libstdc++.so`` already, and a second copy beside it fails or crashes as soon as it is used, such
+    as by the regular expressions with which the package reads the name of its device.
+    """
+    with zipfile.ZipFile(path) as package:
+        libraries = [package.read(name) for name in package.namelist() if name.endswith(".so")]
+    return any(b"libstdc++.so" not in library and b"libc++.so" not in library for library in libraries)
 
 
 def _precompile(

@@ -183,7 +183,8 @@ def _examine(
             answers, report.via, file.resolve(), sent, calls, prepare, imports, work.seed, seconds=timeout
         )
     if failed := _without_answers(ended):
-        report.findings = [failed]
+        apart = report.via == "aot_inductor" and artifacts.has_own_cpp_library(file)
+        report.findings = [replace(failed, hint=advice.OWN_CPP_LIBRARY) if apart else failed]
         return
     found: Answers = ended.value
     report.observation = canary.observer().seen
