@@ -235,10 +235,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A file that shows a finding again, and that was run to prove it; ``needs`` are packages beside torch."""
+    """A file that shows a finding again, and that was run to prove it; ``needs`` are packages beside torch.
+
+    ``finding`` is the number of the finding in its report, from 0.
+    """
 
     path: str
     needs: tuple[str, ...] = ()
+    finding: int = 0
 
     def __str__(self) -> str:
         needs = f"needs {', '.join(self.needs)}" if self.needs else "needs only torch"

@@ -225,6 +225,7 @@ USAGE = {
     "no inputs": (["models:Clean"], "gives a model without inputs: let it return (model, inputs), or add --inputs"),
     "empty list": (["models:none_at_all"], "gives an empty list of inputs"),
     "inputs raise": (["models:Clean", "--inputs", "models:broken"], "models:broken() raises ValueError"),
+    "negative size": (["models:clean", "--input=-1,3"], "(-1, 3) is no shape of an input: give sizes of 0 and more"),
     "no such device": (["models:clean", "--device", "nonsense"], "device 'nonsense' is not there"),
     "no such mode": (["models:clean", "--mode", "nonsense"], "nonsense"),
     "eager fails": (["models:fails_in_eager"], "mat1 and mat2 shapes cannot be multiplied"),

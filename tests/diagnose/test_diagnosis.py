@@ -9,6 +9,8 @@ from torch import nn  # noqa: E402
 
 from pytest_torch_compile import CompileCheckFailed, CompileUsageError, check_compile  # noqa: E402
 from pytest_torch_compile.diagnose import STEPS, subject  # noqa: E402
+from pytest_torch_compile.diagnose.subject import Subject  # noqa: E402
+from pytest_torch_compile.findings import Finding  # noqa: E402
 
 
 def diagnosis(target, *args, level="auto", **options):
@@ -82,6 +84,20 @@ def test_stage_is_the_last_one_when_the_earlier_hold(monkeypatch):
         "stage: goes wrong with backend aot_eager_decomp_partition (passes with backend eager, aot_eager)"
     )
     assert op == "op: the result is right with aten.sinh.default not decomposed (tried)"
+
+
+def test_stage_is_not_known_where_an_earlier_backend_fails_in_another_way(monkeypatch):
+    again = Subject.again
+
+    def otherwise(subject, backend=None, **changes):
+        report = again(subject, backend, **changes)
+        if backend == "eager":
+            report.findings = [Finding("exception", "compiled raises ValueError")]
+        return report
+
+    monkeypatch.setattr(Subject, "again", otherwise)
+    (line,) = diagnosis(Lying(), torch.randn(4), backend="aot_eager")
+    assert line == "stage: not known, since backend eager gives another result: exception"
 
 
 def test_recompiles_have_no_stage():

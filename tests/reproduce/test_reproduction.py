@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
@@ -135,6 +136,14 @@ def test_each_failing_check_has_a_file_of_its_own(repro, tmp_path):
     assert len(list((tmp_path / "repro").glob("*.py"))) == 2
 
 
+def test_tests_whose_names_read_alike_have_files_of_their_own(repro, tmp_path, monkeypatch):
+    for test in ("test_it.py::test_it[a-b] (call)", "test_it.py::test_it[a.b] (call)"):
+        monkeypatch.setattr(reproduction, "_written", set())  # two workers do not know each other's files
+        monkeypatch.setenv("PYTEST_CURRENT_TEST", test)
+        repro(prints, X)
+    assert len(list((tmp_path / "repro").glob("*.py"))) == 2
+
+
 def breaks_and_scales(x, n):
     torch._dynamo.graph_break()
     return x * n
@@ -159,6 +168,12 @@ def test_what_cannot_be_written_is_said(repro, tmp_path):
     line = repro(names["target"], X)
     assert line.startswith("no reproduction failed alike: ")
     assert not (tmp_path / "repro").exists()
+
+
+def refused(x):
+    if torch.compiler.is_compiling():
+        torch.ones(2) @ torch.ones(3)
+    return x.sin()
 
 
 class Gradient(torch.autograd.Function):
@@ -223,6 +238,25 @@ def test_rounding_of_a_half_type_passes_and_a_small_error_of_float32_does_not(re
         assert "numerics" in outcome(
             f"FACTOR = 1 + {wrong}\n" + of_dtype.replace("from __future__ import annotations", "")
         )
+
+
+def test_a_file_whose_eager_code_no_longer_runs_does_not_pass(repro, tmp_path):
+    repro(refused, X)
+    (file,) = (tmp_path / "repro").glob("*.py")
+    text = file.read_text(encoding="utf-8")
+    assert outcome(text).startswith("compile-error: ")
+    with pytest.raises(RuntimeError, match="must match"):
+        outcome(text.replace("x.sin()", "x + x[:, :3]"))
+    assert outcome(text.replace("torch.compiler.is_compiling()", "False")) == ""
+
+
+def test_a_file_that_has_nothing_left_to_compare_does_not_pass(repro, tmp_path):
+    repro(Block(Averaging()), X)
+    (file,) = (tmp_path / "repro").glob("*.py")
+    text = file.read_text(encoding="utf-8")
+    assert outcome(text).startswith("mutation: ")
+    renamed = text.replace("SUBJECT = 'buffer mean'", "SUBJECT = 'buffer average'")
+    assert renamed != text and "nothing was compared" in outcome(renamed)
 
 
 def waits(*args, **options):
@@ -417,5 +451,5 @@ def test_option_of_the_command_line(pytester):
     result = pytester.runpytest_subprocess("--compile-repro=out", "-p", "no:cacheprovider")
     result.assert_outcomes(failed=1)
     (file,) = (pytester.path / "out").glob("*.py")
-    assert file.name == "test_option_of_the_command_line-py-test_it-graph-break.py"
+    assert re.fullmatch(r"test_option_of_the_command_line-py-test_it-graph-break-[0-9a-f]{6}\.py", file.name)
     result.stdout.fnmatch_lines(["*reproduction: *needs only torch*"])

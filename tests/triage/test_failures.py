@@ -26,6 +26,14 @@ def check(*findings, **observed):
     return {**empty, "findings": list(findings), **observed}
 
 
+def test_reproduction_belongs_to_the_finding_that_it_shows():
+    findings = [finding("graph-break"), finding("numerics")]
+    observed = {"reproduction": {"path": "repro/it.py", "needs": [], "finding": 1}}
+    seen = {"checks": [check(*findings, **observed)], "timings": []}
+    runs = runs_of([phase("a", "call", "failed", torch_compile=seen)])
+    assert [failure.reproduction for failure in runs["a"].failures] == ["", "repro/it.py"]
+
+
 @pytest.mark.parametrize(
     ("kind", "evidence", "observed", "cause", "route"),
     [

@@ -103,6 +103,8 @@ def _listed(inputs: Any, name: str) -> tuple[list[Any], str]:
 def _random(shapes: Shapes) -> tuple[list[Any], str]:
     import torch
 
+    if wrong := [shape for call in shapes for shape in call if not shape or min(shape) < 0]:
+        raise FactoryError(f"{wrong[0]} is no shape of an input: give sizes of 0 and more, such as 8,16")
     torch.manual_seed(0)
     items = [tuple(torch.randn(*shape, device="cpu") for shape in call) for call in shapes]
     texts = [", ".join(f"torch.randn{tuple(shape)}" for shape in call) for call in shapes]

@@ -104,4 +104,4 @@ def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, 
 def _right_without(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> bool:
     with without(table, ops):
         report = subject.again(**part)
-    return report is not None and not subject.shows(report, subject.kinds & KINDS)
+    return subject.is_right_in(report, subject.kinds & KINDS)

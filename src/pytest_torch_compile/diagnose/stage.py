@@ -32,8 +32,12 @@ def stage(subject: Subject) -> list[str]:
         return []
     passed: list[str] = []
     for name in names[: names.index(backend)]:
-        if subject.shows(subject.again(backend=name), kinds):
+        report = subject.again(backend=name)
+        if subject.shows(report, kinds):
             break
+        if not subject.is_right_in(report, kinds):
+            other = ", ".join(sorted({finding.kind for finding in report.findings})) if report else "it cannot run"
+            return [f"stage: not known, since backend {name} gives another result: {other}"]
         passed.append(name)
     first = names[len(passed)]
     subject.report.fault = replace(subject.report.fault, stage=first)

@@ -91,6 +91,10 @@ class Subject:
                 shown.remove(kind)
         return bool(shown)
 
+    def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
+        """Whether a trial was made, has none of these kinds, and nothing that the check itself does not have."""
+        return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
+
 
 def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
     """The place and the category of each break, whatever led there."""

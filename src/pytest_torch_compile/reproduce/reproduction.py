@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import re
@@ -68,7 +69,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
             path = _path(report, finding, folder)
             difference = _kept_if_alike(candidate, path, finding.kind, left)
             if not difference:
-                return Reproduction(str(path), candidate.needs)
+                return Reproduction(str(path), candidate.needs, report.findings.index(finding))
             reasons.append(difference)
     return f"no reproduction failed alike: {'; '.join(dict.fromkeys(reasons))}"
 
@@ -102,7 +103,10 @@ def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[
 
 def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    name = re.sub(r"\W+", "-", f"{test or report.target}-{finding.kind}").strip("-")
+    title = f"{test or report.target}-{finding.kind}"
+    name = re.sub(r"\W+", "-", title).strip("-")
+    # `t[a-b]` and `t[a.b]` read alike, and workers do not know each other's files.
+    name += f"-{hashlib.sha256(title.encode()).hexdigest()[:6]}"
     paths = (folder / f"{name}{f'-{number}' if number > 1 else ''}.py" for number in itertools.count(1))
     return next(path for path in paths if path not in _written)
 

@@ -124,7 +124,8 @@ def _failures(test: str, report: Mapping[str, Any]) -> list[Failure]:
 
 def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
     for check in observed["checks"]:
-        for finding in check["findings"]:
+        reproduction = check.get("reproduction") or {}
+        for number, finding in enumerate(check["findings"]):
             yield Failure(
                 test,
                 cause_of(finding, check),
@@ -134,7 +135,7 @@ def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
                 finding["hint"],
                 tuple(check["diagnosis"]),
                 check["rerun"],
-                (check.get("reproduction") or {}).get("path", ""),
+                reproduction["path"] if reproduction.get("finding") == number else "",
             )
     for timing in observed["timings"]:
         if timing["outcome"] == "regressed":
