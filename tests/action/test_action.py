@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_torch_compile.action import environment
+from pytest_torch_compile.action import environment, steps
 from pytest_torch_compile.action import inputs as action_inputs
+from pytest_torch_compile.triage import command
 
 yaml = pytest.importorskip("yaml")
 from tests.action import steps_runner  # noqa: E402
@@ -285,6 +287,25 @@ def test_a_cache_at_a_url_is_loaded_and_saved_by_pytest_itself(job):
     done = job(PASSING, cache=f"file://{place}")
     assert not done.failed
     assert done["Restore compiled code"].outcome == done["Keep compiled code"].outcome == "skipped"
+
+
+def test_the_tests_that_are_chosen_are_those_of_both_releases(monkeypatch, tmp_path):
+    given = action_inputs.Inputs(
+        torch_old="2.11.0", tests=("tests",), select="--old or vit", extra_args=("-m", "quick"), working_directory="."
+    )
+    ran = []
+    monkeypatch.setenv("RUNNER_TEMP", str(tmp_path))
+    monkeypatch.setenv("TORCH_COMPILE_PYTHON", sys.executable)
+    monkeypatch.setattr(
+        steps.strangers, "run", lambda command, *_: ran.append(command) or subprocess.CompletedProcess(command, 0)
+    )
+    assert steps.releases(given) == 0
+    words = ran[0][ran[0].index("torch") + 1 :]
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    command.add_options(parser)
+    known, rest = parser.parse_known_args(words)
+    assert (known.old, known.new) == ("2.11.0", sys.executable)
+    assert rest == ["-k--old or vit", "-m", "quick", "tests"]
 
 
 def test_a_revision_that_is_not_there_is_refused(job):

@@ -117,7 +117,9 @@ def releases(inputs: Inputs) -> int:
     folder, output, python = _folder(inputs), _work("report"), os.environ["TORCH_COMPILE_PYTHON"]
     options = ["--old", inputs.torch_old, "--new", python, "--output", str(output)]
     options += [f"--install=-e .[{inputs.extras.replace(' ', '')}]"] if inputs.extras else []
-    command = [python, "-m", "pytest_torch_compile.cli", "torch", *options]
+    # One word, which cannot become an option of the command's own.
+    options += [f"-k{inputs.select}"] if inputs.select else []
+    command = [python, "-m", "pytest_torch_compile.cli", "torch", *options, *inputs.extra_args]
     # The environment is made of what is checked out: the next job may have checked out something else.
     done = strangers.run([*command, *inputs.tests], folder, {"XDG_CACHE_HOME": str(_work("environments"))})
     if (page := output / "triage.md").exists():

@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; exit status 0 where nothing new fails, 1 where something does, 2 where it cannot be said."""
-    parser = argparse.ArgumentParser(prog="pytest-torch-compile torch", description=__doc__)
+    parser = argparse.ArgumentParser(prog="pytest-torch-compile torch", description=__doc__, allow_abbrev=False)
     add_options(parser)
     options, rest = parser.parse_known_args(arguments)
     install = default_install() if options.install is None else options.install
