@@ -169,7 +169,8 @@ def linked_with(flag, folder):
 @pytest.mark.parametrize("flag", ["-static-libstdc++", "-static-libgcc"])
 def test_a_package_with_a_cpp_library_of_its_own_is_told_why_it_fails(tmp_path, flag):
     options = linked_with(flag, tmp_path)
-    if flag == "-static-libgcc":  # another library that is linked statically does no harm
+    # Another library that is linked statically does no harm, and torch 2.6 loads even this one.
+    if flag == "-static-libgcc" or torch.__version__ < "2.8":
         check_artifact(Linear(), torch.randn(3, 4), options=options)
         return
     with pytest.raises(CompileCheckFailed) as failed:
@@ -178,6 +179,7 @@ def test_a_package_with_a_cpp_library_of_its_own_is_told_why_it_fails(tmp_path, 
     assert "set CXX to one that links libstdc++.so" in finding.hint
 
 
+@pytest.mark.skipif(torch.__version__ < "2.8", reason="torch 2.6 keeps nothing of what the linker says")
 def test_what_the_cpp_compiler_says_is_shown(tmp_path):
     with pytest.raises(CompileCheckFailed, match="cannot be built") as failed:
         check_artifact(Linear(), torch.randn(3, 4), options=linked_with("-lnosuchlibrary", tmp_path))
