@@ -84,7 +84,7 @@ def test_stage_is_named_without_trying_the_tiers_by_hand():
 @pytest.mark.torch_compile
 def test_guard_of_a_recompile_and_the_advice_that_holds_are_named():
     calls = [tokens(batch=2, length=length) for length in (8, 12)]
-    failed = failure(make_bert().eval(), calls, backend="eager", diagnose="auto")
+    failed = failure(make_bert().eval(), calls, backend="eager", diagnose="full")  # auto tries as time allows
     assert "size" in failed.findings[0].evidence
     tried = [line for line in failed.report.diagnosis if line.startswith("tried: ")]
     assert any(

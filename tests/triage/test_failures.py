@@ -26,6 +26,14 @@ def check(*findings, **observed):
     return {**empty, "findings": list(findings), **observed}
 
 
+def test_compile_error_without_a_place_is_of_the_compiler_and_one_at_own_code_is_not():
+    evidence = "PackageError: ID_MATCH guard cannot be serialized."
+    assert route_of(finding("compile-error", evidence, location=None), check()) is Route.DYNAMO
+    assert route_of(finding("compile-error", evidence), check()) is Route.OWN_CODE
+    inside = f"{evidence} at torch/_inductor/codecache.py"
+    assert route_of(finding("compile-error", inside, location=None), check()) is Route.INDUCTOR
+
+
 def test_reproduction_belongs_to_the_finding_that_it_shows():
     findings = [finding("graph-break"), finding("numerics")]
     observed = {"reproduction": {"path": "repro/it.py", "needs": [], "finding": 1}}
@@ -66,6 +74,7 @@ def test_reproduction_belongs_to_the_finding_that_it_shows():
             Route.INDUCTOR,
         ),
         ("gradient", "", {}, Cause("gradient", "unknown stage"), Route.NUMERICS),
+        ("metadata", "other strides", {}, Cause("metadata", "unknown stage"), Route.NUMERICS),
         (
             "compile-error",
             "LoweringException: no kernel for 0x7f12ab of size 128\nsecond line",

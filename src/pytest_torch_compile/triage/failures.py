@@ -177,7 +177,7 @@ _OF_KIND = {
     "custom-op": Route.CUSTOM_OP,
     **dict.fromkeys(("graph-break", "recompile", "nothing-compiled", "eager-fallback"), Route.DYNAMO),
     **dict.fromkeys(("cudagraph-skip", "cache-miss", "structure", "memory", "slowdown"), Route.INDUCTOR),
-    **dict.fromkeys(("numerics", "gradient"), Route.NUMERICS),
+    **dict.fromkeys(("numerics", "gradient", "metadata", "mutation", "state", "aliasing"), Route.NUMERICS),
 }
 # Of torch's files, innermost first: whose code raised. Its operators run user code too, so they say nothing.
 _OF_FOLDER = {
@@ -195,6 +195,8 @@ def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
         return _OF_STAGE[stage]
     if finding["kind"] in _OF_KIND:
         return _OF_KIND[finding["kind"]]
+    if finding["kind"] == "compile-error" and not finding["location"]:
+        return _by_files(finding["evidence"], otherwise=Route.DYNAMO)
     return _by_files(f"{finding['evidence']}\n{place_of(finding['location'])}")
 
 
@@ -238,11 +240,11 @@ def _last_line(text: str) -> str:
     return str((named[-1:] or marked[:1] or plain[-1:])[0])
 
 
-def _by_files(text: str) -> Route:
+def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
     """The part of torch whose file is named last: a traceback ends where it was raised."""
     last = {folder: text.rfind(folder) for folder in _OF_FOLDER}
     folder = max(last, key=lambda name: last[name])
-    return _OF_FOLDER[folder] if last[folder] >= 0 else Route.OWN_CODE
+    return _OF_FOLDER[folder] if last[folder] >= 0 else otherwise
 
 
 def _normalised(text: str) -> str:
