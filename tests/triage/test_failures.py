@@ -34,6 +34,14 @@ def test_compile_error_without_a_place_is_of_the_compiler_and_one_at_own_code_is
     assert route_of(finding("compile-error", inside, location=None), check()) is Route.INDUCTOR
 
 
+@pytest.mark.parametrize("folder", ["/home/me/.cache/env-1/lib/python3.12", ".nox/tests/lib/python3.12", "C:/env/Lib"])
+def test_text_of_a_failure_names_no_folder_of_this_machine(folder):
+    found = finding("graph-break", f'called from {folder}/site-packages/models/vit.py:3 in run: run("a/b")')
+    seen = {"checks": [check(found)], "timings": []}
+    told = runs_of([phase("a", "call", "failed", torch_compile=seen)])["a"].failures[0]
+    assert told.text == 'called from models/vit.py:3 in run: run("a/b")'
+
+
 def test_reproduction_belongs_to_the_finding_that_it_shows():
     findings = [finding("graph-break"), finding("numerics")]
     observed = {"reproduction": {"path": "repro/it.py", "needs": [], "finding": 1}}

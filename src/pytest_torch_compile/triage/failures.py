@@ -131,7 +131,7 @@ def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
                 cause_of(finding, check),
                 route_of(finding, check),
                 headline(finding),
-                finding["evidence"],
+                portable(finding["evidence"]),
                 finding["hint"],
                 tuple(check["diagnosis"]),
                 check["rerun"],
@@ -208,6 +208,11 @@ def place_of(location: Mapping[str, Any] | None) -> str:
     return f"{file} in {location['function']}" if location.get("function") else file
 
 
+def portable(text: str) -> str:
+    """A text in which installed files stand without the folders of this machine, to be read by others."""
+    return re.sub(r"(?:[A-Za-z]:)?[^\s:'\"]*/(?:site-packages|dist-packages|python3\.\d+)/", "", text)
+
+
 def _of_traceback(test: str, shown: Any) -> Failure:
     """A failure that no check reported: known by its exception, and by the innermost place of the traceback.
 
@@ -218,7 +223,8 @@ def _of_traceback(test: str, shown: Any) -> Failure:
     if isinstance(shown, Mapping):
         crash = shown.get("reprcrash") or {}
         entries = (shown.get("reprtraceback") or {}).get("reprentries", [])
-    text = "\n".join(line for entry in entries for line in entry["data"].get("lines") or ()) or str(shown)
+    text = "\n".join(line for entry in entries for line in entry["data"].get("lines") or ())
+    text = portable(text or str(shown))
     message = str(crash.get("message") or _last_line(text))
     places = [entry["data"].get("reprfileloc") or {} for entry in entries]
     files = [str(place["path"]) for place in places if "path" in place]
