@@ -8,7 +8,7 @@ import pytest
 
 from pytest_torch_compile.triage.bisection import bisect
 from pytest_torch_compile.triage.failures import Cause, Failure, Result, Route
-from pytest_torch_compile.triage.groups import grouped, lost, unsure
+from pytest_torch_compile.triage.groups import grouped, lost, reproduced, unsure
 
 BREAK = Cause("graph-break", "call to print or a logger", "vit.py in forward")
 WRONG = Cause("numerics", "inductor", "Attention", "aten.silu")
@@ -44,6 +44,21 @@ def test_failures_are_sorted_and_grouped_by_cause():
 def test_failure_that_has_another_cause_since_is_new_and_the_old_one_gone():
     groups = grouped(runs(a=(BREAK,)), runs(a=(WRONG,)), {}, {})
     assert summary(groups) == [("new", WRONG, ("a",)), ("gone", BREAK, ("a",))]
+
+
+def test_group_has_its_own_reproduction_or_says_why_there_is_none():
+    both = run("a", BREAK, WRONG)
+    breaks, wrong = grouped({}, {"a": both}, {}, {})
+
+    def shows(number, path="", why=""):
+        failures = list(both.failures)
+        failures[number] = replace(failures[number], reproduction=path, diagnosis=(why,))
+        return {"a": replace(both, failures=tuple(failures))}
+
+    assert reproduced(breaks, shows(0, "it.py")).example.reproduction == "it.py"
+    assert reproduced(wrong, shows(0, "it.py")) == wrong
+    why = "no reproduction: its size depends on values"
+    assert reproduced(wrong, shows(1, why=why)).example.diagnosis == (why,)
 
 
 def test_wrong_result_whose_stage_one_side_does_not_know_is_known():

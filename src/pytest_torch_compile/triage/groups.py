@@ -113,10 +113,15 @@ def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """The group with the failure as these runs show it, if they wrote a reproduction of it."""
+    """The group with the failure as these runs show it: with a reproduction of it, or with why there is none.
+
+    A check writes one file, which shows one of its findings and says nothing about the others.
+    """
     run = runs.get(group.example.test, Result("passed"))
-    shown = [one for one in run.failures if one.reproduction and one.cause.may_be(group.cause)]
-    return replace(group, example=shown[0]) if shown else group
+    shown = [one for one in run.failures if one.cause.may_be(group.cause)]
+    written = any(one.reproduction for one in run.failures)
+    told = [one for one in shown if one.reproduction or not written]
+    return replace(group, example=told[0]) if told else group
 
 
 def bisected(group: Group, last_good: str, first_bad: str) -> Group:
