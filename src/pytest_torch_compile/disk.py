@@ -57,11 +57,15 @@ class TemporaryFolder:
     def __init__(self, prefix: str) -> None:
         for other in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
             _remove_if_left(other)
+        # Until it is locked, another process may take it for left, and remove it.
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
-            self._handle = os.open(self.path, os.O_RDONLY)
+            try:
+                self._handle = os.open(self.path, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
             _lock(self._handle, wait=True)
-            if self.path.exists():  # else another process took it for left, before it was locked
+            if self.path.exists():
                 return
             os.close(self._handle)
 

@@ -342,6 +342,21 @@ def test_a_run_that_writes_nothing_removes_it_too(half_written, tmp_path):
     assert (path.read_text(), parts(path)) == ("old", 0)
 
 
+def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    make, made = tempfile.mkdtemp, []
+
+    def removed_at_once(**options):
+        made.append(make(**options))
+        if len(made) == 1:
+            os.rmdir(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", removed_at_once)
+    with TemporaryFolder("held-") as folder:
+        assert folder.is_dir() and [str(folder)] == made[1:]
+
+
 def test_the_folder_of_a_living_process_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     first = TemporaryFolder("held-")
