@@ -79,6 +79,13 @@ def require_mode(mode: str | None) -> None:
         raise CompileUsageError(f"mode {mode!r} is not known to torch; it is one of: {', '.join(list_mode_options())}")
 
 
+def options_of_mode(mode: str | None) -> dict[str, Any]:
+    """The options of Inductor that a mode stands for."""
+    from torch._inductor import list_mode_options
+
+    return dict(list_mode_options(mode)) if mode else {}
+
+
 def require_inductor_options(options: Mapping[str, Any]) -> None:
     """Raise ``CompileUsageError`` for options that Inductor does not have; what a newer torch has is said to be so."""
     from torch._inductor import config

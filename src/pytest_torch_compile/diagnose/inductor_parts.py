@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from .._torch.op_tables import Table, is_set, noting, without
+from .._torch.support import options_of_mode
 from ..findings import CompileReport
 from .stage import KINDS
 from .subject import Subject
@@ -60,9 +59,7 @@ def _switches(subject: Subject) -> Iterator[str]:
 
 def _own_options(subject: Subject) -> dict[str, Any]:
     """The check's options, and what its mode stands for: torch.compile takes a mode or options, not both."""
-    mode = subject.compiling.mode
-    of_mode = torch._inductor.list_mode_options(mode) if mode else {}
-    return {**of_mode, **(subject.compiling.options or {})}
+    return {**options_of_mode(subject.compiling.mode), **(subject.compiling.options or {})}
 
 
 def _error(report: CompileReport) -> str:

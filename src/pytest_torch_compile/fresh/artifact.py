@@ -183,8 +183,9 @@ def _examine(
             answers, report.via, file.resolve(), sent, calls, prepare, imports, work.seed, seconds=timeout
         )
     if failed := _without_answers(ended):
-        apart = report.via == "aot_inductor" and artifacts.has_own_cpp_library(file)
-        report.findings = [replace(failed, hint=advice.OWN_CPP_LIBRARY) if apart else failed]
+        if report.via == "aot_inductor" and artifacts.has_own_cpp_library(file):  # some torches load it all the same
+            failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
+        report.findings = [failed]
         return
     found: Answers = ended.value
     report.observation = canary.observer().seen
