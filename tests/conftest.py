@@ -1,5 +1,7 @@
 """The plugin, where the tests run from a source tree that is not installed."""
 
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import metadata
 
@@ -15,3 +17,12 @@ if not any(entry.name == "torch_compile" for entry in metadata.entry_points(grou
 def pytest_configure() -> None:
     """Look into no failure of which a test says itself that it must come."""
     settings.current = replace(settings.current, diagnose="off")
+
+
+@pytest.fixture(autouse=True)
+def no_default_device_is_left() -> Iterator[None]:
+    """Remove the None that ``torch.set_default_device(None)`` leaves: torch 2.6 and 2.8 fail where they read it."""
+    yield
+    current = getattr(sys.modules.get("torch"), "_GLOBAL_DEVICE_CONTEXT", None)
+    if hasattr(current, "device_context") and current.device_context is None:
+        del current.device_context

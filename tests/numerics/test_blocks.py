@@ -58,7 +58,7 @@ def drawn(choose: random.Random, dtype: torch.dtype):
     legs = [(true + size * torch.randn_like(true)).to(dtype) for _ in range(2)]
     if choose.random() < 0.5 and (dtype.is_complex or dtype.is_floating_point):
         leg = choose.choice(legs)
-        leg[tuple(choose.randrange(length) for length in shape)] = choose.choice(SPECIAL)
+        leg[tuple(choose.randrange(length) for length in shape)] = torch.tensor(choose.choice(SPECIAL)).to(dtype)
     return [strided(choose, leg) for leg in legs], strided(choose, true)
 
 
