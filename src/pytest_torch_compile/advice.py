@@ -152,6 +152,10 @@ OWN_CPP_LIBRARY = (
     "the package has a copy of the C++ library beside the one of torch, since the compiler links it statically: "
     "set CXX to one that links libstdc++.so"
 )
+ARTIFACT_STATE = (
+    "torch is in another state than where the artifact was built: set the same where it is loaded, in this check with "
+    "prepare="
+)
 ARTIFACT_REFUSES = (
     "name the dimensions that vary, dynamic_dims={'x': 0}; one that stays fixed all the same is tied to a number by "
     "the code: TORCH_LOGS=+dynamic shows where"

@@ -112,6 +112,39 @@ def test_an_artifact_is_right_at_shapes_that_it_was_not_built_with(via):
     assert report.bytes > 100 and report.load_seconds > 0 and report.build_seconds > 0 and report.via == via
 
 
+@pytest.fixture
+def other_state_of_torch():
+    """What dynamo's guards read, and no default: it has been set to the default, is another value, or both."""
+    torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.set_autocast_cache_enabled(False)
+    torch.set_autocast_dtype("cpu", torch.float16)
+    yield
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = True
+    torch.set_autocast_cache_enabled(True)
+    torch.set_autocast_dtype("cpu", torch.bfloat16)
+
+
+@via_all
+def test_the_fresh_process_has_the_state_of_torch_that_it_was_built_under(via, other_state_of_torch):
+    report = check_artifact(Linear(), calls=three(3), via=via)
+    assert [row.outcome for row in report.calls] == ["built from it, ran"]
+
+
+@pytest.mark.skipif(not NEW_TORCH, reason=unavailable("precompile"))
+def test_a_guard_on_the_state_of_torch_is_not_called_a_size():
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_artifact(Linear(), calls=three(3), via="precompile", prepare=other_matmul)
+    (finding,) = failed.value.findings
+    assert "GLOBAL_STATE changed: allow_bf16_reduce" in finding.evidence
+    assert finding.hint.startswith("torch is in another state")
+
+
+def other_matmul():
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+
 @via_all
 def test_what_eager_refuses_is_refused(via):
     calls = [*three(3, 5), torch.randn(3, 5)]

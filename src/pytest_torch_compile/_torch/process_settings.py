@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import pickle
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,7 +14,13 @@ import torch
 
 from .deviations import changed_config
 
-_CUDNN = ("benchmark", "deterministic", "allow_tf32")
+# Of ``torch.backends``. The lowered precisions of matmul are in dynamo's guards, and so in those of an artifact.
+_SWITCHES = (
+    *("cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
+    *("cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction"),
+    "cuda.matmul.allow_fp16_accumulation",
+)
+_AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
 def process_settings() -> dict[str, Any]:
@@ -28,12 +35,24 @@ def process_settings() -> dict[str, Any]:
         "dtype": torch.get_default_dtype(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "autocast_cache": torch.is_autocast_cache_enabled(),
+        "autocast_dtypes": {device: torch.get_autocast_dtype(device) for device in _AUTOCAST_DEVICES},
+        "switches": {},
         "config": config,
     }
     with suppress(RuntimeError):  # set through the newer switches of each backend, which the older ones refuse to read
         wanted["precision"] = torch.get_float32_matmul_precision()
-        wanted["cudnn"] = {name: getattr(torch.backends.cudnn, name) for name in _CUDNN}
+        wanted["matmul"] = _matmul_precision()
+    for name in _SWITCHES:
+        with suppress(AttributeError, RuntimeError):  # torch 2.6 lacks the last one
+            wanted["switches"][name] = operator.attrgetter(name)(torch.backends)
     return wanted
+
+
+def _matmul_precision() -> str | None:
+    """The newer switch, from torch 2.9 on: "none" before the older one is first set to "highest", then "ieee"."""
+    precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
+    return precision
 
 
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
@@ -41,11 +60,16 @@ def set_process_settings(wanted: Mapping[str, Any]) -> None:
     torch.set_num_threads(wanted["threads"])
     torch.set_default_dtype(wanted["dtype"])
     torch.use_deterministic_algorithms(wanted["deterministic"], warn_only=wanted["warn_only"])
-    if "precision" in wanted and torch.get_float32_matmul_precision() != wanted["precision"]:
+    torch.set_autocast_cache_enabled(wanted["autocast_cache"])
+    for device, dtype in wanted["autocast_dtypes"].items():
+        torch.set_autocast_dtype(device, dtype)
+    here = torch.get_float32_matmul_precision(), _matmul_precision()
+    if "precision" in wanted and here != (wanted["precision"], wanted["matmul"]):
         torch.set_float32_matmul_precision(wanted["precision"])
-    for name, value in wanted.get("cudnn", {}).items():
-        if getattr(torch.backends.cudnn, name) != value:
-            setattr(torch.backends.cudnn, name, value)
+    for name, value in wanted["switches"].items():
+        if operator.attrgetter(name)(torch.backends) != value:
+            owner, _, leaf = name.rpartition(".")
+            setattr(operator.attrgetter(owner)(torch.backends), leaf, value)
     for (module, name), value in wanted["config"].items():
         *groups, leaf = name.split(".")
         setattr(functools.reduce(getattr, groups, import_module(module)), leaf, value)

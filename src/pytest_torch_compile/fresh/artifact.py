@@ -309,7 +309,8 @@ def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
     elif here.error is None and there.refused is not None:
         message = f"the artifact refuses a call that eager takes: {there.refused.type}"
-        evidence, hint = there.refused.text, advice.ARTIFACT_REFUSES
+        state = "GLOBAL_STATE changed" in there.refused.text  # as dynamo's guards say it
+        evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
     else:
         return []
     lines = "\n".join(evidence.splitlines()[:6])
