@@ -28,11 +28,12 @@ def changing(x, n):
 
 
 def other_process(folder, *options, environment=()):
-    """Run the tests of a folder in a process of their own."""
+    """Run the tests of a folder in a process of their own, which is no worker of pytest-xdist."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST_")}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *OPTIONS, *options],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1", **dict(environment)},
+        env={**inherited, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1", **dict(environment)},
         capture_output=True,
         text=True,
         check=False,
