@@ -42,14 +42,14 @@ def process_settings() -> dict[str, Any]:
     }
     with suppress(RuntimeError):  # set through the newer switches of each backend, which the older ones refuse to read
         wanted["precision"] = torch.get_float32_matmul_precision()
-        wanted["matmul"] = _matmul_precision()
+        wanted["matmul"] = _newer_matmul_precision()
     for name in _SWITCHES:
         with suppress(AttributeError, RuntimeError):  # torch 2.6 lacks the last one
             wanted["switches"][name] = operator.attrgetter(name)(torch.backends)
     return wanted
 
 
-def _matmul_precision() -> str | None:
+def _newer_matmul_precision() -> str | None:
     """The newer switch, from torch 2.9 on: "none" before the older one is first set to "highest", then "ieee"."""
     precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
     return precision
@@ -63,7 +63,7 @@ def set_process_settings(wanted: Mapping[str, Any]) -> None:
     torch.set_autocast_cache_enabled(wanted["autocast_cache"])
     for device, dtype in wanted["autocast_dtypes"].items():
         torch.set_autocast_dtype(device, dtype)
-    here = torch.get_float32_matmul_precision(), _matmul_precision()
+    here = torch.get_float32_matmul_precision(), _newer_matmul_precision()
     if "precision" in wanted and here != (wanted["precision"], wanted["matmul"]):
         torch.set_float32_matmul_precision(wanted["precision"])
     for name, value in wanted["switches"].items():
