@@ -56,12 +56,7 @@ def stress(session: nox.Session, torch: str) -> None:
         "launched": [("python", "-m", "tests.stress.launched", "--out", str(results / "launched.json"))],
         # Another order for each torch: with all of them there are five.
         "order": [(*pytest, *PARALLEL, "--random-order-bucket=global", f"--random-order-seed={torch}", "tests")],
-        # The suites of the action's self-test fail on purpose.
-        "alone": [
-            (*pytest, "-q", str(file))
-            for file in sorted(Path("tests").rglob("test_*.py"))
-            if not file.is_relative_to("tests/action/suites")
-        ],
+        "alone": [("python", "-m", "tests.stress.alone", "--out", str(results / "alone.json"))],
         "documents": [(*pytest, "-q", "tests/report/test_strange_documents.py")],
         "load": [("python", "benchmarks/load.py", "--out", str(results / "load.json"))],
         "large": [("python", "benchmarks/large_output.py", "--out", str(results / "large.json"))],

@@ -1,0 +1,80 @@
+"""Each test file in a pytest of its own, several at a time: `python -m tests.stress.alone`.
+
+A file that needs what another one imported, set or left on disk fails here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+NO_TESTS = 5  # pytest's exit status where nothing is collected, as where a whole file needs a newer torch
+
+
+@dataclass(frozen=True)
+class Alone:
+    """How one file, named from the tests' folder, ended; ``output`` is the end of what a red one printed."""
+
+    file: str
+    status: int
+    seconds: float
+    counts: str
+    output: str = ""
+
+    @property
+    def green(self) -> bool:
+        return self.status in (0, NO_TESTS)
+
+
+def test_files(folder: Path) -> list[Path]:
+    """Every test file, but for the suites of the action's own test, which fail on purpose."""
+    return [file for file in sorted(folder.rglob("test_*.py")) if not file.is_relative_to(folder / "action" / "suites")]
+
+
+def run_alone(file: Path, folder: Path, arguments: list[str]) -> Alone:
+    """One file in one pytest, in a temporary folder that is its own."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="alone-") as place:
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--basetemp={place}/tmp", *arguments]
+        ended = subprocess.run([*command, str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = (ended.stdout + ended.stderr).splitlines()
+    counts = next((line.strip("= ") for line in reversed(lines) if " in " in line and line.startswith("=")), "")
+    name, seconds = file.relative_to(folder).as_posix(), round(time.monotonic() - started, 1)
+    alone = Alone(name, ended.returncode, seconds, counts)
+    return alone if alone.green else replace(alone, output="\n".join(lines[-60:]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time (default: the cores)")
+    parser.add_argument("--out", type=Path, help="write the results as JSON")
+    parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="the folder (default: tests)")
+    options, arguments = parser.parse_known_args()
+    folder = options.tests.resolve()
+    files, results = test_files(folder), []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for alone in pool.map(partial(run_alone, folder=folder, arguments=arguments), files):
+            results.append(alone)
+            print(
+                f"{len(results)}/{len(files)} {alone.file}: {alone.counts or alone.status} {alone.output}", flush=True
+            )
+            if options.out:
+                text = json.dumps([asdict(alone) for alone in results], indent=1)
+                options.out.write_text(text + "\n", encoding="utf-8")
+    red = [alone.file for alone in results if not alone.green]
+    print(f"{len(results)} files alone, {len(red)} red: {' '.join(red) or '-'}", flush=True)
+    return int(bool(red))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
