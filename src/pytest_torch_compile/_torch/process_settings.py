@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import operator
 import pickle
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
 import torch
 
+from .defaults import Defaults, defaults, set_defaults
 from .deviations import changed_config
 
 # Of ``torch.backends``. The lowered precisions of matmul are in dynamo's guards, and so in those of an artifact.
@@ -32,11 +33,15 @@ def process_settings() -> dict[str, Any]:
             config[module, name] = value
     wanted: dict[str, Any] = {
         "threads": torch.get_num_threads(),
-        "dtype": torch.get_default_dtype(),
+        "dtype": defaults().dtype,
+        "device": defaults().device,
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
         "autocast_cache": torch.is_autocast_cache_enabled(),
         "autocast_dtypes": {device: torch.get_autocast_dtype(device) for device in _AUTOCAST_DEVICES},
+        "autocast": [device for device in _AUTOCAST_DEVICES if torch.is_autocast_enabled(device)],
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
         "switches": {},
         "config": config,
     }
@@ -58,7 +63,7 @@ def _newer_matmul_precision() -> str | None:
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
     """Set what another process had. What is so already is left alone: to set it is another state to dynamo's guards."""
     torch.set_num_threads(wanted["threads"])
-    torch.set_default_dtype(wanted["dtype"])
+    set_defaults(Defaults(wanted["dtype"], wanted["device"]))
     torch.use_deterministic_algorithms(wanted["deterministic"], warn_only=wanted["warn_only"])
     torch.set_autocast_cache_enabled(wanted["autocast_cache"])
     for device, dtype in wanted["autocast_dtypes"].items():
@@ -73,3 +78,14 @@ def set_process_settings(wanted: Mapping[str, Any]) -> None:
     for (module, name), value in wanted["config"].items():
         *groups, leaf = name.split(".")
         setattr(functools.reduce(getattr, groups, import_module(module)), leaf, value)
+
+
+@contextmanager
+def modes(wanted: Mapping[str, Any]) -> Iterator[None]:
+    """Run the body in the modes that another process was in: inference, without gradients, autocast."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(wanted["inference"]))
+        stack.enter_context(torch.set_grad_enabled(wanted["grad"]))
+        for device in wanted["autocast"]:  # to the dtype that is set, and with the cache if it is on
+            stack.enter_context(torch.autocast(device))
+        yield

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import settings
-from .._torch.process_settings import set_process_settings
+from .._torch.process_settings import modes, set_process_settings
 from .._torch.stuck import place_of
 from ..observation import Location
 from ..ranks.transport import ModulesOfParent
@@ -35,7 +35,8 @@ def main(folder: Path) -> None:
     raised = None
     try:
         function, args, kwargs = pickle.loads(job.payload)
-        value = function(*args, **kwargs)
+        with modes(job.torch):
+            value = function(*args, **kwargs)
     except Exception as error:
         raised = raised_by(error)
     torch.save((value, raised), folder / "answer.part")
