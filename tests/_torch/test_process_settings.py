@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile._torch.process_settings import process_settings, set_process_settings  # noqa: E402
+from pytest_torch_compile._torch.process_settings import modes, process_settings, set_process_settings  # noqa: E402
 
 
 @pytest.fixture
@@ -20,6 +20,7 @@ def settings():
     "change",
     [
         lambda: torch.set_default_dtype(torch.float64),
+        lambda: torch.set_default_device("meta"),
         lambda: torch.use_deterministic_algorithms(True, warn_only=True),
         lambda: torch.set_float32_matmul_precision("medium"),
         lambda: torch.set_autocast_cache_enabled(False),
@@ -27,7 +28,7 @@ def settings():
         lambda: setattr(torch.backends.cudnn, "benchmark", True),
         lambda: setattr(torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction", False),
     ],
-    ids=["dtype", "deterministic", "precision", "autocast cache", "autocast dtype", "cudnn", "matmul"],
+    ids=["dtype", "device", "deterministic", "precision", "autocast cache", "autocast dtype", "cudnn", "matmul"],
 )
 def test_each_setting_is_read_and_set(settings, change):
     change()
@@ -36,3 +37,19 @@ def test_each_setting_is_read_and_set(settings, change):
     set_process_settings(settings)
     set_process_settings(changed)
     assert process_settings() == changed
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [torch.inference_mode, torch.no_grad, lambda: torch.autocast("cpu", torch.float16, cache_enabled=False)],
+    ids=["inference", "no grad", "autocast"],
+)
+def test_each_mode_is_read_and_entered(settings, mode):
+    with mode():
+        inside = process_settings()
+    assert inside != settings
+    set_process_settings(inside)
+    with modes(inside):
+        assert process_settings() == inside
+    set_process_settings(settings)
+    assert process_settings() == settings

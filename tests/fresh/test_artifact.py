@@ -132,6 +132,19 @@ def test_the_fresh_process_has_the_state_of_torch_that_it_was_built_under(via, o
     assert [row.outcome for row in report.calls] == ["built from it, ran"]
 
 
+@via_all
+@pytest.mark.parametrize(
+    "mode",
+    [lambda: torch.autocast("cpu", torch.bfloat16), torch.inference_mode],
+    ids=["autocast", "inference"],
+)
+def test_the_fresh_process_is_in_the_modes_that_the_check_is_in(via, mode):
+    model = Linear()
+    with mode():
+        report = check_artifact(model, calls=three(3), via=via)
+    assert [row.outcome for row in report.calls] == ["built from it, ran"]
+
+
 @pytest.mark.skipif(not NEW_TORCH, reason=unavailable("precompile"))
 def test_a_guard_on_the_state_of_torch_is_not_called_a_size():
     with pytest.raises(CompileCheckFailed) as failed:

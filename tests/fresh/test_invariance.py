@@ -180,3 +180,9 @@ def test_what_cannot_be_compiled_is_a_finding():
     with pytest.raises(CompileCheckFailed) as failed:
         check_invariance(breaks, torch.randn(3, 5), over="run", backend="eager")
     assert failed.value.findings[0].kind in ("graph-break", "compile-error")
+
+
+def test_a_fresh_process_is_in_the_modes_that_the_check_is_in():
+    with torch.autocast("cpu", torch.bfloat16):
+        report = check_invariance(Block(torch.nn.ReLU()), torch.randn(3, 4), over="process", backend="eager")
+    assert report.results[0].equal

@@ -61,3 +61,14 @@ def test_copied_entries_are_leaves_of_the_dtype_asked_for(cast: Any) -> None:
     assert x.is_leaf and x.requires_grad and x is not original["x"]
     assert x.dtype == (cast or torch.float32) and mask.dtype == torch.bool
     assert original["x"].dtype == torch.float32
+
+
+def test_a_copy_is_an_inference_tensor_where_the_original_is_one() -> None:
+    normal = torch.nn.Linear(2, 2)
+    with torch.inference_mode():
+        inference, x = torch.nn.Linear(2, 2), torch.randn(3, 2)
+        copied, (called,), _ = copy_leg([normal, inference], [call(x)])
+    for original, copy in zip([normal, inference], copied, strict=True):
+        assert isinstance(copy.weight, torch.nn.Parameter) and torch.equal(copy.weight, original.weight)
+        assert copy.weight.is_inference() == original.weight.is_inference()
+    assert called.args[0].is_inference() and called.args[0] is not x

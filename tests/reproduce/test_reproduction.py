@@ -85,6 +85,13 @@ class Lying(nn.Module):
         return x * 2 if torch.compiler.is_compiling() else x * 3
 
 
+class LyingInHalfWithoutGradients(nn.Module):
+    def forward(self, x):
+        y = x @ x.t()
+        lies = torch.compiler.is_compiling() and y.dtype is torch.bfloat16 and not torch.is_grad_enabled()
+        return y * 2 if lies else y * 3
+
+
 class Breaking(nn.Module):
     def forward(self, x):
         torch._dynamo.graph_break()
@@ -121,6 +128,15 @@ def test_file_fails_alike_and_needs_only_torch(repro, tmp_path, target, options)
     kind = text.removeprefix('"""').partition(":")[0]
     assert last.startswith(f"AssertionError: {kind}: ")
     assert "pytest_torch_compile" not in text
+
+
+@pytest.mark.parametrize("without_gradients", [torch.no_grad, torch.inference_mode])
+def test_the_file_fails_in_the_modes_of_the_check(repro, tmp_path, without_gradients):
+    with torch.autocast("cpu", torch.bfloat16), without_gradients():
+        line = repro(LyingInHalfWithoutGradients(), X)
+    assert line.endswith("(needs only torch)")
+    _, last = run_alone(tmp_path / "repro")
+    assert last.startswith("AssertionError: numerics: ")
 
 
 def test_smallest_module_is_what_is_written(repro, tmp_path):

@@ -25,6 +25,7 @@ _COPIED_AS_THEY_ARE = (
 )  # fmt: skip
 
 
+@torch.inference_mode(False)  # where it is on, copies of normal tensors would not be normal ones
 def copy_leg(
     target: Any, calls: Sequence[Call], cast: torch.dtype | None = None
 ) -> tuple[Any, list[Call], dict[str, torch.nn.Module]]:
@@ -229,7 +230,7 @@ def _special_copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | 
         return None
     if tensor.is_inference():
         with torch.inference_mode():
-            return tensor.clone()
+            return copy.deepcopy(tensor, memo)
     if isinstance(tensor, torch.Tensor) and tensor.requires_grad and not tensor.is_leaf:
         twin = copy.deepcopy(tensor.detach(), memo).requires_grad_(True)
         twin.__dict__.update(tensor.__dict__)

@@ -28,7 +28,9 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     try:
         try:
             # By name where it has one: dynamo imports the module of the code that it compiles.
-            return pickle.dumps(call)
+            buffer = io.BytesIO()
+            _Pickler(buffer).dump(call)
+            return buffer.getvalue()
         except Exception:
             return pack_by_value(call)
     except Exception as error:
@@ -48,6 +50,8 @@ def pack_by_value(call: object) -> bytes:
 
     class Pickler(cloudpickle.Pickler):
         def reducer_override(self, thing: Any) -> Any:
+            if (reduced := _reduced_inference_tensor(thing)) is not NotImplemented:
+                return reduced
             # cloudpickle knows plain modules only; torch.ops is of a class of its own.
             if isinstance(thing, ModuleType) and type(thing) is not ModuleType:
                 return import_module, (thing.__name__,)
@@ -56,6 +60,28 @@ def pack_by_value(call: object) -> bytes:
     buffer = io.BytesIO()
     Pickler(buffer).dump(call)
     return buffer.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, thing: Any) -> Any:
+        return _reduced_inference_tensor(thing)
+
+
+def _reduced_inference_tensor(thing: Any) -> Any:
+    """An inference tensor arrives as one: by itself pickle makes a normal one, which dynamo's guards tell apart."""
+    import torch
+
+    if not (isinstance(thing, torch.Tensor) and thing.is_inference()):
+        return NotImplemented
+    rebuild, arguments, *more = thing.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+    return _in_inference_mode, (rebuild, arguments), *more
+
+
+def _in_inference_mode(rebuild: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    import torch
+
+    with torch.inference_mode():
+        return rebuild(*arguments)
 
 
 def pack_value(value: Any) -> bytes:

@@ -143,8 +143,24 @@ def _settings(writer: Writer) -> str:
     lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"] else []
     precision = own.get("precision", "highest")
     lines += [f"torch.set_float32_matmul_precision({precision!r})"] if precision != "highest" else []
+    lines += [f"torch.set_default_device({str(own['device'])!r})"] if own["device"] else []
+    lines += ["MODES = contextlib.ExitStack()"] if _modes(own) else []
+    lines += [f"MODES.enter_context({mode})" for mode in _modes(own)]
     for (module, name), value in own["config"].items():
         if name not in _NO_MATTER and isinstance(value, (bool, int, float, str, type(None))):
             writer.definitions.imports[f"import {module}"] = None
             lines.append(f"{module}.{name} = {value!r}")
     return "\n".join(lines)
+
+
+def _modes(own: dict[str, Any]) -> list[str]:
+    """The modes that the check runs in, as source."""
+    modes = [
+        f"torch.autocast({device!r}, {own['autocast_dtypes'][device]}, cache_enabled={own['autocast_cache']})"
+        for device in own["autocast"]
+    ]
+    if own["inference"]:
+        modes.append("torch.inference_mode()")
+    elif not own["grad"]:
+        modes.append("torch.no_grad()")
+    return modes
