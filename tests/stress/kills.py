@@ -17,8 +17,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
+from itertools import repeat
 from pathlib import Path
 
 from pytest_torch_compile.baselines import files
@@ -280,19 +282,22 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="all told (default 200)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--scenario", action="append", choices=[scenario.name for scenario in SCENARIOS])
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="scenarios at a time")
     parser.add_argument("--out", type=Path, help="write the counts as JSON")
     options = parser.parse_args()
     scenarios = [scenario for scenario in SCENARIOS if scenario.name in (options.scenario or scenario.name)]
     print(f"seed {options.seed}", flush=True)
     share, rest = divmod(options.kills, len(scenarios))
+    shares = [share + (place < rest) for place in range(len(scenarios))]
     result: dict[str, object] = {"seed": options.seed, "scenarios": {}}
     bad = 0
-    for place, scenario in enumerate(scenarios):
-        counts = count_kills(scenario, share + (place < rest), options.seed)
-        bad += counts.orphans + counts.damaged_files + counts.temporary_after_next_run + counts.failed_next_runs
-        result["scenarios"][scenario.name] = asdict(counts)  # type: ignore[index]
-        if options.out:
-            options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    with ThreadPoolExecutor(options.jobs) as pool:
+        counted = pool.map(count_kills, scenarios, shares, repeat(options.seed))
+        for scenario, counts in zip(scenarios, counted, strict=True):
+            bad += counts.orphans + counts.damaged_files + counts.temporary_after_next_run + counts.failed_next_runs
+            result["scenarios"][scenario.name] = asdict(counts)  # type: ignore[index]
+            if options.out:
+                options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return int(bad > 0)
 
 
