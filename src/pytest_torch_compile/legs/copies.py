@@ -25,7 +25,6 @@ _COPIED_AS_THEY_ARE = (
 )  # fmt: skip
 
 
-@torch.inference_mode(False)  # where it is on, copies of normal tensors would not be normal ones
 def copy_leg(
     target: Any, calls: Sequence[Call], cast: torch.dtype | None = None
 ) -> tuple[Any, list[Call], dict[str, torch.nn.Module]]:
@@ -51,7 +50,8 @@ def copy_leg(
     _copy_functions(functions_to_copy(roots), memo)
     _share_what_cannot_be_copied(roots, memo)
     try:
-        new_target, new_calls = copy.deepcopy((target, list(calls)), memo)
+        with torch.inference_mode(False):  # where it is on, copies of normal tensors would be inference tensors
+            new_target, new_calls = copy.deepcopy((target, list(calls)), memo)
     except CompileUsageError:
         raise
     except Exception as error:
