@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests.diagnose.failing import planting
-from tests.diagnose.failing.record import Check, failing, options, within
+from tests.diagnose.failing.record import Check, failing, options, since, within
 
 aten = torch.ops.aten
 DECOMPOSED = {"backend": "aot_eager_decomp_partition"}
@@ -107,7 +107,8 @@ def kernel_of_a_function():
     "numerics",
     cause="atan",
     stage="inductor",
-    fixes=LEFT_TO_ATEN | {"simdlen": options(backend="inductor", options={"cpp.simdlen": 1})},
+    # Torch 2.6 drops options that may be None, such as this one.
+    fixes={**LEFT_TO_ATEN, **since("2.8", {"simdlen": options(backend="inductor", options={"cpp.simdlen": 1})})},
 )
 def vectorised_kernel():
     defect = partial(planting.generated_as, "atan", "tanh", only_vectors=True)
@@ -160,7 +161,7 @@ def passes_a_step(x):
     cause=("add", "gt"),
     stage="inductor",
     fixes={
-        "emulate_precision_casts": options(options={"emulate_precision_casts": True}),
+        **since("2.13", {"emulate_precision_casts": options(options={"emulate_precision_casts": True})}),
         "op: ": within(partial(planting.left_to_aten, aten.add.Tensor)),
     },
 )
