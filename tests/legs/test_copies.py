@@ -65,10 +65,20 @@ def test_copied_entries_are_leaves_of_the_dtype_asked_for(cast: Any) -> None:
 
 def test_a_copy_is_an_inference_tensor_where_the_original_is_one() -> None:
     normal = torch.nn.Linear(2, 2)
+    result = normal.weight * 2  # no leaf
     with torch.inference_mode():
         inference, x = torch.nn.Linear(2, 2), torch.randn(3, 2)
-        copied, (called,), _ = copy_leg([normal, inference], [call(x)])
+        copied, (called,), _ = copy_leg([normal, inference], [call(x, result)])
     for original, copy in zip([normal, inference], copied, strict=True):
         assert isinstance(copy.weight, torch.nn.Parameter) and torch.equal(copy.weight, original.weight)
         assert copy.weight.is_inference() == original.weight.is_inference()
     assert called.args[0].is_inference() and called.args[0] is not x
+    assert not called.args[1].is_inference() and called.args[1].requires_grad
+
+
+def test_a_copy_in_another_dtype_made_in_inference_mode_can_be_trained() -> None:
+    model, x = torch.nn.Linear(2, 2), torch.randn(3, 2)
+    with torch.inference_mode():
+        copied, (called,), _ = copy_leg(model, [call(x)], torch.float64)
+    copied(*called.args).sum().backward()
+    assert copied.weight.grad.dtype == torch.float64

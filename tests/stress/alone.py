@@ -1,6 +1,6 @@
 """Each test file in a pytest of its own, several at a time: `python -m tests.stress.alone`.
 
-A file that needs what another one imported, set or left on disk fails here.
+A file that needs what another one imported, set or left on disk fails here. Options that it does not know go to pytest.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def main() -> int:
     options, arguments = parser.parse_known_args()
     folder = options.tests.resolve()
     files, results = test_files(folder), []
+    if not files:
+        parser.error(f"no test files in {folder}")
     with ThreadPoolExecutor(options.jobs) as pool:
         for alone in pool.map(partial(run_alone, folder=folder, arguments=arguments), files):
             results.append(alone)

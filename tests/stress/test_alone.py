@@ -24,3 +24,9 @@ def test_a_file_that_needs_another_one_is_red(tmp_path):
     green, red, empty = json.loads(out.read_text(encoding="utf-8"))
     assert [green["status"], red["status"], empty["status"]] == [0, 1, NO_TESTS]
     assert "1 passed" in green["counts"] and "has no attribute 'left'" in red["output"]
+
+
+def test_a_folder_without_tests_is_an_error(tmp_path):
+    command = [sys.executable, "-m", "tests.stress.alone", "--tests", str(tmp_path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and f"no test files in {tmp_path}" in ended.stderr

@@ -36,37 +36,37 @@ def copy_leg(
     Raises:
         CompileUsageError: something that cannot be deep-copied.
     """
-    memo: dict[int, Any] = {}
-    bases: dict[tuple[int, torch.dtype], torch.Tensor] = {}
-    roots = _roots(target, calls)
-    registered = _registered(target)
-    for tensor in (*_tensors(calls), *(value for value in reached(roots) if isinstance(value, torch.Tensor))):
-        if id(tensor) in memo:
-            continue
-        casts = cast is not None and id(tensor) not in registered
-        replacement = _cast_copy(tensor, cast, bases) if casts and cast else _special_copy(tensor, memo)
-        if replacement is not None:
-            memo[id(tensor)] = replacement
-    _copy_functions(functions_to_copy(roots), memo)
-    _share_what_cannot_be_copied(roots, memo)
-    try:
-        with torch.inference_mode(False):  # where it is on, copies of normal tensors would be inference tensors
+    with torch.inference_mode(False):  # where it is on, copies of normal tensors would be inference tensors
+        memo: dict[int, Any] = {}
+        bases: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+        roots = _roots(target, calls)
+        registered = _registered(target)
+        for tensor in (*_tensors(calls), *(value for value in reached(roots) if isinstance(value, torch.Tensor))):
+            if id(tensor) in memo:
+                continue
+            casts = cast is not None and id(tensor) not in registered
+            replacement = _cast_copy(tensor, cast, bases) if casts and cast else _special_copy(tensor, memo)
+            if replacement is not None:
+                memo[id(tensor)] = replacement
+        _copy_functions(functions_to_copy(roots), memo)
+        _share_what_cannot_be_copied(roots, memo)
+        try:
             new_target, new_calls = copy.deepcopy((target, list(calls)), memo)
-    except CompileUsageError:
-        raise
-    except Exception as error:
-        raise CompileUsageError(
-            f"{_name(target)} or its inputs cannot be deep-copied, and each leg of the check needs its own copy: "
-            f"{type(error).__name__}: {error}. Give the class that cannot be copied a __deepcopy__ method."
-        ) from error
-    for tensor in _tensors(new_calls):
-        _settle(tensor, cast)
-    modules = modules_of(new_target)
-    for module in modules.values():
-        rebind(module)
-        if cast is not None:
-            module.to(cast)
-    return new_target, new_calls, modules
+        except CompileUsageError:
+            raise
+        except Exception as error:
+            raise CompileUsageError(
+                f"{_name(target)} or its inputs cannot be deep-copied, and each leg of the check needs its own copy: "
+                f"{type(error).__name__}: {error}. Give the class that cannot be copied a __deepcopy__ method."
+            ) from error
+        for tensor in _tensors(new_calls):
+            _settle(tensor, cast)
+        modules = modules_of(new_target)
+        for module in modules.values():
+            rebind(module)
+            if cast is not None:
+                module.to(cast)
+        return new_target, new_calls, modules
 
 
 def on_device(target: Any, calls: Sequence[Call], device: str | None) -> tuple[Any, list[Call]]:

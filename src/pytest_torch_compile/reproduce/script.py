@@ -144,8 +144,8 @@ def _settings(writer: Writer) -> str:
     precision = own.get("precision", "highest")
     lines += [f"torch.set_float32_matmul_precision({precision!r})"] if precision != "highest" else []
     lines += [f"torch.set_default_device({str(own['device'])!r})"] if own["device"] else []
-    lines += ["MODES = contextlib.ExitStack()"] if _modes(own) else []
-    lines += [f"MODES.enter_context({mode})" for mode in _modes(own)]
+    if modes := _modes(own):
+        lines += ["MODES = contextlib.ExitStack()", *(f"MODES.enter_context({mode})" for mode in modes)]
     for (module, name), value in own["config"].items():
         if name not in _NO_MATTER and isinstance(value, (bool, int, float, str, type(None))):
             writer.definitions.imports[f"import {module}"] = None
