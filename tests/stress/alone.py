@@ -12,9 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -65,15 +64,17 @@ def main() -> int:
     if not files:
         parser.error(f"no test files in {folder}")
     with ThreadPoolExecutor(options.jobs) as pool:
-        for alone in pool.map(partial(run_alone, folder=folder, arguments=arguments), files):
+        for ended in as_completed(pool.submit(run_alone, file, folder, arguments) for file in files):
+            alone = ended.result()
             results.append(alone)
             print(
                 f"{len(results)}/{len(files)} {alone.file}: {alone.counts or alone.status} {alone.output}", flush=True
             )
-            if options.out:
-                text = json.dumps([asdict(alone) for alone in results], indent=1)
+            if options.out:  # after each one, so that a run that is cut off leaves what it saw
+                in_order = sorted(results, key=lambda alone: alone.file)
+                text = json.dumps([asdict(alone) for alone in in_order], indent=1)
                 options.out.write_text(text + "\n", encoding="utf-8")
-    red = [alone.file for alone in results if not alone.green]
+    red = sorted(alone.file for alone in results if not alone.green)
     print(f"{len(results)} files alone, {len(red)} red: {' '.join(red) or '-'}", flush=True)
     return int(bool(red))
 
