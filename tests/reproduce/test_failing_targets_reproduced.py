@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-import functools
+import json
 import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
@@ -44,13 +45,24 @@ class Result:
         return self.line.endswith("(needs only torch)")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("reproductions")
+    """One for all workers of a run: three tests ask for each result, and all results take 20 minutes of one core."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "reproductions"
+    shared.mkdir(exist_ok=True)
+    return shared
 
 
-@functools.cache
 def result(name: str, folder: Path) -> Result:
+    kept = folder / f"{name}.json"
+    with FileLock(folder / f"{name}.lock"):
+        if not kept.exists():
+            kept.write_text(json.dumps(asdict(reproduced(name, folder))), encoding="utf-8")
+        return Result(**json.loads(kept.read_text(encoding="utf-8")))
+
+
+def reproduced(name: str, folder: Path) -> Result:
     before = settings.current
     settings.current = replace(before, repro=str(folder / name), diagnose="full")
     try:
