@@ -211,18 +211,31 @@ def linked_with(flag, folder):
     return {"cpp.cxx": str(path)}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs g++ and its static library")
-@pytest.mark.parametrize("flag", ["-static-libstdc++", "-static-libgcc"])
-def test_a_package_with_a_cpp_library_of_its_own_is_told_why_it_fails(tmp_path, flag):
-    options = linked_with(flag, tmp_path)
-    # Another library that is linked statically does no harm, and on a CPU torch 2.6 and 2.15 load even this one.
-    if flag == "-static-libgcc" or not "2.8" <= torch.__version__ < "2.15":
-        check_artifact(Linear(), torch.randn(3, 4), options=options)
-        return
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+needs_static_library = pytest.mark.skipif(sys.platform != "linux", reason="needs g++ and its static library")
+OWN_LIBRARY = "set CXX to one that links libstdc++.so"
+
+
+@needs_static_library
+@pytest.mark.parametrize(("flag", "named"), [("-static-libstdc++", True), ("-static-libgcc", False)])
+def test_a_cpp_library_of_the_package_is_named_where_its_process_dies(tmp_path, flag, named):
     with pytest.raises(CompileCheckFailed) as failed:
-        check_artifact(Linear(), torch.randn(3, 4), options=options)
+        check_artifact(Linear(), torch.randn(3, 4), options=linked_with(flag, tmp_path), prepare=die)
     (finding,) = failed.value.findings
-    assert "set CXX to one that links libstdc++.so" in finding.hint
+    assert (OWN_LIBRARY in finding.hint) is named
+
+
+@needs_static_library
+def test_a_package_with_a_cpp_library_of_its_own_is_right_or_told_why_it_fails(tmp_path):
+    # Whether it loads on a CPU depends on torch (2.6 and 2.15 load it) and on the compiler's version.
+    try:
+        check_artifact(Linear(), torch.randn(3, 4), options=linked_with("-static-libstdc++", tmp_path))
+    except CompileCheckFailed as failed:
+        (finding,) = failed.findings
+        assert OWN_LIBRARY in finding.hint
 
 
 @pytest.mark.skipif(torch.__version__ < "2.8", reason="torch 2.6 keeps nothing of what the linker says")
