@@ -100,7 +100,9 @@ def test_defect_that_is_planted_in_torch_has_none(folder):
     planted = [name for name, one in TARGETS.items() if one.kind in WRONG and {*one.build().contexts} - {inductor}]
     lines = {name: result(name, folder).line for name in planted}
     assert len(lines) > 10
-    assert {name: line for name, line in lines.items() if not line.startswith("no reproduction failed alike: ")} == {}
+    assert {
+        name: line for name, line in lines.items() if not line.startswith("no reproduction failed in the same way: ")
+    } == {}
 
 
 def test_most_need_only_torch(folder, capsys):

@@ -1,4 +1,4 @@
-"""One file that shows a finding again, written only after it was run in a fresh process and failed alike."""
+"""One file that shows a finding again, written only after it was run in a fresh process and failed in the same way."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
             if not difference:
                 return Reproduction(str(path), candidate.needs, report.findings.index(finding))
             reasons.append(difference)
-    return f"no reproduction failed alike: {'; '.join(dict.fromkeys(reasons))}"
+    return f"no reproduction failed in the same way: {'; '.join(dict.fromkeys(reasons))}"
 
 
 def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:

@@ -18,7 +18,7 @@ from .groups import Group, Status
 TESTS_SHOWN = 10
 EVIDENCE_LINES = 25
 REPRODUCTION_LINES = 250
-SHOWN_BY = "This file shows it; it was run and failed alike"
+SHOWN_BY = "This file shows it; it was run and failed in the same way"
 
 
 @dataclass(frozen=True)
