@@ -39,6 +39,8 @@ KILLS_BEFORE_A_RUN = 5
 # What a run leaves on purpose. Others leave the rest: torch its default cache folder, multiprocessing its sockets.
 KEPT = ("structure.json", "speed.json", "report.json", "report.html", "summary.md", "*.artifacts", "*.lock")
 NOT_OURS = ("torchinductor_*", "pymp-*", "pytest-of-*")
+# Torch 2.6 makes a folder with this file where it imports torch.distributed, and removes it at a normal end only.
+FILE_OF_TORCH = "_remote_module_non_scriptable.py"
 
 TESTS = """
 import pytest, torch
@@ -183,6 +185,7 @@ class Folder:
         kept = [path for name in ("baselines", "report", "store") for path in (self.place / name).rglob("*")]
         beside = [path for path in kept if path.is_file() and not any(map(path.match, KEPT))]
         inside = [path for path in self.temporary.iterdir() if not any(map(path.match, (*KEPT, *NOT_OURS)))]
+        inside = [path for path in inside if not (path / FILE_OF_TORCH).exists()]
         return [path.relative_to(self.place).as_posix() for path in (*beside, *inside)]
 
 

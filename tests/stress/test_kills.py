@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.stress.kills import ORPHAN_SECONDS, SCENARIOS, Counts, Folder, Scenario, count_kills, kill, run_to_the_end
+from tests.stress.kills import (
+    FILE_OF_TORCH,
+    ORPHAN_SECONDS,
+    SCENARIOS,
+    Counts,
+    Folder,
+    Scenario,
+    count_kills,
+    kill,
+    run_to_the_end,
+)
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
 SEED = 21
@@ -50,6 +60,9 @@ class TestTheHarness:
         report = tmp_path / "report" / "report.json"
         os.truncate(report, report.stat().st_size // 2)
         (tmp_path / "report" / ".report.json-part").touch()
-        (tmp_path / "tmp" / "torch-compile-cache-left").mkdir()
+        for name in ("torch-compile-cache-left", "tmp_of_torch", "tmp_of_a_check"):
+            (tmp_path / "tmp" / name).mkdir()
+        (tmp_path / "tmp" / "tmp_of_torch" / FILE_OF_TORCH).touch()
         assert len(list(folder.damaged())) == 1
-        assert folder.temporaries() == ["report/.report.json-part", "tmp/torch-compile-cache-left"]
+        left = ["report/.report.json-part", "tmp/tmp_of_a_check", "tmp/torch-compile-cache-left"]
+        assert sorted(folder.temporaries()) == left
