@@ -141,7 +141,8 @@ class Child:
                 while progress and process.poll() is None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(PROGRESS_SECONDS)
-                    progress(_text(Path(job.results)).count("\n"))
+                    lines = _text(Path(job.results)).splitlines(keepends=True)
+                    progress(sum(line.endswith("\n") and not line.startswith(f'{{"{OF_RUN}"') for line in lines))
                 status: int | None = process.wait(seconds)
                 why = ""
             except subprocess.TimeoutExpired:

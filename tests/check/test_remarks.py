@@ -100,3 +100,20 @@ def test_state_that_is_left_out_and_is_not_there_is_named():
     ignored = ["global SEEN*", "attribute cache*"]
     report = check_compile(counts, X, backend="eager", tolerances=Tolerances(ignored=ignored))
     assert report.remarks == ["tolerances: the leaf pattern 'attribute cache*' matched nothing in this check"]
+
+
+def test_option_that_torch_takes_and_does_not_apply_is_named():
+    """Torch 2.6 drops the options whose type is Optional."""
+    options = {"cpp.simdlen": 1, "epilogue-fusion": False}
+    report = check_compile(lambda x: x.sin() + 1, X, options=options)
+    applied = torch._TorchCompileInductorWrapper(None, options, None).config
+    dropped = [] if "cpp.simdlen" in applied else ["cpp.simdlen"]
+    assert [remark.split("'")[1] for remark in report.remarks] == dropped
+    assert all(remark.endswith("set torch._inductor.config.cpp.simdlen") for remark in report.remarks)
+    assert dropped or not torch.__version__.startswith("2.6.")
+
+
+def test_option_of_a_wrong_type_is_one_error():
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(lambda x: x.sin() + 1, X, options={"epilogue_fusion": "yes"})
+    assert [finding.kind for finding in failed.value.findings] == ["compile-error"]

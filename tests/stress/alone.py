@@ -36,8 +36,13 @@ class Alone:
 
 
 def test_files(folder: Path) -> list[Path]:
-    """Every test file, but for the suites of the action's own test, which fail on purpose."""
-    return [file for file in sorted(folder.rglob("test_*.py")) if not file.is_relative_to(folder / "action" / "suites")]
+    """Every test file, but for the suites of the action's own test, which fail on purpose.
+
+    Those with slow tests come first: the longest takes half an hour, and would run on its own at the end.
+    """
+    of_action = folder / "action" / "suites"
+    files = [file for file in sorted(folder.rglob("test_*.py")) if not file.is_relative_to(of_action)]
+    return sorted(files, key=lambda file: "mark.slow" not in file.read_text(encoding="utf-8"))
 
 
 def run_alone(file: Path, folder: Path, arguments: list[str]) -> Alone:

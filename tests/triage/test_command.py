@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from pytest_torch_compile.cli import main
+from pytest_torch_compile.cli import main  # noqa: E402
 
 PROJECT = """
 import os, pathlib
@@ -195,3 +195,24 @@ def test_what_cannot_be_compared_is_one_line(arguments, said, tmp_path, monkeypa
     assert main(["torch", *arguments]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and said in lines[0]
+
+
+HANGS = """
+import os, time
+
+def test_before_it():
+    pass
+
+def test_hangs():
+    time.sleep(600 if "NEW_TORCH" in os.environ else 0)
+"""
+
+
+def test_hanging_test_ends_the_command(interpreters, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pytest_torch_compile.child.PROGRESS_SECONDS", 1.0)
+    monkeypatch.setattr("pytest_torch_compile.triage.runs.STUCK_SECONDS", 30.0)
+    (tmp_path / "project" / "test_models.py").write_text(HANGS)
+    assert main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"]) == 2
+    said = capsys.readouterr()
+    assert f"no test ended for 0 minutes under torch {torch.__version__.partition('+')[0]}, after 1 of 2." in said.err
+    assert "Still running: test_models.py::test_hangs. --compile-timeout=SECONDS ends a check that hangs" in said.err

@@ -2,7 +2,7 @@
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.list_backends``,
 ``torch._dynamo.exc``, ``torch._inductor.list_mode_options``, ``torch._dynamo.config.recompile_limit``
-(``cache_size_limit`` before 2.7).
+(``cache_size_limit`` before 2.7), ``torch._TorchCompileInductorWrapper``.
 """
 
 from __future__ import annotations
@@ -93,6 +93,18 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
     known = {*config.get_config_copy(), *_NOT_INDUCTORS}
     for name in (name for name in options if name.replace("-", "_") not in known):
         raise CompileUsageError(_unknown(f"options={{{name!r}: ...}}", "Inductor's option", name, known))
+
+
+def options_left_out(options: Mapping[str, Any]) -> list[str]:
+    """A remark for each option that torch accepts and does not hand to Inductor, as 2.6 does with ``Optional`` ones."""
+    given = {name: value for name, value in options.items() if name not in _NOT_INDUCTORS}
+    applied = torch._TorchCompileInductorWrapper(None, given, None).config
+    return [
+        f"options: torch {torch_version()} accepts {name!r} and does not apply it, so this was checked without it: "
+        f"set torch._inductor.config.{name}"
+        for name in given
+        if name.replace("-", "_") not in applied
+    ]
 
 
 def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:

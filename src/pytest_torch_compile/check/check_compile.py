@@ -223,7 +223,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
             run.figures.measured = measured_on_gpu(budget, work, compiling)
     run.deviations = settings_changed
     report = _report(work, compiling, budget, run)
-    report.remarks += _remarks(run, budget, tolerances)
+    report.remarks += _remarks(run, compiling, budget, tolerances)
     return report
 
 
@@ -366,13 +366,13 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
     return judged + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
 
 
-def _remarks(run: _Run, budget: Budget, tolerances: Tolerances) -> list[str]:
+def _remarks(run: _Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
     """Of a run to its end only: what was not reached could not be matched."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}
     paths |= {path for comparison in run.comparisons for path in comparison.ignored}
-    return [*unused_breaks(budget, run.seen), *unused_tolerances(tolerances, paths)]
+    return [*compiling.remarks, *unused_breaks(budget, run.seen), *unused_tolerances(tolerances, paths)]
 
 
 def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:

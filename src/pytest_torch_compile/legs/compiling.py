@@ -97,6 +97,13 @@ class Compiling:
         return self.wrapper is None and self.backend == "inductor" and asked == "strict"
 
     @property
+    def remarks(self) -> list[str]:
+        """What torch accepts and does not do."""
+        if self.wrapper is not None or self.backend != "inductor" or not self.options:
+            return []
+        return support.options_left_out(self.options)
+
+    @property
     def wants_cudagraphs(self) -> bool:
         """Whether CUDA graphs were asked for, so that skipping them is a finding."""
         asked = (self.options or {}).get("triton.cudagraphs", False)

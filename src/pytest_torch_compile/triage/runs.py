@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,27 @@ from .failures import Result, runs_of
 
 _PHASES = ("setup", "call", "teardown")  # a report each
 _COMPLETE = (0, 1, 5)  # pytest's: all passed, some failed, no test was chosen
+# Compiling takes minutes, also while a small test waits for a core. A run in which no test ends for so long hangs.
+STUCK_SECONDS = 3600.0
+
+
+class _Stuck(Exception):
+    """No test has ended for too long."""
+
+
+class _Progress:
+    """Says now and then how many tests have ended, and raises ``_Stuck`` once none has for ``STUCK_SECONDS``."""
+
+    def __init__(self, torch: str, say: Callable[[str], None]) -> None:
+        self._torch, self._say = torch, say
+        self._reports, self._since = 0, time.monotonic()
+
+    def __call__(self, reports: int) -> None:
+        if reports > self._reports:
+            self._reports, self._since = reports, time.monotonic()
+        elif time.monotonic() - self._since > STUCK_SECONDS:
+            raise _Stuck
+        self._say(f"torch {self._torch}: {reports // len(_PHASES)} tests ended")
 
 
 def run_tests(
@@ -27,20 +49,26 @@ def run_tests(
     ``options`` are pytest's and ours, by name. Workers are as many as ``arguments`` say, else one for each core.
 
     Raises:
-        TriageError: pytest did not get to its end, or there was nothing to run.
+        TriageError: pytest did not get to its end, a test hangs, or there was nothing to run.
     """
     # After the first failure, -x would leave out all others.
     all_tests = {"continue_on_collection_errors": True, "maxfail": 0}
     job = Job(tests, {**all_tests, **_workers(environment, arguments), **options})
     child = Child(arguments, Path.cwd(), job, str(environment.python))
 
-    def progress(reports: int) -> None:
-        say(f"torch {environment.torch}: {reports // len(_PHASES)} tests ended")
-
+    progress = _Progress(environment.torch, say)
     # Those of an environment that is activated here would lead the other one astray.
-    ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, progress=progress)
+    ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, too_long=(_Stuck,), progress=progress)
     results = runs_of(ended.results)
     left = [test for test in ended.collected if test not in results]
+    if ended.status is None:
+        over = {report["nodeid"] for report in ended.results if report.get("when") == _PHASES[-1]}
+        hanging = [test for test in results if test not in over] or left
+        raise TriageError(
+            f"no test ended for {STUCK_SECONDS / 60:.0f} minutes under torch {environment.torch}, after "
+            f"{len(over)} of {len(ended.collected)}. Still running: {', '.join(hanging[:3]) or 'the collection'}. "
+            "--compile-timeout=SECONDS ends a check that hangs, and pytest-timeout a test"
+        )
     if ended.collected and not ended.finished:
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
         raise TriageError(
