@@ -40,6 +40,14 @@ def run(pytester):
     return start
 
 
+def test_a_terminal_that_knows_ascii_only_has_a_line_for_each_check(run, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    named = SUITE.replace('"model"', '"größe"')
+    result = run("-k", "holds", test_it=named, test_other=named)
+    result.assert_outcomes(passed=2, deselected=2)
+    result.stdout.fnmatch_lines(["check * verdict", r"*test_holds [[]gr\xf6\xdfe]*pass", "*test_holds *pass"])
+
+
 def in_the_way(folder: Path) -> None:
     folder.write_text("a file where a folder should be")
 

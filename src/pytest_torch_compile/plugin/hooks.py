@@ -230,7 +230,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if rows:
         terminalreporter.section("torch.compile checks")
         with unwritten.saying(terminalreporter, "the table of the checks"):
-            terminalreporter.write_line(terminal.table(rows, max(120, terminalreporter._tw.fullwidth)))
+            # Pytest escapes all that it writes at once, line ends too, where one character is unknown to the terminal.
+            for line in terminal.table(rows, max(120, terminalreporter._tw.fullwidth)).splitlines():
+                terminalreporter.write_line(line)
     if timings:
         terminalreporter.section("torch.compile speed")
         with unwritten.saying(terminalreporter, "the summary of the speed tests"):
