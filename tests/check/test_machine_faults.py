@@ -100,26 +100,85 @@ def test_cache_that_cannot_be_written_is_no_error_of_inductor(error, monkeypatch
         check_compile(sine, X, backend=backend_raising(error))
 
 
+def last_line_of_a_check(**environment):
+    """The last line that a process of its own prints where a check raises."""
+    module = __name__.rpartition(".")[2]
+    source = f"from {module} import sine, X\nfrom pytest_torch_compile import check_compile\ncheck_compile(sine, X)\n"
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr.strip().splitlines()[-1]
+
+
 def test_full_disk_stops_inductor_with_that_reason(tmp_path):
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", tmp_path], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip("no right to mount a small disk")
-    source = f"import torch\nfrom {__name__.rpartition('.')[2]} import sine, X\nfrom pytest_torch_compile import check_compile\ncheck_compile(sine, X)\n"
-    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", source],
-            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        last = last_line_of_a_check(TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
     finally:
         subprocess.run(["umount", tmp_path], check=True)
-    last = done.stderr.strip().splitlines()[-1]
-    assert "CompileUsageError" in last and f"the compile cache {tmp_path} cannot be written" in last, done.stderr
+    assert "CompileUsageError" in last and f"the compile cache {tmp_path} cannot be written" in last
+
+
+class CppCompileError(RuntimeError):
+    """As torch raises it."""
+
+    def __init__(self, output):
+        super().__init__(f"C++ compile error\n\nCommand:\ng++ main.cpp -std=c++20 -lgomp\n\nOutput:\n{output}")
+
+
+@pytest.mark.parametrize(
+    ("output", "what_to_do"),
+    [
+        ("g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.", "no memory left"),
+        ("main.cpp:3:10: fatal error: Python.h: No such file or directory\n    3 | #include", "headers of Python"),
+        ("main.cpp:3:10: fatal error: 'Python.h' file not found", "headers of Python"),
+        ("main.cpp:1:10: fatal error: omp.h: No such file or directory", "Install what it does not find"),
+        ("/usr/bin/ld: cannot find -lgomp: No such file or directory", "Install OpenMP for it"),
+        ("gcc: fatal error: cannot execute 'cc1plus': execvp: No such file", "Install the C++ part"),
+        ("g++: error: unrecognized command-line option '-std=c++20'; did you mean", "too old for this torch"),
+    ],
+)
+def test_compiler_of_the_machine_that_fails_is_no_error_of_inductor(output, what_to_do):
+    with pytest.raises(CompileUsageError, match=r"call 1, compiled: the C\+\+ compiler of this machine") as failed:
+        check_compile(sine, X, backend=backend_raising(CppCompileError(output)))
+    assert output.splitlines()[0] in str(failed.value) and what_to_do in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "main.cpp:7:12: error: 'tmp3' was not declared in this scope",
+        "/usr/bin/ld: cannot find -lof_the_users_options: No such file or directory",
+        "main.cpp:7:12: error: no matching function for call to 'max'\nmain.cpp:2: note: out of memory is no issue",
+    ],
+)
+def test_code_that_does_not_compile_is_an_error_of_inductor(output):
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(sine, X, backend=backend_raising(CppCompileError(output)))
+    assert [finding.kind for finding in failed.value.findings] == ["compile-error"]
+
+
+def test_real_compiler_without_the_headers_of_python_is_named(tmp_path):
+    """A compiler that ends as one does where they are not installed."""
+    compiler = tmp_path / "g++"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\n'
+        'echo "main.cpp:3:10: fatal error: Python.h: No such file or directory" >&2\nexit 1\n',
+        encoding="utf-8",
+    )
+    compiler.chmod(0o755)
+    last = last_line_of_a_check(CXX=str(compiler), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
+    assert "CompileUsageError: call 1, compiled: the C++ compiler of this machine failed" in last
+    assert "Python.h: No such file or directory). Install the headers of Python" in last
 
 
 def test_file_errors_of_the_target_are_its_own(tmp_path):

@@ -1,6 +1,7 @@
-"""Faults of the machine that look like those of the code under check: no memory left, a cache that cannot be written.
+"""Faults of the machine that look like those of the code under check.
 
-Texts of torch, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+No memory left, a cache that cannot be written, a C++ compiler that is missing, is killed or lacks something. Texts of
+torch, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15; of g++ and clang++, and of Triton 3.2 and 3.9.
 """
 
 from __future__ import annotations
@@ -18,6 +19,19 @@ _NO_MEMORY = re.compile(
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 # Of the C++ compiler, or of a process that compiles for this one.
 _TOLD = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
+_NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'")
+_NO_C_COMPILER = "Failed to find C compiler"  # Triton's
+# What a C++ compiler says where the code that it was given is not the reason, and what to do.
+_OF_COMPILER = {
+    r"Killed signal terminated|virtual memory exhausted|out of memory allocating": (
+        "It had no memory left: free some, or run fewer workers at a time"
+    ),
+    r"fatal error: '?Python\.h": "Install the headers of Python (such as python3-dev or python3-devel)",
+    r"fatal error: \S+(: No such file or directory| file not found)": "Install what it does not find",
+    r"cannot find -l[gi]?omp": "Install OpenMP for it (such as libgomp or libomp-dev)",
+    r"cannot execute .cc1plus": "Install the C++ part of it (such as g++)",
+    r"(unrecognized|unknown|invalid).* '?-std=": "It is too old for this torch: install a newer one, or set CXX to it",
+}
 
 
 def machine_fault(error: BaseException, *, compiling: bool) -> str:
@@ -37,6 +51,22 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
             f"the compile cache {cache_folder()} cannot be written ({_first_line(refused)}). Free space there, or name "
             "another folder with --compile-cache or TORCHINDUCTOR_CACHE_DIR"
         )
+    return next(filter(None, map(_compiler_fault, chain)), "") if compiling else ""
+
+
+def _compiler_fault(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {error}"
+    if any(sign in text for sign in _NO_COMPILER):
+        return (
+            "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, or check with "
+            f"backend='aot_eager', which needs none ({_first_line(error)})"
+        )
+    if _NO_C_COMPILER in text:
+        return f"Triton found no C compiler: install one (for example gcc), or set CC to it ({_first_line(error)})"
+    if type(error).__name__ == "CppCompileError":
+        for pattern, what_to_do in _OF_COMPILER.items():
+            if said := re.search(f"^.*(?:{pattern}).*$", str(error), re.M):
+                return f"the C++ compiler of this machine failed ({said[0].strip()}). {what_to_do}"
     return ""
 
 

@@ -177,12 +177,6 @@ def is_constraint_violation(error: BaseException) -> bool:
     return type(error).__name__ == CONSTRAINT_VIOLATION
 
 
-def is_missing_compiler(error: BaseException) -> bool:
-    """Whether Inductor found no working C++ compiler."""
-    text = f"{type(error).__name__}: {error}"
-    return any(sign in text for sign in ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'"))
-
-
 def root_cause(error: BaseException) -> BaseException:
     """The innermost exception that ``error`` was raised from."""
     seen = {id(error)}

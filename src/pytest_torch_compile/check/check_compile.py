@@ -286,7 +286,7 @@ def _lockstep(work: Work, compiling: Compiling, budget: Budget, tolerances: Tole
         kernels = counting_kernels(budget, work, run.figures)
         with observer, after_warm_up(work.warmup, index + 1, run.late), kernels:
             actual = compiled.run(index)
-        raise_if_usage_error(expected, actual, compiling)
+        raise_if_usage_error(expected, actual)
         raised = actual.error is not None
         row = call_row(index, work.calls[index], observer.seen, argument_names(work.target), raised=raised)
         run.rows.append(row)

@@ -15,17 +15,16 @@ from .._torch.guards import parse_guard, readable
 from .._torch.machine_faults import machine_fault
 from .._torch.trace import error_location
 from ..findings import CompileUsageError, Finding
-from ..legs.compiling import Compiling
 from ..numerics import CallRecord
 from ..observation import Deviation, Location
 
 
-def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Compiling) -> None:
+def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
     """Raise where the check cannot say anything.
 
     Raises:
         CompileUsageError: both legs raise, so that the error is the target's own; or the machine is at fault: there is
-            no memory left, the compile cache cannot be written, or there is no C++ compiler.
+            no memory left, the compile cache cannot be written, or the C++ compiler is missing or fails.
     """
     if isinstance(expected.error, CompileUsageError):
         raise expected.error
@@ -39,11 +38,6 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord, compiling: Co
             f"call {expected.number} raises in eager, before torch.compile is involved: {type(error).__name__}: {error}"
             f"{_leaked_defaults(str(error))}"
         ) from error
-    if actual.error is not None and support.is_missing_compiler(actual.error):
-        raise CompileUsageError(
-            "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, or check with "
-            f"backend='aot_eager', which needs none ({error_summary(actual.error)})"
-        ) from actual.error
 
 
 # Where a default is not torch's own, and an error is about it.
@@ -66,7 +60,8 @@ def machine_faults_named() -> Iterator[None]:
     """What the body raises because of the machine is said to be that.
 
     Raises:
-        CompileUsageError: there is no memory left, or the compile cache cannot be written.
+        CompileUsageError: there is no memory left, the compile cache cannot be written, or the C++ compiler is missing
+            or fails.
     """
     try:
         yield

@@ -15,6 +15,7 @@ import torch
 from .. import advice
 from .._torch import artifacts, canary, support
 from .._torch.error_text import error_summary
+from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import kept_rng, sandbox, seed_everything
 from .._torch.trace import TraceObserver, error_location
 from .._torch.warning_filters import calm
@@ -168,8 +169,8 @@ def _examine(
     except CompileUsageError:
         raise
     except Exception as error:
-        if support.is_missing_compiler(error):
-            raise CompileUsageError(f"Inductor found no working C++ compiler: {error_summary(error)}") from error
+        if machine_fault(error, compiling=True):
+            raise
         message = f"the artifact cannot be built: {type(error).__name__}"
         report.findings = [Finding("compile-error", message, error_location(error), error_summary(error))]
         return
