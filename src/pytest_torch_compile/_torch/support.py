@@ -97,13 +97,13 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:
     """A remark for each option that torch accepts and does not hand to Inductor, as 2.6 does with ``Optional`` ones."""
-    given = {name: value for name, value in options.items() if name not in _NOT_INDUCTORS}
+    given = {name.replace("-", "_"): value for name, value in options.items() if name not in _NOT_INDUCTORS}
     applied = torch._TorchCompileInductorWrapper(None, given, None).config
     return [
         f"options: torch {torch_version()} accepts {name!r} and does not apply it, so this was checked without it: "
         f"set torch._inductor.config.{name}"
         for name in given
-        if name.replace("-", "_") not in applied
+        if name not in applied
     ]
 
 
