@@ -88,22 +88,24 @@ def test_copies_that_do_not_fit_are_named():
         OSError(errno.EROFS, os.strerror(errno.EROFS), "{cache}/abc/main.cpp"),
         PermissionError(errno.EACCES, os.strerror(errno.EACCES), "{cache}/abc"),
         RuntimeError("compiling in a subprocess failed\n  OSError: [Errno 28] No space left on device"),
+        OSError(errno.EFBIG, os.strerror(errno.EFBIG)),
+        RuntimeError("g++: internal compiler error: File size limit exceeded signal terminated program cc1plus"),
     ],
-    ids=["full", "read-only", "denied", "subprocess"],
+    ids=["full", "read-only", "denied", "subprocess", "too large", "too large for the compiler"],
 )
 def test_cache_that_cannot_be_written_is_no_error_of_inductor(error, monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     if getattr(error, "filename", None):
         error.filename = error.filename.format(cache=tmp_path)
-    expected = f"the compile cache {tmp_path} cannot be written .*(No space|Read-only|denied).*--compile-cache"
+    expected = f"the compile cache {tmp_path} cannot be written .*(No space|Read-only|denied|too large|size limit).*--compile-cache"
     with pytest.raises(CompileUsageError, match=expected):
         check_compile(sine, X, backend=backend_raising(error))
 
 
-def last_line_of_a_check(**environment):
+def last_line_of_a_check(before="", **environment):
     """The last line that a process of its own prints where a check raises."""
     module = __name__.rpartition(".")[2]
-    source = f"from {module} import sine, X\nfrom pytest_torch_compile import check_compile\ncheck_compile(sine, X)\n"
+    source = f"from {module} import sine, X\nfrom pytest_torch_compile import check_compile\n{before}\ncheck_compile(sine, X)\n"
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", source],
@@ -113,6 +115,15 @@ def last_line_of_a_check(**environment):
         check=False,
     )
     return done.stderr.strip().splitlines()[-1]
+
+
+def test_limit_of_the_size_of_files_is_named(tmp_path):
+    resource = pytest.importorskip("resource")
+    limit = (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    before = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, {limit})"
+    last = last_line_of_a_check(before, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+    assert f"CompileUsageError: call 1, compiled: the compile cache {tmp_path} cannot be written" in last
+    assert "ulimit -f" in last
 
 
 def test_full_disk_stops_inductor_with_that_reason(tmp_path):

@@ -238,11 +238,29 @@ def test_a_package_with_a_cpp_library_of_its_own_is_right_or_told_why_it_fails(t
         assert OWN_LIBRARY in finding.hint
 
 
-@pytest.mark.skipif(torch.__version__ < "2.8", reason="torch 2.6 keeps nothing of what the linker says")
+needs_output_of_the_compiler = pytest.mark.skipif(
+    torch.__version__ < "2.8", reason="torch 2.6 keeps nothing of what the compiler and the linker say here"
+)
+
+
+@needs_output_of_the_compiler
 def test_what_the_cpp_compiler_says_is_shown(tmp_path):
     with pytest.raises(CompileCheckFailed, match="cannot be built") as failed:
         check_artifact(Linear(), torch.randn(3, 4), options=linked_with("-lnosuchlibrary", tmp_path))
     assert "cannot find -lnosuchlibrary" in failed.value.findings[0].evidence
+
+
+@needs_output_of_the_compiler
+def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
+    compiler = tmp_path / "g++"
+    missing = "main.cpp:3:10: fatal error: Python.h: No such file or directory"
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\necho "{missing}" >&2\nexit 1\n', encoding="utf-8"
+    )
+    compiler.chmod(0o755)
+    with pytest.raises(CompileUsageError, match=r"cannot be made: the C\+\+ compiler of this machine failed") as failed:
+        check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
+    assert "Install the headers of Python" in str(failed.value)
 
 
 def test_an_op_that_is_registered_there_passes():

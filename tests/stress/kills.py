@@ -17,10 +17,9 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from itertools import repeat
 from pathlib import Path
 
 from pytest_torch_compile.baselines import files
@@ -292,15 +291,24 @@ def main() -> int:
     print(f"seed {options.seed}", flush=True)
     share, rest = divmod(options.kills, len(scenarios))
     shares = [share + (place < rest) for place in range(len(scenarios))]
-    result: dict[str, object] = {"seed": options.seed, "scenarios": {}}
+    counts_of: dict[str, dict[str, object]] = {}
     bad = 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        counted = pool.map(count_kills, scenarios, shares, repeat(options.seed))
-        for scenario, counts in zip(scenarios, counted, strict=True):
+        names = {
+            pool.submit(count_kills, scenario, share, options.seed): scenario.name
+            for scenario, share in zip(scenarios, shares, strict=True)
+        }
+        for future in as_completed(names):
+            try:
+                counts = future.result()
+            except RuntimeError as error:  # it does not run here; the others go on
+                print(error, flush=True)
+                counts = Counts(failed_next_runs=1, names=[str(error)])
+            counts_of[names[future]] = asdict(counts)
             bad += counts.orphans + counts.damaged_files + counts.temporary_after_next_run + counts.failed_next_runs
-            result["scenarios"][scenario.name] = asdict(counts)  # type: ignore[index]
             if options.out:
-                options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+                document = {"seed": options.seed, "scenarios": counts_of}
+                options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return int(bad > 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from tests.stress.kills import (
     Scenario,
     count_kills,
     kill,
+    main,
     run_to_the_end,
 )
 
@@ -66,3 +68,13 @@ class TestTheHarness:
         assert len(list(folder.damaged())) == 1
         left = ["report/.report.json-part", "tmp/tmp_of_a_check", "tmp/torch-compile-cache-left"]
         assert sorted(folder.temporaries()) == left
+
+    def test_scenario_that_does_not_run_here_is_bad_and_keeps_nobody_from_running(self, tmp_path, monkeypatch):
+        fails = [sys.executable, "-c", "raise SystemExit(3)"]
+        monkeypatch.setattr("tests.stress.kills.SCENARIOS", (Scenario("broken", fails, fails), BY_NAME["report"]))
+        out = tmp_path / "kills.json"
+        monkeypatch.setattr("sys.argv", ["kills", "--kills", "2", "--jobs", "1", "--out", str(out)])
+        assert main() == 1
+        broken, ran = map(json.loads(out.read_text(encoding="utf-8"))["scenarios"].get, ("broken", "report"))
+        assert broken["names"] == ["broken: a run that nobody kills ends with 3"]
+        assert (broken["kills"], ran["kills"], ran["failed_next_runs"]) == (0, 1, 0)

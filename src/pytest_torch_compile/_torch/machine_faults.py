@@ -16,9 +16,11 @@ _NO_MEMORY = re.compile(
     r"(?:CUDA|HIP|XPU|MPS backend) out of memory|CUDA error: out of memory|can't allocate memory"
     r"|not enough memory: you tried to allocate|std::bad_alloc"
 )
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Of the C++ compiler, or of a process that compiles for this one.
-_TOLD = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
+_TOLD = re.compile(
+    r"No space left on device|Disk quota exceeded|Read-only file system|File too large|File size limit exceeded"
+)
 _NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'")
 _NO_C_COMPILER = "Failed to find C compiler"  # Triton's
 # What a C++ compiler says where the code that it was given is not the reason, and what to do.
@@ -48,8 +50,9 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
             )
     if compiling and (refused := next((one for one in chain if _is_of_cache(one)), None)):
         return (
-            f"the compile cache {cache_folder()} cannot be written ({_first_line(refused)}). Free space there, or name "
-            "another folder with --compile-cache or TORCHINDUCTOR_CACHE_DIR"
+            f"the compile cache {cache_folder()} cannot be written ({_first_line(refused)}). Free space there, "
+            "raise the limit of the size of files (ulimit -f) if there is one, or name another folder with "
+            "--compile-cache or TORCHINDUCTOR_CACHE_DIR"
         )
     return next(filter(None, map(_compiler_fault, chain)), "") if compiling else ""
 
