@@ -243,7 +243,14 @@ needs_output_of_the_compiler = pytest.mark.skipif(
 )
 
 
+@pytest.fixture
+def vectors_known():
+    """Torch tries the CPU's vector instructions once per process: with a compiler that works, not one that fails."""
+    torch.compile(torch.sin)(torch.ones(64))
+
+
 @needs_output_of_the_compiler
+@pytest.mark.usefixtures("vectors_known")
 def test_what_the_cpp_compiler_says_is_shown(tmp_path):
     with pytest.raises(CompileCheckFailed, match="cannot be built") as failed:
         check_artifact(Linear(), torch.randn(3, 4), options=linked_with("-lnosuchlibrary", tmp_path))
@@ -251,6 +258,7 @@ def test_what_the_cpp_compiler_says_is_shown(tmp_path):
 
 
 @needs_output_of_the_compiler
+@pytest.mark.usefixtures("vectors_known")
 def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
     compiler = tmp_path / "g++"
     missing = "main.cpp:3:10: fatal error: Python.h: No such file or directory"
