@@ -55,6 +55,11 @@ class TestTheHarness:
         assert not folder.processes()
         assert ORPHAN_SECONDS == 10
 
+    def test_run_that_has_ended_was_not_killed(self, tmp_path):
+        ends, counts = [sys.executable, "-c", ""], Counts()
+        kill(Folder(Scenario("ends", ends, ends), tmp_path), signal.SIGKILL, 5.0, counts)
+        assert (counts.kills, counts.sigkill, counts.ended_before) == (0, 0, 1)
+
     def test_damaged_and_temporary_files(self, tmp_path):
         folder = Folder(BY_NAME["report"], tmp_path)
         assert run_to_the_end(folder)[0] == 0
