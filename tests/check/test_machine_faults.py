@@ -98,8 +98,10 @@ def test_cache_that_cannot_be_written_is_no_error_of_inductor(error, monkeypatch
     if getattr(error, "filename", None):
         error.filename = error.filename.format(cache=tmp_path)
     expected = f"the compile cache {tmp_path} cannot be written .*(No space|Read-only|denied|too large|size limit).*--compile-cache"
-    with pytest.raises(CompileUsageError, match=expected):
+    with pytest.raises(CompileUsageError, match=expected) as failed:
         check_compile(sine, X, backend=backend_raising(error))
+    limited = "too large" in str(error) or "size limit" in str(error)
+    assert ("ulimit -f" in str(failed.value)) is limited
 
 
 def last_line_of_a_check(before="", **environment):
@@ -202,9 +204,10 @@ def test_file_errors_of_the_target_are_its_own(tmp_path):
         check_compile(sine, X, backend=backend_raising(FileNotFoundError(errno.ENOENT, "no such file", "/weights.pt")))
 
 
-def test_an_error_that_only_speaks_of_memory_is_none_of_these():
+def test_error_with_similar_words_is_no_fault_of_the_machine():
     assert not machine_fault(RuntimeError("memory format channels_last is not supported"), compiling=True)
     assert not machine_fault(FULL, compiling=False)
+    assert not machine_fault(RuntimeError("File too large: split the model"), compiling=True)
 
 
 def test_fault_while_the_observer_is_tried_out_is_no_fault_of_torch(monkeypatch):

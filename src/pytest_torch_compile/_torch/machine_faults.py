@@ -18,9 +18,8 @@ _NO_MEMORY = re.compile(
 )
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Of the C++ compiler, or of a process that compiles for this one.
-_TOLD = re.compile(
-    r"No space left on device|Disk quota exceeded|Read-only file system|File too large|File size limit exceeded"
-)
+_TOO_LARGE = r"\[Errno 27\] File too large|: File too large$|File size limit exceeded"
+_TOLD = re.compile(rf"No space left on device|Disk quota exceeded|Read-only file system|{_TOO_LARGE}", re.M)
 _NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'")
 _NO_C_COMPILER = "Failed to find C compiler"  # Triton's
 # What a C++ compiler says where the code that it was given is not the reason, and what to do.
@@ -49,9 +48,11 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
                 "the float64 reference: give smaller inputs or a smaller model, or free memory that other tests keep"
             )
     if compiling and (refused := next((one for one in chain if _is_of_cache(one)), None)):
+        line = _first_line(refused)
+        limited = re.search(_TOO_LARGE, line)
+        advice = "Raise the limit of the size of files (ulimit -f)" if limited else "Free space there"
         return (
-            f"the compile cache {cache_folder()} cannot be written ({_first_line(refused)}). Free space there, "
-            "raise the limit of the size of files (ulimit -f) if there is one, or name another folder with "
+            f"the compile cache {cache_folder()} cannot be written ({line}). {advice}, or name another folder with "
             "--compile-cache or TORCHINDUCTOR_CACHE_DIR"
         )
     return next(filter(None, map(_compiler_fault, chain)), "") if compiling else ""
