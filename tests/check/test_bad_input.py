@@ -32,14 +32,6 @@ def raising(x):
     raise KeyError("no such key")
 
 
-class Single(torch.nn.Module):
-    def forward(self, x):
-        return x.sin()
-
-    def __deepcopy__(self, memo):
-        raise TypeError("there is only one of me")
-
-
 class Opaque:
     def __eq__(self, other):
         raise TypeError("opaque")
@@ -107,8 +99,6 @@ CASES = {
         lambda: check_compile(sine, X, dynamic_dims={"x": 2}),
         "'x' has 1 dimensions, so no dimension 2",
     ),
-    "no deepcopy": (lambda: check_compile(Single(), X), "Single or its inputs cannot be deep-copied"),
-    "no deepcopy of an input": (lambda: check_compile(lambda x, one: one(x), X, Single()), "cannot be deep-copied"),
     "context, not a factory": (lambda: call(X).under(torch.no_grad()), "under.. takes factories"),
     "action, not a function": (lambda: call(X).before("eval"), "before.. takes a function"),
     "sizes of nothing": (lambda: sizes(lambda: X), "needs sizes for at least one dimension"),

@@ -16,6 +16,7 @@ from pytest_torch_compile import CompileCheckFailed, CompileUsageError, check_co
 from pytest_torch_compile._torch import canary  # noqa: E402
 from pytest_torch_compile._torch.machine_faults import machine_fault  # noqa: E402
 from pytest_torch_compile.cache.folder import CacheFolder  # noqa: E402
+from pytest_torch_compile.legs.holders import Memory  # noqa: E402
 
 X = torch.ones(4)
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -69,16 +70,13 @@ def test_real_allocation_that_fails_is_named():
         check_compile(lambda x: x + torch.empty(2**60, dtype=torch.uint8), X, backend="eager")
 
 
-def test_copies_that_do_not_fit_are_named():
-    class Large(torch.nn.Module):
-        def __deepcopy__(self, memo):
-            raise torch.OutOfMemoryError("CUDA out of memory")
+def test_snapshots_that_do_not_fit_are_named(monkeypatch):
+    def out_of_memory(memory):
+        raise torch.OutOfMemoryError("CUDA out of memory")
 
-        def forward(self, x):
-            return x.sin()
-
+    monkeypatch.setattr(Memory, "read", out_of_memory)
     with pytest.raises(CompileUsageError, match="cannot be made: out of memory"):
-        check_compile(Large(), X, backend="eager")
+        check_compile(torch.nn.Linear(2, 2), torch.ones(1, 2), backend="eager")
 
 
 @pytest.mark.parametrize(

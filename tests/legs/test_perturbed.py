@@ -11,7 +11,7 @@ from pytest_torch_compile._torch import perturbed_rounding as shaking
 from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
 from pytest_torch_compile.legs.calls import call
 from pytest_torch_compile.legs.leg import Leg, Work
-from pytest_torch_compile.legs.perturbed import LEAST_RUNS, RUNS, PerturbedLeg, perturbed_records
+from pytest_torch_compile.legs.references import LEAST_RUNS, RUNS, PerturbedLeg, perturbed_records
 from pytest_torch_compile.report.failure_text import failure_text
 
 
@@ -81,16 +81,17 @@ def test_a_leg_draws_the_numbers_that_eager_draws():
     module = nn.Sequential(nn.Linear(32, 32), nn.Dropout(0.5))
     work = Work(module, [call(torch.randn(16, 32))], train=True)
     eager, shaken = Leg(work).run(0), PerturbedLeg(work, 1).run(0)
-    assert torch.equal(eager.output == 0, shaken.output == 0)
-    assert not torch.equal(eager.output, shaken.output)
-    torch.testing.assert_close(eager.output, shaken.output, rtol=1e-4, atol=1e-5)
+    one, other = (record.output.leaves["output"] for record in (eager, shaken))
+    assert torch.equal(one == 0, other == 0)
+    assert not torch.equal(one, other)
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     assert not torch.equal(eager.grads["0.weight"], shaken.grads["0.weight"])
     assert torch.equal(eager.rng["cpu"], shaken.rng["cpu"])
 
 
 def test_every_leg_rounds_in_its_own_way_and_the_same_way_again():
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))] * 2)
-    first, second = ([r.output for r in perturbed_records(work, 1)] for _ in range(2))
+    first, second = ([r.output.leaves["output"] for r in perturbed_records(work, 1)] for _ in range(2))
     assert len(first) == RUNS
     assert all(torch.equal(one, two) for one, two in zip(first, second, strict=True))
     assert not torch.equal(first[0], first[1])
@@ -106,7 +107,7 @@ def test_what_backward_starts_from_is_not_moved():
 
 
 def test_large_models_get_fewer_runs(monkeypatch):
-    monkeypatch.setattr("pytest_torch_compile.legs.perturbed.SECONDS", 0.0)
+    monkeypatch.setattr("pytest_torch_compile.legs.references.SECONDS", 0.0)
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))])
     assert len(list(perturbed_records(work, 0))) == LEAST_RUNS
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from pytest_torch_compile import call
-from pytest_torch_compile.legs.float64_reference import ReferenceLeg
 from pytest_torch_compile.legs.leg import Leg, Work
+from pytest_torch_compile.legs.references import ReferenceLeg
 from pytest_torch_compile.numerics import CallRecord
 from tests.mutants.captured import Captured
 from tests.mutants.judged import Judged, equal_legs, judged

@@ -82,7 +82,7 @@ class PerturbedRounding(TorchDispatchMode):
         return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
-        """Even numbers from 0 to 1, of a stream that the model does not see."""
+        """Uniform random numbers in [0, 1), of a stream that the model does not see."""
         generator = self._generators.get(like.device)
         if generator is None:
             generator = torch.Generator(like.device).manual_seed(self._seed)

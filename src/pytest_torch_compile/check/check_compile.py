@@ -35,12 +35,11 @@ from ..findings import (
 )
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
-from ..legs.copies import modules_of
-from ..legs.float64_reference import ReferenceLeg
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
-from ..legs.leg import DynamicDims, LazyLeg, Leg, Loss, OptimizerFactory, Work, argument_names
-from ..legs.perturbed import perturbed_records
-from ..numerics import Comparison, Tolerances, compare_calls, flatten
+from ..legs.leg import LazyLeg, Leg, Loss, OptimizerFactory, Work
+from ..legs.references import ReferenceLeg, perturbed_records
+from ..legs.targets import DynamicDims, argument_names, modules_of
+from ..numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
 from ..observation import Deviation, LateCompilation, Observation
 from ..report.failure_text import failure_text, not_compared_text
 from ..reproduce.reproduction import add_reproduction
@@ -213,11 +212,11 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
     """Run both legs and judge them."""
     settings_changed = deviations()
     with calm(), sandbox() as box:
-        run = _lockstep(work, compiling, budget, tolerances, box)
+        eager = _eager_leg(work, box)
+        run = _compiled_beside(eager, work, compiling, budget, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
             # fullgraph stops at the first break: a second run without it lists every one.
-            box.forget()
-            first, run = run, _lockstep(work, compiling.relaxed(), budget, tolerances, box)
+            first, run = run, _compiled_beside(eager, work, compiling.relaxed(), budget, tolerances, box)
             run.refused = first.compile_error
         if run.compile_error is None:
             run.figures.measured = measured_on_gpu(budget, work, compiling)
@@ -263,25 +262,43 @@ def _require_same_device(work: Work) -> None:
                 )
 
 
-def _lockstep(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox) -> _Run:
-    """Run every call in eager, then compiled, and compare, before the next one."""
-    eager = Leg(work)
+@dataclass
+class _Eager:
+    """The eager leg when it has run, and what it did on each call."""
+
+    leg: Leg
+    records: list[CallRecord] = field(default_factory=list)
+
+
+def _eager_leg(work: Work, box: Sandbox) -> _Eager:
+    """Run the calls in eager, up to one that raises where it should not."""
+    eager = _Eager(Leg(work, holds_records=True))
+    for index, call in enumerate(work.calls):
+        with box.watching(eager.leg.world.names):
+            eager.records.append(eager.leg.run(index))
+        if eager.records[-1].error is not None and not call.exceptions:
+            break
+    return eager
+
+
+def _compiled_beside(
+    eager: _Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
+) -> _Run:
+    """Run the calls compiled, from a cold start; each is compared with eager before the next one."""
+    box.forget()
+    world = eager.leg.world
     observer = canary.observer()
     run = _Run(observer.seen)
     try:
-        compiled = Leg(work, eager.shared, wrap=compiling)
+        compiled = Leg(work, world, wrap=compiling)
     except Exception as error:
         if not compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
         run.compile_error = error  # torch.compile itself refuses the target, as 2.6 does functions of torch
         return run
-    reference = LazyLeg(lambda: ReferenceLeg(work, eager))
-    repeat = LazyLeg(lambda: Leg(work, eager.shared))
-    for index in range(len(work.calls)):
-        with box.watching(eager.shared):
-            expected = eager.run(index)
-        if index == 0:
-            box.forget()
+    reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
+    repeat = LazyLeg(lambda: Leg(work, world))
+    for index, expected in enumerate(eager.records):
         observer.call = index + 1
         kernels = counting_kernels(budget, work, run.figures)
         with observer, after_warm_up(work.warmup, index + 1, run.late), kernels:
@@ -303,15 +320,15 @@ def _lockstep(work: Work, compiling: Compiling, budget: Budget, tolerances: Tole
                 actual,
                 reference=partial(reference.record, index),
                 repeat=partial(repeat.record, index),
-                perturbed=partial(perturbed_records, work, index, eager.shared),
+                perturbed=partial(perturbed_records, work, index, world),
                 tolerances=tolerances,
             )
         )
         if expected.error is not None or actual.error is not None:
             break
     else:
-        _require_backward(work, eager)
-    run.seen.not_observable += eager.shared.not_observable()
+        _require_backward(work, eager.leg)
+    run.seen.not_observable += world.not_observable()
     return run
 
 

@@ -12,7 +12,7 @@ import torch
 from .. import settings
 from ..findings import CompileUsageError
 from ..legs.calls import Call, as_call
-from ..legs.copies import on_device
+from ..legs.converted import on_device
 from ..numerics import flatten
 from .check_compile import KEYWORDS, check_compile
 
@@ -72,9 +72,10 @@ class CompileSuite:
     def _check(self, calls: list[Call], *, grad: bool = True, **options: Any) -> None:
         known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"})
         known.require_known(self.options, f"{type(self).__name__}.options")
-        target, calls = on_device(self.make_model(), calls, settings.current.device)
-        with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
-            check_compile(target, calls=calls, **{**options, **self.options})
+        target = self.make_model()
+        with on_device(target, calls, settings.current.device) as there:
+            with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
+                check_compile(target, calls=there, **{**options, **self.options})
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:

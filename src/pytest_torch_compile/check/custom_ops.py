@@ -51,7 +51,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
         ops = CustomOps()
         leg = Leg(work)
         for ops.call in range(1, len(work.calls) + 1):
-            with box.watching(leg.shared), ops.watching():
+            with box.watching(leg.world.names), ops.watching():
                 record = leg.run(ops.call - 1)
             if record.error is not None:
                 break

@@ -16,8 +16,8 @@ from .._torch.breaks import fingerprint
 from .._torch.user_lines import is_torch
 from ..findings import CallReport
 from ..legs.calls import Call
-from ..legs.copies import modules_of
 from ..legs.leg import Work
+from ..legs.targets import modules_of
 from ..numerics import flatten
 from ..observation import Location, Observation
 from ..report import safe_text

@@ -106,15 +106,15 @@ def _refused(why: str) -> int:
 def _looked_at(example: Example, options: argparse.Namespace) -> tuple[CompileReport, list[str]]:
     """The report of the check, diagnosed in full, and the lines about the cost."""
     from ..legs.calls import as_calls
-    from ..legs.copies import on_device
+    from ..legs.converted import on_device
 
-    model, calls = on_device(example.model, as_calls((), {}, example.items), options.device)
-    with _step(f"compiling and checking {count(len(calls), 'call')} of {options.factory}"):
-        report = _checked(model, calls, _chosen(options))
-    if any(finding.kind == "compile-error" for finding in report.findings):
-        return report, ["not measured: it does not compile"]
-    with _step("measuring what it costs"):
-        return report, _cost(model, calls[0], _chosen(options))
+    with on_device(example.model, as_calls((), {}, example.items), options.device) as calls:
+        with _step(f"compiling and checking {count(len(calls), 'call')} of {options.factory}"):
+            report = _checked(example.model, calls, _chosen(options))
+        if any(finding.kind == "compile-error" for finding in report.findings):
+            return report, ["not measured: it does not compile"]
+        with _step("measuring what it costs"):
+            return report, _cost(example.model, calls[0], _chosen(options))
 
 
 def _chosen(options: argparse.Namespace) -> dict[str, Any]:

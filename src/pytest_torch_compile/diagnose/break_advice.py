@@ -12,7 +12,7 @@ from typing import Any
 from .._torch.capture import DYNAMIC_OUTPUTS, SCALARS, capturing, disabled_functions, enabled, written
 from .._torch.user_lines import is_library
 from ..findings import CompileReport
-from ..legs.copies import modules_of
+from ..legs.targets import modules_of
 from ..observation import GraphBreak
 from ..report.failure_text import count
 from .first_call import ADVICE, called_in_eager_first

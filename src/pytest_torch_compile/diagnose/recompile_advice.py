@@ -13,7 +13,7 @@ from .._torch.capture import INTEGERS_OF_MODULES, capturing, written
 from .._torch.dynamic import marked_dims
 from ..findings import CompileReport
 from ..legs.calls import Call
-from ..legs.leg import argument_names
+from ..legs.targets import argument_names
 from ..report.failure_text import count
 from .first_call import ADVICE, called_in_eager_first
 from .subject import Subject, recompile_causes

@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_map
 
 from ..findings import CompileReport, WrongResult
 from ..legs.calls import Call
-from ..legs.copies import modules_of
 from ..legs.leg import Leg, Work
+from ..legs.targets import modules_of
 from .subject import OutOfTime, Subject
 
 Inputs = dict[str, list[Call]]
@@ -144,9 +144,9 @@ def captured(work: Work) -> Inputs:
     with ExitStack() as stack:
         _captures.append(capture := _Capture())
         stack.callback(_captures.pop)
-        _watch(_global_modules(work.target), stack)  # before the leg notes their state, of which hooks are a part
+        # Before the leg notes their state, of which hooks are a part.
+        _watch({**modules_of(work.target), **_global_modules(work.target)}, stack)
         leg = Leg(work)
-        _watch(leg.modules, stack)
         for capture.number, capture.call in enumerate(work.calls):
             leg.run(capture.number)
     return capture.inputs

@@ -26,10 +26,9 @@ from ..disk import TemporaryFolder
 from ..events import announce, doing
 from ..findings import CallReport, CompileCheckFailed, CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
-from ..legs.copies import copy_leg
-from ..legs.float64_reference import ReferenceLeg
-from ..legs.leg import DynamicDims, LazyLeg, Leg, Work, argument_names, mark_dynamic
-from ..legs.perturbed import perturbed_records
+from ..legs.leg import LazyLeg, Leg, Work, World
+from ..legs.references import ReferenceLeg, perturbed_records
+from ..legs.targets import DynamicDims, argument_names, mark_dynamic
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
 from ..observation import Graph
 from ..ranks.worker import Raised
@@ -130,9 +129,9 @@ def check_artifact(
     else:
         with TemporaryFolder("torch-compile-artifact-") as folder, machine_faults_named(), calm(), sandbox() as box:
             file = Path(path) if path is not None else folder / "artifact.pt2"
-            expected, eager = [], Leg(work)
+            expected, eager = [], Leg(work, holds_records=True)
             for index in range(len(given)):
-                with box.watching(eager.shared):
+                with box.watching(eager.world.names):
                     expected.append(eager.run(index))
             _require_that_eager_runs(expected[0])
             _examine(report, work, expected, file, options, prepare, timeout, tolerances or Tolerances(), eager)
@@ -165,7 +164,7 @@ def _examine(
     started = time.perf_counter()
     try:
         with doing("building the artifact"):
-            _build(report.via, work, file, options)
+            _build(report.via, work, file, options, eager.world)
     except CompileUsageError:
         raise
     except Exception as error:
@@ -176,12 +175,11 @@ def _examine(
         return
     report.build_seconds, report.bytes = time.perf_counter() - started, file.stat().st_size
     # A file of code only needs the model; the others must do without it.
-    model, calls, _ = copy_leg(work.target, work.calls)
     with doing("running the artifact in a fresh process"):
-        sent = model if report.via == "precompile" else None
+        sent = work.target if report.via == "precompile" else None
         imports = _classes(record.output for record in expected)
         ended = run_fresh(
-            answers, report.via, file.resolve(), sent, calls, prepare, imports, work.seed, seconds=timeout
+            answers, report.via, file.resolve(), sent, work.calls, prepare, imports, work.seed, seconds=timeout
         )
     if failed := _without_answers(ended):
         if report.via == "aot_inductor" and artifacts.has_own_cpp_library(file):  # some torches load it all the same
@@ -201,18 +199,20 @@ def _examine(
     )
 
 
-def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None) -> None:
-    model, (first, *_), _ = copy_leg(work.target, work.calls[:1])
-    names = argument_names(model)
-    if work.dynamic_dims:
-        # This also refuses what is no tensor argument. Export has marks of its own, which must not meet these.
-        marked = first if via == "precompile" else copy_leg(model, [first])[1][0]
-        mark_dynamic(marked, work.dynamic_dims, names)
+def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, world: World) -> None:
+    first, names = work.calls[0], argument_names(work.target)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack, kept_rng():
+    if work.dynamic_dims and via != "precompile":
+        # This refuses what is no tensor argument. Export has marks of its own, which must not meet these.
+        with world.in_force(world.snapshot.new_leg()):
+            mark_dynamic(first, work.dynamic_dims, names)
+    with ExitStack() as stack, kept_rng(), world.in_force(world.snapshot.new_leg()):
+        if work.dynamic_dims and via == "precompile":
+            mark_dynamic(first, work.dynamic_dims, names)
         for factory in first.contexts:
             stack.enter_context(factory())
-        artifacts.build(via, model, first.args, first.kwargs, _dims(first, work.dynamic_dims, names), options, file)
+        dims = _dims(first, work.dynamic_dims, names)
+        artifacts.build(via, work.target, first.args, first.kwargs, dims, options, file)
 
 
 def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
@@ -289,16 +289,19 @@ def _compared(
     if here.error is not None or there.refused is not None:
         return Comparison(_refusals(here, there), raised=True)
     # What a model keeps is inside of an artifact, and a process has its own random state.
-    compared = replace(here, state={}, initial_state={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}, rng={})
+    apart: dict[str, Any] = dict(
+        state={}, initial_state={}, grads={}, input_grads={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}
+    )
+    compared = replace(here, **apart, rng={}, sharing=None)
     artifact = replace(compared, output=there.output, arguments=there.arguments)
     reference = LazyLeg(lambda: ReferenceLeg(work, eager))
-    repeat = LazyLeg(lambda: Leg(work, eager.shared))
+    repeat = LazyLeg(lambda: Leg(work, eager.world))
     return compare_calls(
         compared,
         artifact,
         reference=partial(reference.record, index),
         repeat=partial(repeat.record, index),
-        perturbed=partial(perturbed_records, work, index, eager.shared),
+        perturbed=partial(perturbed_records, work, index, eager.world),
         tolerances=tolerances,
     )
 

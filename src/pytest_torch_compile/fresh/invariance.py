@@ -19,8 +19,7 @@ from ..events import announce, doing
 from ..findings import CompileCheckFailed, CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
 from ..legs.compiling import Compiling
-from ..legs.copies import modules_of
-from ..legs.leg import argument_names
+from ..legs.targets import argument_names, modules_of
 from ..numerics import Tolerance, flatten
 from ..numerics.measure import difference, element
 from ..report.failure_text import failure_text, number

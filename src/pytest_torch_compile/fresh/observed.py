@@ -12,8 +12,7 @@ from .._torch.sandbox import sandbox
 from .._torch.warning_filters import calm
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
-from ..legs.leg import Leg, Work
-from ..legs.state import SharedState
+from ..legs.leg import Leg, Work, World
 from ..numerics import CallRecord, flatten
 
 
@@ -34,23 +33,23 @@ class RaisedInCall(Exception):
 
 
 class _SameStart(Leg):
-    """A leg whose calls all start from the same parameters, buffers and random numbers."""
+    """A leg whose calls all start from the same state and the same random numbers."""
 
-    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None, shared: SharedState) -> None:
-        super().__init__(work, shared, wrap)
-        self._at_first = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None, world: World) -> None:
+        super().__init__(work, world, wrap)
+        self._first = dict(self._contents.held)
         self._first_host_rng = self._host_rng
+        self.returned: Any = None
 
     def run(self, index: int) -> CallRecord:
         """Carry out call ``index`` and record what it did."""
-        with torch.no_grad():
-            for name, tensor in self._tensors().items():
-                tensor.copy_(self._at_first[name])
+        self._contents.held = dict(self._first)
         self._rng, self._host_rng = self._seeded, self._first_host_rng
         return super().run(index)
 
-    def _tensors(self) -> dict[str, torch.Tensor]:
-        return self._parameters() | self._named(lambda module: module.named_buffers())
+    def _steps(self, call: Call, index: int, record: CallRecord) -> None:
+        super()._steps(call, index, record)
+        self.returned = record.output
 
 
 def observe(
@@ -67,16 +66,16 @@ def observe(
         if modules:
             wrap = _inspecting(compiling.relaxed() if compiling is not None else None)
         eager = Leg(work)
-        with box.watching(eager.shared):
+        with box.watching(eager.world.names):
             eager.run(0)
         box.forget()
-        leg = _SameStart(work, wrap, eager.shared)
+        leg = _SameStart(work, wrap, eager.world)
         observed = []
         for index in range(len(calls)):
             record = leg.run(index)
             if record.error is not None:
                 raise RaisedInCall(index + 1, record.error) from record.error
-            output, parts = record.output if modules else (record.output, [])
+            output, parts = leg.returned if modules else (leg.returned, [])
             copies = {path: tensor.detach().clone() for path, tensor in flatten(output).tensors.items()}
             observed.append(Observed(copies, [(name, [part.detach() for part in own]) for name, own in parts]))
         return observed

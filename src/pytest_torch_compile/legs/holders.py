@@ -1,173 +1,227 @@
-"""What holds shared state: a variable, a class, an object that can be changed in place. Each is read and put back."""
+"""Whatever a run may write to: each kind of holder says whether it still has a content, reads it, and puts it back."""
 
 from __future__ import annotations
 
-import functools
+import array
+import contextvars
+import io
+import random
 import types
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import is_
-from typing import Any, cast
+from typing import Any, Protocol
 
 import torch
 
-from .._torch.identity import DYNAMOS_OWN
+from .._torch.tensor_state import Extent, TensorState, below_subclasses, extent, holds, pieces, same_values
 from ..numerics.tree import attributes
-from .reach import EMPTY, container_kind, is_open, is_open_kind, items
+from .reach import EMPTY, container_kind, is_a, is_open, items
 
-_CONTAINERS = (list, deque, set, dict)
-_MUTABLE_KINDS = (torch.Tensor, torch.nn.Module, torch.Generator, types.FunctionType, *_CONTAINERS)
+Key = tuple[Any, ...]
+Replace = Callable[[Any], Any]
+
+
+class Holder(Protocol):
+    """Something with a content that a run may change."""
+
+    @property
+    def key(self) -> Key:
+        """The same for every holder of this content."""
+
+    def has(self, content: Any) -> bool:
+        """Whether the content now is this one, which ``read`` returned earlier."""
+
+    def read(self) -> Any:
+        """The content now: references to objects, or a copy of numbers."""
+
+    def put(self, content: Any) -> None:
+        """Make this the content."""
+
+    def replaced(self, content: Any, replace: Replace) -> Any:
+        """The content with other objects in place of some; itself where it has none of them."""
 
 
 @dataclass
 class Variable:
-    """One variable of a Python module or a closure, with how to read and assign it."""
+    """A global variable, a closed-over one, or a default of a function, which cannot be assigned."""
 
+    key: Key
     label: str
-    take: Callable[[], Any]
-    assign: Callable[[Any], None]
+    read: Callable[[], Any]
+    assign: Callable[[Any], None] | None
 
-    def put(self, value: Any) -> None:
-        """Give the variable this value, if it has another; ``EMPTY`` removes it."""
-        if value is not self.take():
-            self.assign(value)
+    def has(self, content: Any) -> bool:
+        """Whether the variable has this value."""
+        return self.read() is content
 
+    def put(self, content: Any) -> None:
+        """Give the variable this value; ``EMPTY`` removes it."""
+        if self.assign is not None and not self.has(content):
+            self.assign(content)
 
-@dataclass
-class Constant:
-    """A value that has a name and cannot be assigned: a default of a function. What it holds can change."""
-
-    label: str
-    value: Any
-
-    def take(self) -> Any:
-        """The value."""
-        return self.value
-
-    def put(self, value: Any) -> None:
-        """There is nothing to assign."""
+    def replaced(self, content: Any, replace: Replace) -> Any:
+        """The value, or another in its place."""
+        return replace(content) if self.assign is not None else content
 
 
-class ClassAttributes:
-    """The attributes of a class that are neither methods nor descriptors; a leg may assign new ones."""
+def global_variable(label: str, namespace: dict[str, Any], name: str) -> Variable:
+    """A variable of a Python module."""
 
-    def __init__(self, kind: type) -> None:
-        self._kind = kind
+    def assign(value: Any) -> None:
+        if value is EMPTY:
+            namespace.pop(name, None)
+        else:
+            namespace[name] = value
 
-    def take(self) -> dict[str, Any]:
-        """The attributes now, by name."""
-        return {
-            name: value
-            for name, value in vars(self._kind).items()
-            if not (name.startswith("__") or name == "_abc_impl" or hasattr(type(value), "__get__"))
-        }
-
-    def put(self, held: dict[str, Any]) -> None:
-        """Give the class these attributes, and no others."""
-        now = self.take()
-        for name in now.keys() - held.keys():
-            delattr(self._kind, name)
-        for name, value in held.items():
-            if name not in now or now[name] is not value:
-                setattr(self._kind, name, value)
-
-    def labelled(self) -> Iterator[tuple[str, Any]]:
-        """The attributes with their labels."""
-        yield from ((f"class attribute {self._kind.__name__}.{name}", value) for name, value in self.take().items())
+    return Variable(("global", id(namespace), name), label, lambda: namespace.get(name, EMPTY), assign)
 
 
-class Mutable:
-    """An object whose content a leg may change in place."""
+def closed_over(label: str, cell: types.CellType) -> Variable:
+    """A variable that a function closes over."""
+
+    def read() -> Any:
+        try:
+            return cell.cell_contents
+        except ValueError:
+            return EMPTY
+
+    def assign(value: Any) -> None:
+        if value is EMPTY:
+            del cell.cell_contents
+        else:
+            cell.cell_contents = value
+
+    return Variable(("cell", id(cell)), label, read, assign)
+
+
+def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
+    """A context variable; torch and Python have no way to empty it again."""
+
+    def assign(value: Any) -> None:
+        if value is not EMPTY:
+            variable.set(value)
+
+    return Variable(("context", id(variable)), "", lambda: variable.get(EMPTY), assign)
+
+
+class Attributes:
+    """The attributes of an object, and its class."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
+        self.key = ("attributes", id(value))
 
-    def take(self) -> Any:
-        """What the object holds now: a tensor's numbers, or references to items and attributes."""
-        value = self.value
-        if isinstance(value, torch.Tensor):
-            return value.detach().clone(), value.grad if value.is_leaf else None
-        if isinstance(value, torch.Generator):
-            return value.get_state()
-        if _is_array(value):
-            return value.copy()
-        return items(value) if isinstance(value, _CONTAINERS) else None, _own_attributes(value)
+    def has(self, content: tuple[type, dict[str, Any]]) -> bool:
+        """Whether the object has this class and these attributes."""
+        return type(self.value) is content[0] and same_values(attributes(self.value), content[1])
 
-    def put(self, held: Any) -> None:
-        """Give the object this content again, where it has another."""
-        value = self.value
-        if isinstance(value, torch.Tensor):
-            _put_tensor(value, *held)
-        elif isinstance(value, torch.Generator):
-            value.set_state(held)
-        elif _is_array(value):
-            value[...] = held
+    def read(self) -> tuple[type, dict[str, Any]]:
+        """The class, and the attributes by name."""
+        return type(self.value), attributes(self.value)
+
+    def put(self, content: tuple[type, dict[str, Any]]) -> None:
+        """Past what a module or a frozen dataclass makes of assigning."""
+        kind, held = content
+        if type(self.value) is not kind:
+            object.__setattr__(self.value, "__class__", kind)
+        now = attributes(self.value)
+        for name in now.keys() - held.keys():
+            object.__delattr__(self.value, name)
+        for name, attribute in held.items():
+            if name not in now or now[name] is not attribute:
+                object.__setattr__(self.value, name, attribute)
+        _reorder(self.value, held)
+
+    def replaced(self, content: tuple[type, dict[str, Any]], replace: Replace) -> tuple[type, dict[str, Any]]:
+        """The attributes with other values in place of some."""
+        held = _replaced_values(content[1], replace)
+        return content if held is content[1] else (content[0], held)
+
+
+def _reorder(value: Any, held: dict[str, Any]) -> None:
+    """An attribute that was removed and put back goes to the end of ``__dict__``, which keeps an order."""
+    table = getattr(value, "__dict__", None)
+    if type(table) is dict and list(table) != [name for name in held if name in table]:
+        ordered = {name: held[name] for name in held if name in table}
+        table.clear()
+        table.update(ordered)
+
+
+def _replaced_values(held: dict[str, Any], replace: Replace) -> dict[str, Any]:
+    changed = {name: new for name, value in held.items() if (new := replace(value)) is not value}
+    return {**held, **changed} if changed else held
+
+
+class ClassAttributes:
+    """The attributes of a class that are neither methods nor descriptors."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        self.key = ("class", id(kind))
+
+    def has(self, content: dict[str, Any]) -> bool:
+        """Whether the class has these attributes."""
+        return same_values(self.read(), content)
+
+    def read(self) -> dict[str, Any]:
+        """The attributes now, by name."""
+        return {
+            name: value
+            for name, value in vars(self.kind).items()
+            if not (name.startswith("__") or name == "_abc_impl" or hasattr(type(value), "__get__"))
+        }
+
+    def put(self, content: dict[str, Any]) -> None:
+        """Give the class these attributes, and no others, past its metaclass."""
+        now = self.read()
+        for name in now.keys() - content.keys():
+            type.__delattr__(self.kind, name)
+        for name, value in content.items():
+            if name not in now or now[name] is not value:
+                type.__setattr__(self.kind, name, value)
+
+    def replaced(self, content: dict[str, Any], replace: Replace) -> dict[str, Any]:
+        """The attributes with other values in place of some."""
+        return _replaced_values(content, replace)
+
+    def labelled(self) -> Iterator[tuple[str, Any]]:
+        """The attributes with their labels."""
+        yield from ((f"class attribute {self.kind.__name__}.{name}", value) for name, value in self.read().items())
+
+
+class Items:
+    """The items of a list, deque, set or dict, in their order."""
+
+    def __init__(self, container: Any) -> None:
+        self.value = container
+        self.key = ("items", id(container))
+
+    def has(self, content: list[Any]) -> bool:
+        """Whether the container holds these objects in this order."""
+        return _same_objects(items(self.value), content)
+
+    def read(self) -> list[Any]:
+        """The items now, pairs for a mapping."""
+        return items(self.value)
+
+    def put(self, content: list[Any]) -> None:
+        """Past what a subclass makes of writing."""
+        if self.has(content):
+            return
+        kind = container_kind(self.value)
+        kind.clear(self.value)
+        if is_a(self.value, dict):
+            for key, item in content:
+                kind.__setitem__(self.value, key, item)
         else:
-            content, own = held
-            if content is not None and not _same_objects(items(value), content):
-                _put_items(value, content)
-            _put_attributes(value, own)
+            (kind.update if is_a(self.value, set) else kind.extend)(self.value, content)
 
-
-def is_mutable(value: Any) -> bool:
-    """Whether the content of an object can be changed in place, as far as that is looked into."""
-    return _is_mutable_kind(cast("Hashable", type(value)))
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_mutable_kind(kind: Any) -> bool:
-    return issubclass(kind, _MUTABLE_KINDS) or is_open_kind(kind) or _is_array_kind(kind)
-
-
-def _is_array(value: Any) -> bool:
-    return _is_array_kind(type(value))
-
-
-def _is_array_kind(kind: type) -> bool:
-    return kind.__module__ == "numpy" and kind.__name__ == "ndarray"
-
-
-def _own_attributes(value: Any) -> dict[str, Any]:
-    if not (isinstance(value, (torch.nn.Module, types.FunctionType)) or is_open(value)):
-        return {}
-    return {name: held for name, held in attributes(value).items() if not str(name).startswith(DYNAMOS_OWN)}
-
-
-def _put_attributes(value: Any, held: dict[str, Any]) -> None:
-    now = _own_attributes(value)
-    for name in now.keys() - held.keys():
-        object.__delattr__(value, name)
-    for name, attribute in held.items():
-        if name not in now or now[name] is not attribute:
-            object.__setattr__(value, name, attribute)  # past what a module or a frozen dataclass makes of it
-
-
-def _put_items(container: Any, content: list[Any]) -> None:
-    """Give a container this content, past what a subclass makes of writing it."""
-    kind = container_kind(container)
-    kind.clear(container)
-    if isinstance(container, dict):
-        for key, item in content:
-            kind.__setitem__(container, key, item)
-    else:
-        (kind.update if isinstance(container, set) else kind.extend)(container, content)
-
-
-def _equal(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    if tensor.layout is not torch.strided:  # torch compares no sparse tensors
-        tensor, other = tensor.to_dense(), other.to_dense()
-    return bool(torch.equal(tensor, other))
-
-
-def _put_tensor(tensor: torch.Tensor, numbers: torch.Tensor, gradient: torch.Tensor | None) -> None:
-    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
-        if tensor.shape != numbers.shape or tensor.dtype != numbers.dtype:
-            tensor.data = numbers.clone()
-        elif not _equal(tensor, numbers):
-            tensor.copy_(numbers)
-    if tensor.is_leaf:
-        tensor.grad = gradient
+    def replaced(self, content: list[Any], replace: Replace) -> list[Any]:
+        """The items with others in place of some."""
+        pairs = is_a(self.value, dict)
+        new = [(item[0], replace(item[1])) if pairs else replace(item) for item in content]
+        return content if _same_objects(new, content) else new
 
 
 def _same_objects(before: list[Any], after: list[Any]) -> bool:
@@ -178,44 +232,193 @@ def _same_objects(before: list[Any], after: list[Any]) -> bool:
     )
 
 
-Holder = Variable | Constant | ClassAttributes | Mutable
+class TensorObject:
+    """A tensor apart from its numbers: which memory it has, its gradient, flags, hooks and attributes."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.value = tensor
+        self.key = ("tensor", id(tensor))
+
+    def has(self, content: TensorState) -> bool:
+        """Whether the tensor is in this state."""
+        return content.is_as(TensorState.of(self.value))
+
+    def read(self) -> TensorState:
+        """The state now."""
+        return TensorState.of(self.value)
+
+    def put(self, content: TensorState) -> None:
+        """Put the tensor in this state."""
+        content.put(self.value)
+
+    def replaced(self, content: TensorState, replace: Replace) -> TensorState:
+        """Nothing that a tensor holds is replaced."""
+        return content
 
 
-def named_parts(holder: Holder) -> dict[object, Any]:
-    """What a holder refers to, by name: a value, attributes, items. Numbers of tensors are not among it."""
-    if isinstance(holder, (Variable, Constant)):
-        return {"": holder.take()}
-    if isinstance(holder, ClassAttributes):
-        return {("class", name): value for name, value in holder.take().items()}
-    value = holder.value
-    parts: dict[object, Any] = {("attribute", name): held for name, held in _own_attributes(value).items()}
-    if isinstance(value, dict):
-        parts |= {("item", key): item for key, item in items(value)}
-    elif isinstance(value, (set, list, deque)):
-        numbered = zip(value, items(value), strict=True) if isinstance(value, set) else enumerate(items(value))
-        parts |= {("item", name): item for name, item in numbered}
-    return parts
+class Memory:
+    """The numbers of tensors: a range of bytes. ``on_host``: copies are held on the host."""
+
+    def __init__(self, bytes_: Extent, on_host: bool) -> None:
+        self.extent = bytes_
+        self.key = ("memory", *bytes_.key, bytes_.start, bytes_.stop)
+        self._size = bytes_.storage.nbytes()
+        self._on_host = on_host
+
+    def has(self, content: torch.Tensor) -> bool:
+        """Whether the bytes are these."""
+        return self.extent.storage.nbytes() == self._size and holds(self.extent, content)
+
+    def read(self) -> torch.Tensor:
+        """A copy of the bytes; none where the storage was given back."""
+        if self.extent.storage.nbytes() != self._size:
+            return torch.empty(0, dtype=torch.uint8)
+        live = self.extent.live()
+        return live.to("cpu", copy=True) if self._on_host else live.clone()
+
+    def put(self, content: torch.Tensor) -> None:
+        """Write the bytes."""
+        if content.numel() == 0:
+            self.extent.storage.resize_(0)
+            return
+        if self.extent.storage.nbytes() != self._size:
+            self.extent.storage.resize_(self._size)
+        self.extent.live().copy_(content)
+
+    def replaced(self, content: torch.Tensor, replace: Replace) -> torch.Tensor:
+        """There are no objects in it."""
+        return content
 
 
-def with_parts(holder: Holder, held: Any, changed: dict[object, Any]) -> Any:
-    """``held``, which a holder gave earlier, with these parts in place of its own; ``EMPTY`` takes a part away."""
-    if isinstance(holder, (Variable, Constant)):
-        return changed[""]
-    if isinstance(holder, ClassAttributes):
-        new = {name: value for (_, name), value in cast("dict[tuple[str, Any], Any]", changed).items()}
-        return {name: value for name, value in {**held, **new}.items() if value is not EMPTY}
-    content, own = held
-    by_kind: dict[str, dict[Any, Any]] = {"attribute": {}, "item": {}}
-    for (kind, name), value in cast("dict[tuple[str, Any], Any]", changed).items():
-        by_kind[kind][name] = value
-    own = {name: value for name, value in {**own, **by_kind["attribute"]}.items() if value is not EMPTY}
-    items_changed = by_kind["item"]
-    if isinstance(holder.value, dict):
-        content = [(key, item) for key, item in {**dict(content), **items_changed}.items() if item is not EMPTY]
-    elif isinstance(holder.value, set):
-        content = [item for item in {**dict.fromkeys(content), **items_changed} if items_changed.get(item) is not EMPTY]
-    elif content is not None:
-        longer = [item for place, item in items_changed.items() if place >= len(content)]
-        content = [items_changed.get(place, item) for place, item in enumerate(content)] + longer
-        content = [item for item in content if item is not EMPTY]
-    return content, own
+@dataclass
+class Stateful:
+    """An object with a state of its own kind, such as a generator of random numbers or an open file."""
+
+    value: Any
+    get: Callable[[Any], Any]
+    set: Callable[[Any, Any], None]
+
+    @property
+    def key(self) -> Key:
+        """The object."""
+        return "stateful", id(self.value)
+
+    def has(self, content: Any) -> bool:
+        """Whether the object is in this state."""
+        now = self.get(self.value)
+        return bool(torch.equal(now, content)) if type(now) is torch.Tensor else _as_bytes(now) == _as_bytes(content)
+
+    def read(self) -> Any:
+        """The state now."""
+        return self.get(self.value)
+
+    def put(self, content: Any) -> None:
+        """Put the object in this state."""
+        self.set(self.value, content)
+
+    def replaced(self, content: Any, replace: Replace) -> Any:
+        """There are no objects in it."""
+        return content
+
+
+def _as_bytes(state: Any) -> Any:
+    """A state in a form that can be compared: arrays of NumPy give no single answer to ``==``."""
+    if isinstance(state, Mapping):
+        return {name: _as_bytes(value) for name, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return [_as_bytes(value) for value in state]
+    return state.tobytes() if type(state).__module__ == "numpy" else state
+
+
+def _put_array(value: Any, content: Any) -> None:
+    if value.flags.writeable:
+        value[...] = content
+
+
+def _put_buffer(value: Any, content: tuple[Any, int]) -> None:
+    value.seek(0)
+    value.truncate()
+    value.write(content[0])
+    value.seek(content[1])
+
+
+def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
+    del value[:]
+    value.frombytes(content)
+
+
+# The table of types with a state of their own: how it is read, and how it is put back.
+_STATEFUL: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
+    random.Random: (random.Random.getstate, random.Random.setstate),
+    torch.Generator: (torch.Generator.get_state, torch.Generator.set_state),
+    bytearray: (bytes, lambda value, content: value.__setitem__(slice(None), content)),
+    array.array: (array.array.tobytes, _put_array_of_numbers),
+    io.BytesIO: (lambda value: (value.getvalue(), value.tell()), _put_buffer),
+    io.StringIO: (lambda value: (value.getvalue(), value.tell()), _put_buffer),
+}
+_FILES = (io.TextIOWrapper, io.BufferedReader, io.FileIO)
+_NUMPY = {
+    "ndarray": (lambda value: value.copy(), _put_array),
+    "Generator": (
+        lambda value: value.bit_generator.state,
+        lambda value, content: setattr(value.bit_generator, "state", content),
+    ),
+    "RandomState": (lambda value: value.get_state(legacy=False), lambda value, content: value.set_state(content)),
+}
+
+
+def _stateful(value: Any) -> Stateful | None:
+    kind = type(value)
+    if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
+        return Stateful(value, *_NUMPY[kind.__name__])
+    if kind in _FILES:
+        return (
+            Stateful(value, lambda file: file.tell(), lambda file, place: file.seek(place)) if _seeks(value) else None
+        )
+    found = next((base for base in kind.__mro__ if base in _STATEFUL), None)
+    if found is None or issubclass(kind, random.SystemRandom):
+        return None
+    return Stateful(value, *_STATEFUL[found])
+
+
+def _seeks(file: Any) -> bool:
+    """Whether an open file can be read from a place again."""
+    try:
+        return bool(file.readable() and file.seekable() and file.tell() >= 0)
+    except (OSError, ValueError):  # closed, or read by iterating
+        return False
+
+
+def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder]:
+    """What can be written to of an object.
+
+    Raises:
+        Unreadable: a tensor whose numbers cannot be reached.
+    """
+    if is_a(value, torch.Tensor):
+        yield TensorObject(value)
+        with below_subclasses():
+            extents = [found for piece in pieces(value) if (found := extent(piece)) is not None]
+        yield from (Memory(found, on_host(found)) for found in extents)
+        for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+            if (table := getattr(value, name)) is not None:
+                yield Items(table)
+        return
+    if is_a(value, (list, dict, set)) or (container_kind(value) is not None and not is_a(value, (tuple, frozenset))):
+        yield Items(value)
+    if is_a(value, contextvars.ContextVar):
+        yield context_variable(value)
+    elif (stateful := _stateful(value)) is not None:
+        yield stateful
+    elif is_a(value, torch.nn.Module):
+        yield Attributes(value)
+        # The tables of parameters, modules and hooks are no attributes that the walk would come to.
+        yield from (Items(table) for table in attributes(value).values() if is_a(table, (dict, set)))
+    elif is_a(value, types.FunctionType) or is_open(value):
+        yield Attributes(value)
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether the content of an object can be changed in place, as far as that is looked into."""
+    kinds = (torch.Tensor, torch.nn.Module, types.FunctionType)
+    return is_a(value, kinds) or is_open(value) or _stateful(value) is not None or is_a(value, (list, dict, set))

@@ -1,18 +1,16 @@
-"""One leg of a check: its own copy of the target and the inputs, its own random stream, the whole call sequence."""
+"""One leg of a check: the calls on the caller's own target, from the caller's state, in a random stream of its own."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
 
-from .._torch.defaults import defaults, set_defaults
-from .._torch.dynamic import mark_dynamic_dim, mark_unbacked_dim
+from .._torch.process_state import ProcessState
 from .._torch.sandbox import (
     host_rng_state,
     kept_rng,
@@ -23,20 +21,27 @@ from .._torch.sandbox import (
     set_rng_state,
 )
 from ..findings import CompileUsageError
-from ..numerics import CallRecord, Flat, flatten
+from ..numerics import CallRecord, Flat, Node, flatten
+from ..numerics.aliasing import storage_key
+from ..numerics.sections import arguments_of, sharing_in
+from . import outcome
 from .calls import Call
-from .copies import copy_leg, functions_left
-from .kept import Kept, kept
-from .state import SharedState, Values
+from .converted import Convert, convert, with_replacements
+from .named_state import NamedState
+from .snapshot import Contents, Snapshot
+from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
 
 Loss = Callable[[Any], torch.Tensor]
 OptimizerFactory = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
-DynamicDims = Mapping[str | int, Any]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What each leg does: the caller's target and calls, and how a call is carried out."""
+    """What each leg does: the caller's target and calls, and how a call is carried out.
+
+    ``snapshots`` is ``"host"`` where copies of the caller's tensors are held on the host, ``"device"`` where they are
+    held beside them; None decides by the room on the device.
+    """
 
     target: Any
     calls: Sequence[Call]
@@ -46,41 +51,102 @@ class Work:
     seed: int = 0
     dynamic_dims: DynamicDims | None = None
     warmup: int | None = None
+    snapshots: str | None = None
+
+
+class World:
+    """What the legs of a check share with the caller, and put back: all that target and calls reach or name."""
+
+    def __init__(self, work: Work) -> None:
+        roots = [work.target, work.train, work.optimizer]
+        for call in work.calls:
+            roots += [call.args, call.kwargs, call.actions, call.contexts]
+        self.snapshot = Snapshot(roots, on_host=None if work.snapshots is None else work.snapshots == "host")
+        self.names = NamedState(self.snapshot, work.target, roots)
+        self.ran_ahead = sorted({type(value).__name__ for value in self.snapshot.generators()})
+
+    @contextmanager
+    def in_force(self, contents: Contents) -> Iterator[None]:
+        """Put a leg's contents in place in the body, and the caller's after it."""
+        with self.snapshot.in_force(contents):
+            self.names.listening(True)
+            try:
+                yield
+            finally:
+                self.names.listening(False)
+
+    def not_observable(self) -> list[str]:
+        """What could neither be compared nor put back, a line for each kind."""
+        return self.snapshot.not_observable()
+
+
+@dataclass
+class _Left:
+    """Parameters and buffers, and what is kept apart from them, as a call leaves them."""
+
+    state: Flat = field(default_factory=Flat)
+    kept: Flat = field(default_factory=Flat)
 
 
 class Leg:
-    """Runs the calls of ``work`` in order on a copy of the target; ``wrap`` turns the copy into what is called.
+    """Runs the calls of ``work`` in order; ``wrap`` turns the target into what is called.
 
-    ``modules`` are those of the copy, by the name that leads to them.
-    ``shared`` is the state that cannot be copied, one object for all legs of a check.
+    ``modules`` are those of the target, by the name that leads to them. ``change`` converts what the leg computes with.
+    ``holds_records``: a record is looked at when later calls have run. ``mode`` is the context that calls run in.
     """
 
     def __init__(
         self,
         work: Work,
-        shared: SharedState | None = None,
+        world: World | None = None,
         wrap: Callable[[Any], Any] | None = None,
-        cast: torch.dtype | None = None,
+        *,
+        change: Convert | None = None,
+        holds_records: bool = False,
     ) -> None:
         self._work = work
-        self.shared = shared or SharedState(work.target, functions_left(work.target, work.calls))
-        self._values = Values()
-        self._defaults = replace(defaults(), dtype=cast) if cast is not None else defaults()
-        self._initial, self._calls, self.modules = copy_leg(work.target, work.calls, cast)
-        self._names = argument_names(work.target)
-        if wrap is not None and work.dynamic_dims:
-            for call in self._calls:
-                mark_dynamic(call, work.dynamic_dims, self._names)
-        with self.shared.in_force(self._values):
-            self._called = wrap(self._initial) if wrap else _eager(self._initial)
-        params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
-        self._optimizer = work.optimizer(params) if work.optimizer else None
-        self._at_start: Flat | None = None
-        self.went_backward = callable(work.train)
+        self.world = world or World(work)
+        self.mode: AbstractContextManager[Any] = nullcontext()
+        self._holds_records = holds_records
+        self._contents = self.world.snapshot.new_leg()
+        self._process = ProcessState.now().with_dtype(torch.float64) if change else ProcessState.now()
         with kept_rng():
             seed_everything(work.seed)
             self._rng, self._host_rng = rng_state(), host_rng_state()
+            self._target = self._made_target()
         self._seeded = self._rng
+        self._names = argument_names(self._target)
+        self._start(change)
+        self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
+        with self._own_process(), self.world.in_force(self._contents):
+            if wrap is not None and work.dynamic_dims:
+                for call in self._calls:
+                    mark_dynamic(call, work.dynamic_dims, self._names)
+            self._called = wrap(self._target) if wrap else _eager(self._target)
+            self.modules = modules_of(self._target)
+            params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
+            self._optimizer = work.optimizer(params) if work.optimizer else None
+        self._at_start: Flat | None = None
+        self._left: _Left | None = None
+        self.went_backward = callable(work.train)
+
+    def _made_target(self) -> Any:
+        if not isinstance(self._work.target, Factory):
+            return self._work.target
+        made = self._work.target.make()
+        self.world.names.note_target(made)
+        return made
+
+    def _start(self, change: Convert | None) -> None:
+        """Let the leg start from what it does not have in common with the caller."""
+        snapshot = self.world.snapshot
+        if self._work.train:  # backward ends at what the calls are given, and leaves the caller's own graph alone
+            for tensor in snapshot.tensors():
+                if tensor.requires_grad and not tensor.is_leaf:
+                    self._contents.replacements.add(tensor, tensor.detach().requires_grad_())
+        if change is not None:
+            convert(snapshot, self._contents, change)
+        snapshot.replace(self._contents)
 
     @property
     def has_drawn(self) -> bool:
@@ -91,33 +157,77 @@ class Leg:
 
     def run(self, index: int) -> CallRecord:
         """Carry out call ``index`` (0 is the first; they must come in order) and record what it did."""
-        call, given = self._calls[index], self._work.calls[index]
-        record = CallRecord(index + 1, pristine=(given.args, dict(given.kwargs)), exceptions=given.exceptions)
-        buffers = self._named(lambda module: module.named_buffers())
-        record.initial_state = {name: buffer.detach().clone() for name, buffer in buffers.items()}
-        with self._own_random_stream(record), self._own_defaults(), self.shared.in_force(self._values):
-            before = self._kept()
-            self._at_start = self._at_start or before.own
-            record.kept_at_start = self._at_start
-            record.initial_kept = {path: tensor.detach().clone() for path, tensor in before.everything.tensors.items()}
-            for action in call.actions:
-                action(self._initial)
-            self._zero_grad(call)
-            try:
-                self._steps(call, index, record)
-            except Exception as error:
-                record.error = error
-            record.kept = self._kept().everything
-        self._take_state(call, record)
+        call = self._calls[index]
+        record = CallRecord(index + 1, exceptions=call.exceptions, argument_names=self._names)
+        record.parameters = frozenset(self._parameters())
+        before = Contents(dict(self._contents.held))
+        with self._own_random_stream(record), self._own_process(), self.world.in_force(self._contents):
+            left = self._left or self._present()
+            arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
+            with self.mode:
+                self._call(call, index, record)
+            now = self._present()
+            self._record_gradients(call, record)
+            record.arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
+            record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
+            record.state, record.kept = dict(now.state.tensors), now.kept
+            record.sharing = sharing_in(record)
+        self._settle(record, arguments, left, before, last=index + 1 == len(self._calls))
         return record
 
-    def _kept(self) -> Kept:
-        compared_already = [*self._parameters().values(), *self._named(lambda module: module.named_buffers()).values()]
-        return kept(self._initial, self.shared, [id(tensor) for tensor in compared_already])
+    def _call(self, call: Call, index: int, record: CallRecord) -> None:
+        for action in call.actions:
+            action(self._target)
+        if self._work.train:
+            self._zero_grad(call)
+        try:
+            self._steps(call, index, record)
+        except Exception as error:
+            record.error = error
+
+    def _present(self) -> _Left:
+        """What the target has now; the tensors are its own."""
+        buffers = self._named(lambda module: module.named_buffers())
+        state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
+        covered = [id(tensor) for tensor in (*self._parameters().values(), *buffers.values())]
+        kept = outcome.kept_by(self._target, self.world.snapshot, covered)
+        kept.nodes.update({name: Node(type(value), True, value) for name, value in ProcessState.now().named().items()})
+        snapshot = self.world.snapshot
+        return _Left(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
+
+    def _settle(self, record: CallRecord, arguments: Flat, left: _Left, before: Contents, *, last: bool) -> None:
+        """Have in the record what can be looked at now that the caller's contents are back."""
+        own = self._holds_records and not last
+        held_on_to = {storage_key(tensor) for tensor in record.kept.tensors.values()} - {None}
+
+        def settled(flat: Flat, *, copy: bool = own, contents: Contents = self._contents) -> Flat:
+            return outcome.as_left(flat, self.world.snapshot, contents, copy=copy)
+
+        record.output = Flat(
+            {
+                path: settled(Flat({path: node}), copy=own and storage_key(node.value) in held_on_to).nodes[path]
+                if node.is_leaf and isinstance(node.value, torch.Tensor)
+                else node
+                for path, node in record.output.nodes.items()
+            }
+        )
+        record.pristine = settled(arguments, copy=False, contents=before)
+        record.arguments = settled(record.arguments)
+        record.grads = settled(_flat(record.grads)).leaves
+        record.input_grads = settled(_flat(record.input_grads)).leaves
+        if self._left is None:
+            left = _Left(*(settled(flat, copy=False, contents=before) for flat in (left.state, left.kept)))
+        # A compile wrapper may put something of its own on its target; what it writes elsewhere is compared.
+        at_start = {path: node for path, node in left.kept.nodes.items() if path.startswith("attribute ")}
+        self._at_start = self._at_start or Flat(at_start)
+        record.kept_at_start, record.initial_kept = self._at_start, left.kept.tensors
+        record.initial_state = left.state.tensors
+        self._left = _Left(settled(_flat(record.state)), settled(record.kept))
+        record.state, record.kept = self._left.state.tensors, self._left.kept
 
     def _steps(self, call: Call, index: int, record: CallRecord) -> None:
         for step in range(self._work.steps):
-            if step:
+            if step and self._work.train:
                 self._zero_grad(call)
             with ExitStack() as stack:
                 for factory in call.contexts:
@@ -152,22 +262,13 @@ class Leg:
             if tensor.is_leaf:
                 tensor.grad = None
 
-    def _take_state(self, call: Call, record: CallRecord) -> None:
-        record.arguments = (call.args, dict(call.kwargs))
-        record.argument_names = self._names
-        parameters = {name: _whole(parameter) for name, parameter in self._parameters().items()}
-        record.state = {**parameters, **self._named(lambda module: module.named_buffers())}
-        record.parameters = frozenset(parameters)
-        if self._work.train:
-            record.grads = {name: _whole(parameter.grad) for name, parameter in self._parameters().items()}
-            record.input_grads = {
-                path: tensor.grad
-                for path, tensor in self._inputs(call).items()
-                if tensor.requires_grad and tensor.is_leaf
-            }
+    def _record_gradients(self, call: Call, record: CallRecord) -> None:
+        record.grads = {name: _whole(p.grad) for name, p in self._parameters().items() if p.is_leaf}
+        inputs = self._inputs(call).items()
+        record.input_grads = {path: tensor.grad for path, tensor in inputs if tensor.requires_grad and tensor.is_leaf}
 
     def _inputs(self, call: Call) -> dict[str, torch.Tensor]:
-        named = {_label(self._names, i): value for i, value in enumerate(call.args)} | dict(call.kwargs)
+        named = {argument_label(self._names, i): value for i, value in enumerate(call.args)} | dict(call.kwargs)
         input_tensors: dict[str, torch.Tensor] = {}
         for name, value in named.items():
             input_tensors |= flatten(value, name).tensors
@@ -198,15 +299,19 @@ class Leg:
                 record.rng = self._rng
 
     @contextmanager
-    def _own_defaults(self) -> Iterator[None]:
-        """The leg's default dtype and device: what one of its calls changes holds in the next, and nowhere else."""
-        callers = defaults()
-        set_defaults(self._defaults)
+    def _own_process(self) -> Iterator[None]:
+        """The leg's state of the process: what one of its calls changes holds in the next, and nowhere else."""
+        callers = ProcessState.now()
+        self._process.put()
         try:
             yield
         finally:
-            self._defaults = defaults()
-            set_defaults(callers)
+            self._process = ProcessState.now()
+            callers.put()
+
+
+def _flat(named: Mapping[str, Any]) -> Flat:
+    return Flat({name: Node(type(value), True, value) for name, value in named.items()})
 
 
 def _whole(tensor: Any) -> Any:
@@ -228,91 +333,48 @@ def _eager(target: Any) -> Callable[..., Any]:
 
 
 class LazyLeg:
-    """A leg that runs only as far as somebody asks: the fp64 reference, the second eager run. Its records, or None."""
+    """A leg that runs only as far as somebody asks: the fp64 reference, the second eager run. Its records, or None.
+
+    ``why_not`` is the error that keeps it from running.
+    """
 
     def __init__(self, build: Callable[[], Leg]) -> None:
         self._build = build
         self._leg: Leg | None = None
         self._done = 0
-        self._broken = False
         self._record: CallRecord | None = None
-        self.used = False
+        self.why_not: BaseException | None = None
 
     def record(self, index: int) -> CallRecord | None:
         """What the leg did on call ``index``, having run all calls up to it; None where it cannot run."""
-        self.used = True
-        while not self._broken and self._done <= index:
+        while self.why_not is None and self._done <= index:
             self._advance()
-        return None if self._broken else self._record
+        return None if self.why_not is not None else self._record
 
     def _advance(self) -> None:
         try:
             self._leg = self._leg or self._build()
             self._record = self._leg.run(self._done)
-        except (RuntimeError, TypeError, CompileUsageError):
-            self._broken = True
+        except (RuntimeError, TypeError, CompileUsageError) as error:
+            self.why_not = error
             return
         self._done += 1
-        error = self._record.error
-        self._broken = error is not None and not isinstance(error, self._record.exceptions)
+        raised = self._record.error
+        if raised is not None and not isinstance(raised, self._record.exceptions):
+            self.why_not = raised
 
 
 def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """Random gradients for backward, the same in every leg: a plain sum would hide errors that cancel."""
     generator = torch.Generator("cpu").manual_seed(seed)
-    made = []
-    for tensor in tensors:
-        draw = partial(torch.randn, tensor.shape, generator=generator, dtype=torch.float32, device="cpu")
-        # Numbers of bfloat16 are exact in every dtype, so that all legs get the same.
-        noise = torch.complex(draw(), draw()) if tensor.is_complex() else draw().bfloat16()
-        made.append(noise.to(device=tensor.device, dtype=tensor.dtype))
-    return made
+    return [_cotangent(tensor, generator) for tensor in tensors]
 
 
-def argument_names(target: Any) -> tuple[str, ...]:
-    """The names of a target's positional arguments, as far as its signature shows."""
-    function = target.forward if isinstance(target, torch.nn.Module) else target
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return ()
-    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-
-
-def _label(names: Sequence[str], position: int) -> str:
-    return names[position] if position < len(names) else f"argument {position}"
-
-
-def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
-    """Mark dimensions of a call's tensors dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
-
-    A name in place of the range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, is an unbacked size, shared by that name.
-
-    Raises:
-        CompileUsageError: a name or position that is no tensor argument of the call, or a dimension it does not have.
-    """
-    named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
-    for key, dims in dynamic_dims.items():
-        tensor = _argument(call, key, names)
-        if not isinstance(tensor, torch.Tensor):
-            given = [_label(names, i) for i in range(len(call.args))] + list(call.kwargs)
-            raise CompileUsageError(
-                f"dynamic_dims names {key!r}, which is no tensor argument of the call; it has: {', '.join(given)}"
-            )
-        ranges = dims if isinstance(dims, Mapping) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
-        for dim, bounds in ranges.items():
-            if not -tensor.ndim <= dim < tensor.ndim:
-                raise CompileUsageError(f"dynamic_dims: {key!r} has {tensor.ndim} dimensions, so no dimension {dim}")
-            if isinstance(bounds, str):
-                mark_unbacked_dim(tensor, dim % tensor.ndim, bounds, shared=named.count(bounds) > 1)
-            else:
-                mark_dynamic_dim(tensor, dim % tensor.ndim, bounds)
-
-
-def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
-    if isinstance(key, int):
-        return call.args[key] if 0 <= key < len(call.args) else None
-    if key in call.kwargs:
-        return call.kwargs[key]
-    position = names.index(key) if key in names else len(call.args)
-    return call.args[position] if position < len(call.args) else None
+def _cotangent(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if tensor.is_nested:  # its sizes are no plain numbers: the numbers are drawn for its values
+        values = _cotangent(tensor.values(), generator)
+        return torch.nested.nested_tensor_from_jagged(values, tensor.offsets(), lengths=tensor.lengths())
+    draw = partial(torch.randn, tensor.shape, generator=generator, dtype=torch.float32, device="cpu")
+    # Numbers of bfloat16 are exact in every dtype, so that all legs get the same.
+    noise = torch.complex(draw(), draw()) if tensor.is_complex() else draw().bfloat16()
+    return noise.to(device=tensor.device, dtype=tensor.dtype)

@@ -1,61 +1,85 @@
-"""What an object holds, one step at a time: attributes, items, closed-over variables, defaults."""
+"""What an object holds, one step at a time: attributes, items, closed-over variables, defaults, gradients, hooks.
+
+Nothing here runs code of the user's: no ``len``, ``==``, ``bool``, ``repr``, ``hash``, no property and no
+``__getattr__`` of an object's class.
+"""
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import sys
+import threading
 import types
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Container, Hashable, Iterable, Iterator
 from typing import Any, cast
 
 import torch
 
+from .._torch.identity import DYNAMOS_OWN
 from .._torch.user_lines import is_torch
 from ..numerics.tree import attributes
 
 EMPTY: Any = object()
 """The content of a variable that has no value yet."""
 
+PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+"""Most of what a model holds: values without parts that cannot be changed."""
+
 # Objects of these packages are never looked into: they hold no state of a model, or far too much of everything else.
-_CLOSED = (sys.stdlib_module_names - {"__main__", "types"}) | {"numpy", "pytest", "_pytest", "pluggy", "torch"}
-# What torch has of its own that does keep state in tensors.
+_CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
+    "numpy", "pytest", "_pytest", "pluggy", "torch",
+}  # fmt: skip
+# What the standard library and torch have of their own that does keep state.
+_OPEN_KINDS = (threading.local, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
 _OPEN_IN_TORCH = ("torch.optim", "torch.distributions", "torch.amp", "torch.cuda.amp")
 _MODULE_INTERNALS = frozenset(vars(torch.nn.Module())) - {"training"}
 _CONTAINERS = (OrderedDict, dict, list, deque, tuple, set, frozenset)
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
 _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.Module)
+_CACHED = type(functools.lru_cache(lambda: None))
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
+_TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 # Far more than any model has: beyond it lies something that is no model, such as the state of an application.
 MOST_OBJECTS = 100_000
 
+Parts = Iterator[tuple[str, Any]]
 
-def parts(value: Any) -> Iterator[tuple[str, Any]]:
+
+def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Whether an object is of a class; ``isinstance`` would ask the object's own ``__class__`` too."""
+    return issubclass(type(value), kinds)
+
+
+def parts(value: Any) -> Parts:
     """What ``value`` holds, each with the text that leads to it: ``.name``, ``[0]``, ``['key']``. A leaf holds none."""
-    if isinstance(value, (torch.Tensor, str, bytes, int, float, type(None))):
+    if type(value) in PLAIN or is_a(value, (str, bytes, int, float)):
         return
-    if isinstance(value, types.FunctionType) and lives_in_torch(value):
-        # What torch keeps in a wrapper of its own is not the model's; the function that it wraps is.
-        yield from ((f".{name}", held) for name, cell in cells(value) if isinstance(held := content(cell), _CALLABLE))
-    elif isinstance(value, types.FunctionType):
-        yield from ((f".{name}", content(cell)) for name, cell in cells(value) if content(cell) is not EMPTY)
-        yield from ((f".default {i}", default) for i, default in enumerate(value.__defaults__ or ()))
-        yield from ((f".{name}", default) for name, default in (value.__kwdefaults__ or {}).items())
-        yield from ((f".{name}", entry) for name, entry in vars(value).items() if name != "__wrapped__")
-    elif isinstance(value, types.MethodType):
+    if is_a(value, torch.Tensor):
+        yield from _tensor_parts(value)
+        return
+    if is_a(value, types.FunctionType):
+        yield from _function_parts(value)
+    elif is_a(value, types.MethodType):
         yield "", value.__self__
         yield "", value.__func__
-    elif isinstance(value, functools.partial):
+    elif is_a(value, functools.partial):
         yield "", value.func
         yield from ((f".argument {i}", argument) for i, argument in enumerate(value.args))
         yield from ((f".{name}", argument) for name, argument in value.keywords.items())
-    elif isinstance(value, torch.nn.Module):
+    elif is_a(value, _CACHED):
+        yield "", value.__wrapped__
+    elif is_a(value, contextvars.ContextVar):
+        yield ".value", value.get(None)
+    elif is_a(value, torch.nn.Module):
         yield from _module_parts(value)
-    elif isinstance(value, dict):
+    elif is_a(value, dict):
         yield from ((_key(i, key), item) for i, (key, item) in enumerate(items(value)))
-    elif isinstance(value, (list, tuple, deque)):
+    elif is_a(value, (list, tuple, deque)):
         yield from ((f"[{i}]", item) for i, item in enumerate(items(value)))
-    elif isinstance(value, (set, frozenset)):
+    elif is_a(value, (set, frozenset)):
         yield from (("{}", item) for item in items(value))
     if is_open(value):
         by_name = attributes(value)
@@ -63,17 +87,48 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _key(position: int, key: Any) -> str:
-    plain = isinstance(key, (str, int, float, tuple, type(None))) and len(text := repr(key)) <= 80
-    return f"[{text}]" if plain else f"[{type(key).__name__} {position}]"
+    return f"[{text}]" if is_plain_key(key) and len(text := repr(key)) <= 80 else f"[{type(key).__name__} {position}]"
 
 
-def _module_parts(module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
-    for name in sorted(vars(module).keys() - _MODULE_INTERNALS):
-        yield f".{name}", vars(module)[name]
+def is_plain_key(key: Any) -> bool:
+    """Whether a key can be written: a plain value, or a tuple of them."""
+    return type(key) in PLAIN or (type(key) is tuple and all(type(part) in PLAIN for part in key))
+
+
+def _function_parts(function: types.FunctionType) -> Parts:
+    if lives_in_torch(function):
+        # What torch keeps in a wrapper of its own is not the model's; the function that it wraps is.
+        yield from ((f".{n}", held) for n, cell in cells(function) if is_a(held := content(cell), _CALLABLE))
+        return
+    yield from ((f".{name}", content(cell)) for name, cell in cells(function) if content(cell) is not EMPTY)
+    yield from ((f".default {i}", default) for i, default in enumerate(function.__defaults__ or ()))
+    yield from ((f".{name}", default) for name, default in (function.__kwdefaults__ or {}).items())
+    hidden = ("__wrapped__", *DYNAMOS_OWN)
+    yield from ((f".{name}", entry) for name, entry in vars(function).items() if not name.startswith(hidden))
+
+
+def _module_parts(module: torch.nn.Module) -> Parts:
+    own = attributes(module)
+    for name in sorted(own.keys() - _MODULE_INTERNALS, key=str):
+        if not str(name).startswith(DYNAMOS_OWN):
+            yield f".{name}", own[name]
     for group in ("_parameters", "_buffers", "_modules"):
-        yield from ((f".{name}", value) for name, value in vars(module)[group].items() if value is not None)
+        yield from ((f".{name}", value) for name, value in own.get(group, {}).items() if value is not None)
     for group in _HOOKS:
-        yield from ((f".hook {i}", hook) for i, hook in enumerate(vars(module)[group].values()))
+        yield from ((f".hook {i}", hook) for i, hook in enumerate(own.get(group, {}).values()))
+
+
+def _tensor_parts(tensor: torch.Tensor) -> Parts:
+    """A tensor's gradient, its own attributes (the tensors inside, for a wrapper) and its hooks."""
+    with torch._C.DisableTorchFunctionSubclass():
+        grad = tensor.grad if tensor.is_leaf else None
+        hooks = [hook for name in _TENSOR_HOOKS for hook in (getattr(tensor, name) or {}).values()]
+    if grad is not None:
+        yield ".grad", grad
+    for name, value in object.__getattribute__(tensor, "__dict__").items():
+        if not str(name).startswith(DYNAMOS_OWN):
+            yield f".{name}", value
+    yield from ((f".hook {i}", hook) for i, hook in enumerate(hooks))
 
 
 def is_open(value: Any) -> bool:
@@ -84,9 +139,11 @@ def is_open(value: Any) -> bool:
 @functools.lru_cache(maxsize=4096)
 def is_open_kind(kind: Any) -> bool:
     """Whether objects of a class are looked into."""
-    if issubclass(kind, (torch.nn.Module, type, types.ModuleType, *_FUNCTIONS)):
+    if issubclass(kind, (torch.nn.Module, torch.Tensor, type, types.ModuleType, *_FUNCTIONS)):
         return False
-    module: str = kind.__module__
+    if issubclass(kind, _OPEN_KINDS):
+        return True
+    module = str(kind.__module__)
     return module.startswith(_OPEN_IN_TORCH) or module.partition(".")[0] not in _CLOSED
 
 
@@ -97,13 +154,13 @@ def lives_in_torch(function: types.FunctionType) -> bool:
 
 def container_kind(value: Any) -> Any:
     """The container type of Python's own that a value is of; None for what is no container."""
-    return next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
+    return next((kind for kind in _CONTAINERS if is_a(value, kind)), None)
 
 
 def items(container: Any) -> list[Any]:
     """The items of a container, pairs for a mapping, past what a subclass makes of reading them."""
     kind = container_kind(container)
-    return list(kind.items(container) if isinstance(container, dict) else kind.__iter__(container))
+    return list(kind.items(container) if is_a(container, dict) else kind.__iter__(container))
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
@@ -120,14 +177,14 @@ def content(cell: types.CellType) -> Any:
 
 
 def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[Any]:
-    """Every object that the roots hold, at any depth, each once, the roots included.
+    """Every object that the roots hold, at any depth, each once, the roots included; plain values are left out.
 
     Objects whose ids are in ``closed`` are left out with all that only they hold.
     """
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < MOST_OBJECTS:
         value = waiting.pop()
-        if id(value) in seen or id(value) in closed:
+        if type(value) in PLAIN or id(value) in seen or id(value) in closed:
             continue
         seen.add(id(value))
         yield value

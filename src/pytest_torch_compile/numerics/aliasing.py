@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
+Sharing = dict[tuple[str, str], int]
+"""Pairs (output, other tensor) on one memory block, with the distance between their first elements."""
+
 
 def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
     """What two tensors of one memory block have in common; None where they share no block."""
@@ -18,14 +21,14 @@ def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
     return (str(tensor.device), pointer) if pointer else None
 
 
-def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> dict[tuple[str, str], int]:
+def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> Sharing:
     """Every pair (output, other tensor) on one memory block, with the distance between their first elements."""
     holders: dict[tuple[str, int], list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in others.items():
         key = storage_key(tensor)
         if key is not None:
             holders.setdefault(key, []).append((name, tensor))
-    pairs: dict[tuple[str, str], int] = {}
+    pairs: Sharing = {}
     for name, tensor in outputs.items():
         key = storage_key(tensor)
         if key is None:

@@ -10,13 +10,13 @@ import torch
 from .. import advice
 from ..findings import Finding, FindingKind, Reference
 from . import messages
-from .aliasing import aliasing_differences, sharing
+from .aliasing import aliasing_differences
 from .containers import as_tensor, is_below, plain_leaf_difference, structure_differences
 from .leaves import Judgement, LeafVerdict, Pair, judge
 from .measure import bitwise_equal
 from .metadata import MetadataDifference, metadata_differences, plain_tensors
 from .record import CallRecord
-from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, plain_values, section
+from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, plain_values, section, sharing_in
 from .tolerances import Tolerances
 from .tree import Flat
 
@@ -179,8 +179,10 @@ def _pairs(name: SectionName, legs: Legs) -> Iterator[Pair]:
         one, two = as_tensor(left), as_tensor(right)
         if one is None or two is None or one.layout is not two.layout:
             continue
-        others = plain_tensors(two, path)
-        for part, value in plain_tensors(one, path).items():
+        parts = plain_tensors(one, path)
+        # What neither leg changed is one object in both.
+        others = parts if one is two else plain_tensors(two, path)
+        for part, value in parts.items():
             other = others.get(part)
             if other is not None and _comparable(value, other):
                 yield Pair(part, name, value, other)
@@ -223,11 +225,7 @@ def _write(pair: Pair, before: torch.Tensor | None) -> messages.Write:
 
 
 def _aliasing(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
-    shared = []
-    for record in (eager, compiled):
-        others = section(record, "argument").tensors | section(record, "state").tensors
-        shared.append(sharing(section(record, "output").tensors, others))
-    for name, line in aliasing_differences(*shared):
+    for name, line in aliasing_differences(sharing_in(eager), sharing_in(compiled)):
         yield Finding("aliasing", line, hint=advice.ALIASING, calls=(eager.number,), subject=name)
 
 

@@ -8,19 +8,22 @@ from typing import Any
 
 import torch
 
+from .aliasing import Sharing
 from .tree import Flat
 
 
 @dataclass
 class CallRecord:
-    """What one leg did on one call. The tensors are the leg's own, not copies, so that aliasing can be seen.
+    """What one leg did on one call.
 
     ``number`` counts the calls from 1.
-    ``arguments`` is ``(args, kwargs)`` after the call and ``pristine`` the caller's unmodified pair, which shows what
-    eager changed in place. ``state`` holds parameters and buffers after the call by name, ``initial_state`` the same
-    before it (may be empty), ``grads`` the parameters' gradients, ``input_grads`` those of the inputs.
+    ``output`` and ``arguments`` are structures taken apart, or the values themselves: for the arguments ``(args,
+    kwargs)`` after the call. ``pristine`` is the same before it, which shows what eager changed in place. ``state``
+    holds parameters and buffers after the call by name, ``initial_state`` the same before it (may be empty), ``grads``
+    the parameters' gradients, ``input_grads`` those of the inputs.
     ``kept`` is what the target keeps apart from those, such as attributes and closed-over variables, and
     ``kept_at_start`` the same before the first call; ``initial_kept`` holds its tensors before this call.
+    ``sharing`` is which outputs shared memory with what, where it was noted while the leg's tensors were in place.
     ``parameters`` names the entries of ``state`` that are parameters (the keys of ``grads`` when empty).
     ``exceptions`` are those that the call is meant to raise. ``argument_names`` gives the positional arguments names
     for messages.
@@ -38,6 +41,7 @@ class CallRecord:
     kept: Flat = field(default_factory=Flat)
     kept_at_start: Flat = field(default_factory=Flat)
     initial_kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    sharing: Sharing | None = None
     rng: Mapping[str, torch.Tensor] = field(default_factory=dict)
     optimizer_steps: int = 0
     parameters: frozenset[str] = frozenset()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import torch
 
+from .aliasing import Sharing, sharing
 from .containers import as_tensor
 from .metadata import plain_tensors
 from .record import CallRecord
@@ -20,7 +21,7 @@ GRADIENTS: tuple[SectionName, ...] = ("grad", "input grad")
 def section(record: CallRecord, name: SectionName) -> Flat:
     """One part of a record taken apart, with readable paths."""
     if name == "output":
-        return flatten(record.output, "output")
+        return record.output if isinstance(record.output, Flat) else flatten(record.output, "output")
     if name == "argument":
         return _arguments(record, record.arguments)
     if name == "kept":
@@ -53,11 +54,25 @@ def plain_values(record: CallRecord) -> dict[str, torch.Tensor]:
     return values
 
 
-def _arguments(record: CallRecord, arguments: Any) -> Flat:
-    args, kwargs = arguments if arguments is not None else ((), {})
+def sharing_in(record: CallRecord) -> Sharing:
+    """Which outputs share memory with arguments, parameters, buffers and each other."""
+    if record.sharing is not None:
+        return record.sharing
+    others = section(record, "argument").tensors | section(record, "state").tensors
+    return sharing(section(record, "output").tensors, others)
+
+
+def arguments_of(record: CallRecord, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Flat:
+    """The arguments of a call taken apart, by the names that messages give them."""
     flat = Flat()
     for position, value in enumerate(args):
         flat.nodes.update(flatten(value, record.argument_label(position)).nodes)
     for key, value in kwargs.items():
         flat.nodes.update(flatten(value, f"argument {key}").nodes)
     return flat
+
+
+def _arguments(record: CallRecord, arguments: Any) -> Flat:
+    if isinstance(arguments, Flat):
+        return arguments
+    return Flat() if arguments is None else arguments_of(record, *arguments)

@@ -8,6 +8,7 @@ import types
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -107,13 +108,19 @@ def defines_equality(value: Any) -> bool:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in the order they were assigned."""
-    by_name = dict(getattr(value, "__dict__", None) or {})
+    """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in the order they were assigned.
+
+    They are read past properties and ``__getattr__`` of the object's class.
+    """
+    try:
+        by_name = dict(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError):
+        by_name = {}
     for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                by_name[name] = getattr(value, name)
+        slots = (slot for slot in kind.__dict__.values() if type(slot) is types.MemberDescriptorType)
+        for slot in slots if "__slots__" in kind.__dict__ else ():
+            with suppress(AttributeError):  # not assigned
+                by_name[slot.__name__] = slot.__get__(value, type(value))
     return by_name
 
 

@@ -76,7 +76,7 @@ class CompileBenchmark:
             CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
         from ..legs.keywords import Keywords
-        from ..legs.leg import argument_names
+        from ..legs.targets import argument_names
         from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, Bench, device_of, environment_of
 
         own = {

@@ -49,7 +49,7 @@ def compile_check(
     with calm():
         from ..check.check_compile import KEYWORDS, check_compile
         from ..legs.calls import as_calls
-        from ..legs.copies import on_device
+        from ..legs.converted import on_device
 
     defaults = {"tolerances": compile_tolerances, **_test_options(request, compile_options)}
 
@@ -57,8 +57,8 @@ def compile_check(
         __tracebackhide__ = True
         options, kwargs = KEYWORDS.split(target, args, keywords)
         calls = as_calls(args, kwargs, options.pop("calls", None))
-        target, calls = on_device(target, calls, settings.current.device)
-        return check_compile(target, calls=calls, **defaults | options)
+        with on_device(target, calls, settings.current.device) as there:
+            return check_compile(target, calls=there, **defaults | options)
 
     yield check
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from .._torch.support import newer_arguments
 from ..diagnose.subject import Remake
 from ..findings import CompileReport, Finding
 from ..legs.compiling import Compiling
-from ..legs.copies import copy_leg
-from ..legs.leg import Work, argument_names, mark_dynamic
+from ..legs.leg import Work
+from ..legs.snapshot import Snapshot
+from ..legs.targets import argument_names, mark_dynamic
 from ..report.failure_text import headline
 from .definitions import Unwritable
 from .writer import Writer, listed
@@ -52,7 +55,8 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
     writer.definitions.imports.update(dict.fromkeys(IMPORTS))
     settings = _settings(writer)
     target = writer.expression(work.target, "target")
-    calls = [writer.call(one) for one in _marked(work)]
+    with _marked(work):
+        calls = [writer.call(one) for one in work.calls]
     constants = "\n".join(f"{name} = {value}" for name, value in _constants(writer, finding, work, remake).items())
     judge = _judge(finding, remake.compiling)
     body = [f"global {', '.join(writer.state)}"] if writer.state else []
@@ -88,14 +92,17 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
     return f'"""{quoted}\n"""'
 
 
-def _marked(work: Work) -> list[Any]:
-    """The calls, with the dimensions marked that the check marks."""
+@contextmanager
+def _marked(work: Work) -> Iterator[None]:
+    """Have the dimensions marked in the body that the check marks."""
     if not work.dynamic_dims:
-        return list(work.calls)
-    _, calls, _ = copy_leg(work.target, work.calls)
-    for call in calls:
-        mark_dynamic(call, work.dynamic_dims, argument_names(work.target))
-    return calls
+        yield
+        return
+    snapshot = Snapshot((call.args, call.kwargs) for call in work.calls)
+    with snapshot.in_force(snapshot.new_leg()):
+        for call in work.calls:
+            mark_dynamic(call, work.dynamic_dims, argument_names(work.target))
+        yield
 
 
 def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> dict[str, str]:

@@ -18,13 +18,13 @@ from ..._torch.warning_filters import calm
 from ...findings import CompileUsageError
 from ...legs.calls import Call
 from ...legs.compiling import Compiling
-from ...legs.copies import copy_leg, modules_of
 from ...legs.keywords import clear_keywords, keyword_options
-from ...legs.leg import DynamicDims, argument_names, mark_dynamic
+from ...legs.targets import DynamicDims, argument_names, mark_dynamic, modules_of
 from ...observation import Observation
 from ..deciding.statistics import half_width, log_ratios, trimmed_mean
 from ..sample import PRECISION, SECONDS, Exact, Paired, SpeedSample
 from . import kernels, memory, timing
+from .copies import copied
 from .device import device_problems, device_state, processes_of_holders
 from .python_calls import python_calls
 from .stack_depth import with_spare_stack
@@ -80,13 +80,13 @@ class Bench:
             )
         chosen = dict(options) if options is not None else None
         compiling = Compiling(backend or "inductor", mode, chosen, dynamic, fullgraph, compile)
-        target, calls = uncompiled(target), [Call(args, dict(kwargs or {}))]
+        target, given = uncompiled(target), Call(args, dict(kwargs or {}))
 
         def build(wrap: Compiling | None) -> timing.Run:
-            copied, (call,), _ = copy_leg(target, calls)
+            own, call = copied(target, given)
             if wrap and dynamic_dims:
                 mark_dynamic(call, dynamic_dims, argument_names(target))
-            return workload(copied, call.args, call.kwargs, train, optimizer, wrap)
+            return workload(own, call.args, call.kwargs, train, optimizer, wrap)
 
         self.what = "train step" if optimizer else "forward and backward" if train else "forward"
         self.mode = mode or "default"

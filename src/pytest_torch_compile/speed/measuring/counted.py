@@ -10,10 +10,11 @@ import torch
 from ..._torch.syncs import noting_syncs
 from ...legs.calls import Call
 from ...legs.compiling import Compiling
-from ...legs.copies import copy_leg
-from ...legs.leg import Work, argument_names, mark_dynamic
+from ...legs.leg import Work
+from ...legs.targets import argument_names, mark_dynamic
 from ...observation import Location
 from . import kernels, memory
+from .copies import copied
 from .kernels import Run
 from .workload import workload
 
@@ -54,7 +55,7 @@ def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
 
 
 def _repeatable(work: Work, call: Call, compiling: Compiling | None) -> Run:
-    target, (own,), _ = copy_leg(work.target, [call])
+    target, own = copied(work.target, call)
     for action in own.actions:
         action(target)
     if compiling is not None and work.dynamic_dims:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ...legs.copies import modules_of
+from ...legs.targets import modules_of
 
 
 def workload(

@@ -1,0 +1,95 @@
+"""What code may set for the whole process: gradients, defaults, autocast, precision, the environment.
+
+Public names only, apart from the defaults (see ``defaults.py``).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from .defaults import Defaults, defaults, set_defaults
+
+_AUTOCAST_DEVICES = ("cpu", "cuda")
+# torch and what it compiles with set such variables themselves, also with an underscore in front, and rely on them.
+_TORCHS = ("TORCH", "PYTORCH", "TRITON", "CUDA", "NCCL", "OMP_", "KMP_", "MKL_", "PYTEST_")
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """The state of the process that results may depend on."""
+
+    grad: bool
+    inference: bool
+    defaults: Defaults
+    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+    autocast_cache: bool
+    deterministic: tuple[bool, bool]
+    precision: str
+    environment: dict[str, str]
+
+    @classmethod
+    def now(cls) -> ProcessState:
+        """The present one."""
+        return cls(
+            torch.is_grad_enabled(),
+            torch.is_inference_mode_enabled(),
+            defaults(),
+            tuple(
+                (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _AUTOCAST_DEVICES
+            ),
+            torch.is_autocast_cache_enabled(),
+            (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+            _precision(),
+            {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith(_TORCHS)},
+        )
+
+    def with_dtype(self, dtype: torch.dtype) -> ProcessState:
+        """The same with another default dtype."""
+        return replace(self, defaults=replace(self.defaults, dtype=dtype))
+
+    def put(self) -> None:
+        """Set all of it; what is so already is left alone, as each change costs dynamo a guard."""
+        now = ProcessState.now()
+        if now.grad != self.grad:
+            torch.set_grad_enabled(self.grad)
+        set_defaults(self.defaults)
+        for (kind, enabled, dtype), (_, was_enabled, was_dtype) in zip(self.autocast, now.autocast, strict=True):
+            if enabled != was_enabled:
+                torch.set_autocast_enabled(kind, enabled)
+            if dtype != was_dtype:
+                torch.set_autocast_dtype(kind, dtype)
+        if now.autocast_cache != self.autocast_cache:
+            torch.set_autocast_cache_enabled(self.autocast_cache)
+        if now.deterministic != self.deterministic:
+            torch.use_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
+        if self.precision and now.precision != self.precision:
+            torch.set_float32_matmul_precision(self.precision)
+        if now.environment != self.environment:
+            for name in now.environment.keys() - self.environment.keys():
+                del os.environ[name]
+            os.environ.update({k: v for k, v in self.environment.items() if now.environment.get(k) != v})
+
+    def named(self) -> dict[str, Any]:
+        """What two legs are compared by, each with the name that a message gives it."""
+        values: dict[str, Any] = {
+            "grad mode": self.grad,
+            "inference mode": self.inference,
+            "the default dtype": str(self.defaults.dtype),
+            "the default device": str(self.defaults.device or "cpu"),
+            "the autocast cache": self.autocast_cache,
+            "deterministic algorithms": self.deterministic[0],
+            "the float32 matmul precision": self.precision,
+        }
+        values |= {f"autocast on {kind}": str(dtype) if enabled else "off" for kind, enabled, dtype in self.autocast}
+        return values | {f"environment variable {name}": value for name, value in self.environment.items()}
+
+
+def _precision() -> str:
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:  # set through the newer switches of each backend, which the older ones refuse to read
+        return ""

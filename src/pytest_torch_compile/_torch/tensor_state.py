@@ -1,0 +1,271 @@
+"""What a tensor is made of, read and put back below autograd, without running code of a tensor subclass.
+
+Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
+``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (one tensor on 2.6, a tuple from
+2.8 on), ``Tensor._version``, ``_backward_hooks``, ``_post_accumulate_grad_hooks``, ``_indices`` and ``_values``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+_BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
+_BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
+# So many bytes are brought back from the host at once, to be compared with a device's.
+_CHUNK = 64 << 20
+
+
+class Unreadable(Exception):
+    """A tensor whose numbers cannot be reached: a layout or a subclass that torch gives no memory for."""
+
+
+@contextmanager
+def below_subclasses() -> Iterator[None]:
+    """Run the body without code of tensor subclasses, without gradients and out of inference mode."""
+    with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        with torch._C._DisableTorchDispatch():
+            yield
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has no memory of its own: its class holds other tensors in its attributes."""
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
+        return False
+    if is_traceable_wrapper_subclass(tensor):
+        return True
+    try:
+        return bool(tensor.device.type != "meta" and tensor.untyped_storage().data_ptr() == 0 and tensor.numel() > 0)
+    except (RuntimeError, NotImplementedError):
+        return True
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the numbers lie in one strided block of memory."""
+    with torch._C.DisableTorchFunctionSubclass():
+        if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
+            return False
+        return not (tensor.is_nested or tensor.is_quantized or is_wrapper(tensor))
+
+
+def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors with memory that a tensor's numbers are in; none for lazy, meta and wrapper tensors.
+
+    Raises:
+        Unreadable: torch does not say where they are.
+    """
+    if is_lazy(tensor) or tensor.device.type == "meta":
+        return []
+    if tensor.layout is torch.strided:
+        return [] if is_wrapper(tensor) else [tensor]
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in _BY_ROW:
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in _BY_COLUMN:
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    raise Unreadable(str(tensor.layout))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A range of bytes of a storage."""
+
+    storage: torch.UntypedStorage
+    start: int
+    stop: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What all extents of a storage have in common."""
+        return str(self.storage.device), self.storage.data_ptr()
+
+    def covers(self, other: Extent) -> bool:
+        """Whether the other range lies within this one."""
+        return self.start <= other.start and other.stop <= self.stop
+
+    def live(self) -> torch.Tensor:
+        """The bytes themselves, as the widest integers that fit; writing to them is seen by no version counter."""
+        dtype, width = torch.uint8, 1
+        if self.start % 8 == 0 and self.stop % 8 == 0 and self.storage.data_ptr() % 8 == 0:
+            dtype, width = torch.int64, 8
+        empty = torch.empty(0, dtype=dtype, device=self.storage.device)
+        return empty.set_(self.storage, self.start // width, ((self.stop - self.start) // width,), (1,))
+
+
+def extent(piece: torch.Tensor) -> Extent | None:
+    """The bytes that a tensor's elements lie in; None where it has none.
+
+    Raises:
+        Unreadable: it has no storage.
+    """
+    if piece.numel() == 0:
+        return None
+    try:
+        storage = piece.untyped_storage()
+        if piece.is_nested:
+            return Extent(storage, 0, storage.nbytes())
+        width, offset = piece.element_size(), piece.storage_offset()
+        last = sum((size - 1) * stride for size, stride in zip(piece.shape, piece.stride(), strict=True))
+    except (RuntimeError, NotImplementedError) as error:
+        raise Unreadable(type(piece).__name__) from error
+    found = Extent(storage, offset * width, (offset + last + 1) * width)
+    return found if storage.nbytes() >= found.stop and storage.data_ptr() else None
+
+
+def holds(extent: Extent, saved: torch.Tensor) -> bool:
+    """Whether the bytes of an extent are those that were saved, wherever they were saved."""
+    live = extent.live()
+    if live.device == saved.device:
+        return bool(torch.equal(live, saved))
+    step = _CHUNK // live.element_size()
+    parts = zip(live.split(step), saved.split(step), strict=True)
+    return all(torch.equal(here, there.to(here.device)) for here, there in parts)
+
+
+def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
+    """Saved bytes of an extent as the tensor ``like`` that lies within it; on its device."""
+    if saved.device != like.device:
+        saved = saved.to(like.device)
+    width = like.element_size()
+    offset, rest = divmod(like.storage_offset() * width - extent.start, width)
+    if rest:  # the extent begins within an element of this dtype, as a view in another dtype may make it
+        raw = saved.view(torch.uint8)[rest:]
+        saved, offset = raw.clone(), offset
+    empty = torch.empty(0, dtype=like.dtype, device=like.device)
+    return empty.set_(saved.untyped_storage(), offset, like.shape, like.stride())
+
+
+@dataclass(frozen=True)
+class TensorState:
+    """A tensor object apart from the numbers in its memory.
+
+    ``data`` is its memory with size, strides and dtype under another object, None for a wrapper.
+    """
+
+    kind: type
+    data: torch.Tensor | None
+    requires_grad: bool
+    is_leaf: bool
+    grad: torch.Tensor | None
+    version: int | None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    hooks: tuple[Any, Any] = (None, None)
+    hook_items: tuple[Any, Any] = (None, None)
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorState:
+        """The state of a tensor now."""
+        wrapper = is_wrapper(tensor)
+        with below_subclasses():
+            hooks = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
+            return cls(
+                type(tensor),
+                None if wrapper else tensor.detach(),
+                tensor.requires_grad,
+                tensor.is_leaf,
+                tensor.grad if tensor.is_leaf else None,
+                None if wrapper or tensor.is_inference() else tensor._version,
+                dict(object.__getattribute__(tensor, "__dict__")),
+                hooks,
+                tuple(None if hook is None else dict(hook) for hook in hooks),  # type: ignore[arg-type]
+            )
+
+    def with_data(self, data: torch.Tensor, grad: torch.Tensor | None) -> TensorState:
+        """The state with other numbers and another gradient."""
+        return replace(self, data=data, grad=grad)
+
+    def is_as(self, other: TensorState) -> bool:
+        """Whether two states of one tensor object are the same."""
+        return (
+            self.kind is other.kind
+            and self.requires_grad == other.requires_grad
+            and self.is_leaf == other.is_leaf
+            and self.grad is other.grad
+            and self.version == other.version
+            and _same_memory(self.data, other.data)
+            and same_values(self.attributes, other.attributes)
+            and all(one is two for one, two in zip(self.hooks, other.hooks, strict=True))
+            and all(
+                same_values(one or {}, two or {}) for one, two in zip(self.hook_items, other.hook_items, strict=True)
+            )
+        )
+
+    def put(self, tensor: torch.Tensor) -> None:
+        """Give the tensor object this state again."""
+        with below_subclasses():
+            now = TensorState.of(tensor)
+            if now.kind is not self.kind:
+                if self.data is not None and is_lazy_kind(self.kind):
+                    tensor.data = self.data
+                tensor.__class__ = self.kind
+            if now.grad is not self.grad and now.grad is not None and tensor.is_leaf:
+                tensor.grad = None  # a gradient of another dtype keeps the memory from being changed
+            if self.data is not None and not _same_memory(now.data, self.data):
+                tensor.data = self.data
+            if self.is_leaf and not now.is_leaf:
+                tensor.detach_()
+            if self.is_leaf and tensor.requires_grad != self.requires_grad:
+                tensor.requires_grad_(self.requires_grad)
+            if tensor.is_leaf and tensor.grad is not self.grad:
+                tensor.grad = self.grad
+            attributes = object.__getattribute__(tensor, "__dict__")
+            if not same_values(attributes, self.attributes):
+                attributes.clear()
+                attributes.update(self.attributes)
+            self._put_hooks(tensor, now)
+            if self.version is not None and tensor._version != self.version:
+                set_version(tensor, self.version)
+
+    def _put_hooks(self, tensor: torch.Tensor, now: TensorState) -> None:
+        names = ("_backward_hooks", "_post_accumulate_grad_hooks")
+        for name, held, items, present in zip(names, self.hooks, self.hook_items, now.hooks, strict=True):
+            if present is not None and present is not held:
+                present.clear()  # the engine reads the table, and not the attribute
+            if held is not None and not same_values(held, items):
+                held.clear()
+                held.update(items)
+            if present is not held:
+                setattr(tensor, name, held)
+
+
+def is_lazy_kind(kind: type) -> bool:
+    """Whether tensors of a class have no numbers yet."""
+    return issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
+
+
+def same_values(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    """Whether two dicts hold the same objects under the same keys in the same order."""
+    return len(one) == len(other) and all(
+        left is right and one[left] is other[right] for left, right in zip(one, other, strict=True)
+    )
+
+
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """Set the counter by which autograd knows that a saved tensor was written to."""
+    try:
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+    except TypeError:
+        torch._C._autograd._unsafe_set_version_counter(tensor, version)
+
+
+def _same_memory(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    if (one.dtype, one.device, one.layout, one.dim()) != (other.dtype, other.device, other.layout, other.dim()):
+        return False
+    try:
+        if one.is_quantized and one.shape != other.shape:
+            return False
+        if one.layout is torch.strided and not (one.is_nested or one.is_quantized):
+            return bool(one.is_set_to(other))
+        parts = zip(pieces(one), pieces(other), strict=True)
+        return all(left.untyped_storage()._cdata == right.untyped_storage()._cdata for left, right in parts)
+    except (RuntimeError, NotImplementedError, Unreadable):  # on meta, for one
+        return True

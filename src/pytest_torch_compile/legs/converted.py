@@ -1,0 +1,113 @@
+"""A target and its inputs in another dtype or on another device: the same objects with other numbers in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from .._torch.tensor_state import TensorState, below_subclasses, is_plain
+from ..findings import CompileUsageError
+from .calls import Call
+from .renewed import Replacements
+from .snapshot import Contents, Snapshot
+from .targets import modules_of, tensors_of
+
+Convert = Callable[[torch.Tensor], torch.Tensor]
+
+
+def to_float64(tensor: torch.Tensor) -> torch.Tensor:
+    """A floating or complex tensor in double precision; any other as it is."""
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
+
+
+def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
+    """Let a leg have other numbers in every tensor that ``change`` changes.
+
+    The tensor objects get other memory, in which they share and overlap as before. A tensor that cannot get it (no
+    leaf, of a subclass, made in inference mode) is replaced by another object.
+    """
+    bases: dict[tuple[Any, ...], torch.Tensor] = {}
+    for tensor in snapshot.tensors():
+        key = "tensor", id(tensor)
+        state: TensorState = contents.held.get(key, snapshot.initial[key])
+        if not is_plain(tensor) or tensor.is_inference() or not (tensor.is_leaf or not tensor.requires_grad):
+            other = _converted_whole(tensor, change)
+            if other is not tensor:
+                contents.replacements.add(tensor, other)
+            continue
+        with below_subclasses():
+            made = _converted(state, change, bases)
+            grad = None if state.grad is None else change(state.grad.detach())
+        if not torch._has_compatible_shallow_copy_type(state.data, made):  # meta is another kind of tensor
+            contents.replacements.add(tensor, _converted_whole(tensor, change))
+        elif made is not state.data:
+            contents.held[key] = state.with_data(made, grad)
+
+
+def _converted(state: TensorState, change: Convert, bases: dict[tuple[Any, ...], torch.Tensor]) -> torch.Tensor:
+    data = state.data
+    assert data is not None
+    probe = torch.empty(0, dtype=data.dtype, device=data.device)
+    if change(probe) is probe:
+        return data
+    if not data.numel():
+        return change(data)
+    storage = data.untyped_storage()
+    key = storage.data_ptr(), data.dtype
+    if key not in bases:
+        bases[key] = change(torch.empty(0, dtype=data.dtype, device=data.device).set_(storage))
+    return bases[key].as_strided(data.shape, data.stride(), data.storage_offset())
+
+
+def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
+    if is_lazy(tensor) or tensor.device.type == "meta":
+        return tensor
+    with torch.inference_mode(tensor.is_inference()):
+        changed = change(tensor.detach())
+        if changed.dtype == tensor.dtype and changed.device == tensor.device:
+            return tensor
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(changed, tensor.requires_grad)
+        return changed.requires_grad_(tensor.requires_grad)
+
+
+def with_replacements(call: Call, replacements: Replacements) -> Call:
+    """A call whose arguments are those that a leg has."""
+    if not replacements:
+        return call
+    kwargs = {name: replacements(value) for name, value in call.kwargs.items()}
+    return replace(call, args=replacements(call.args), kwargs=kwargs)
+
+
+@contextmanager
+def on_device(target: Any, calls: Sequence[Call], device: str | None) -> Iterator[list[Call]]:
+    """Have target and calls on a device in the body; the calls to make there.
+
+    Raises:
+        CompileUsageError: a device that is not there.
+    """
+    tensors = [*tensors_of(calls), *(p for module in modules_of(target).values() for p in module.parameters())]
+    if device is None or all(tensor.device == _resolved(device) for tensor in tensors):
+        yield list(calls)
+        return
+    snapshot = Snapshot([target, *((call.args, call.kwargs) for call in calls)], on_host=True)
+    contents, there = snapshot.new_leg(), _resolved(device)
+    convert(snapshot, contents, lambda tensor: tensor if tensor.device == there else tensor.to(there))
+    snapshot.replace(contents)
+    with snapshot.in_force(contents):
+        yield [with_replacements(call, contents.replacements) for call in calls]
+
+
+def _resolved(device: str) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise CompileUsageError(f"device {device!r} is not there: {reason}") from error

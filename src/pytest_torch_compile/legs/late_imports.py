@@ -1,0 +1,77 @@
+"""A module that is imported while a leg runs: what it changes is nobody's state, and stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .holders import Attributes, ClassAttributes, Holder, Items, Key, Variable
+from .reach import EMPTY, is_a
+from .snapshot import Snapshot
+
+_Named = dict[Any, Any]
+
+
+class LateImport:
+    """Compares references before and after an import, and gives the contents of the start the same changes."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._before = {key: _named(holder, holder.read()) for key, holder in _referring(snapshot).items()}
+
+    def end(self) -> None:
+        """The module has been imported."""
+        for key, before in self._before.items():
+            holder = self._snapshot.holders[key]
+            after = _named(holder, holder.read())
+            changed = {
+                name: after.get(name, EMPTY)
+                for name in {**before, **after}
+                if before.get(name, EMPTY) is not after.get(name, EMPTY)
+            }
+            if changed:
+                self._snapshot.initial[key] = _with(holder, self._snapshot.initial[key], changed)
+
+
+def _referring(snapshot: Snapshot) -> dict[Key, Holder]:
+    kinds = (Variable, Attributes, ClassAttributes, Items)
+    return {key: holder for key, holder in snapshot.holders.items() if isinstance(holder, kinds)}
+
+
+def _named(holder: Holder, content: Any) -> _Named:
+    """A content as names with values: keys, places in a list, the members of a set."""
+    if isinstance(holder, Variable):
+        return {"": content}
+    if isinstance(holder, Attributes):
+        return dict(content[1])
+    if not isinstance(holder, Items):
+        return dict(content)
+    if is_a(holder.value, dict):
+        return {_Name(key): value for key, value in content}
+    return {_Name(item): item for item in content} if is_a(holder.value, set) else dict(enumerate(content))
+
+
+class _Name:
+    """A key of the user's, known by its identity: its ``==`` and its hash are not asked."""
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def __hash__(self) -> int:
+        return id(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Name) and self.key is other.key
+
+
+def _with(holder: Holder, content: Any, changed: _Named) -> Any:
+    """A content with some values changed; ``EMPTY`` takes one away."""
+    if isinstance(holder, Variable):
+        return changed[""]
+    new = {name: value for name, value in {**_named(holder, content), **changed}.items() if value is not EMPTY}
+    if isinstance(holder, Attributes):
+        return content[0], new
+    if not isinstance(holder, Items):
+        return new
+    if is_a(holder.value, dict):
+        return [(name.key, value) for name, value in new.items()]
+    return list(new.values())

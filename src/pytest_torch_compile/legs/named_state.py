@@ -1,0 +1,175 @@
+"""State that code names: global variables, attributes of classes and functions, and what they hold.
+
+It is found as eager runs: when a function begins, before it can change anything, the names in its code are looked up.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+import types
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import torch
+
+from .._torch.user_lines import is_own
+from .holders import ClassAttributes, Variable, closed_over, global_variable, is_mutable
+from .late_imports import LateImport
+from .reach import cells, is_a, lives_in_torch, reached
+from .snapshot import Snapshot
+
+_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+
+
+class NamedState:
+    """Adds to a snapshot what the target's code names. It hears of each piece of code before that runs.
+
+    What the import of a module changes, such as a registry that it fills, is no leg's own state: Python imports it
+    once, so that it stays.
+    """
+
+    def __init__(self, snapshot: Snapshot, target: Any, roots: Iterable[Any]) -> None:
+        self._snapshot = snapshot
+        self._target = target
+        held = list(reached([target]))
+        own = target if is_a(target, types.FunctionType) else type(target)
+        homes = (type(value).__module__ for value in held if is_a(value, torch.nn.Module))
+        self._packages = frozenset(home.partition(".")[0] for home in (own.__module__ or "", *homes))
+        self._codes: dict[int, types.CodeType] = {}
+        self._noted: set[int] = set()
+        self._listens = False
+        self._import: LateImport | None = None
+        for value in reached(roots):
+            self._note(value)
+
+    def note_target(self, target: Any) -> None:
+        """Add a target that a leg has made for itself."""
+        self._target = target
+        self._note_content([target])
+
+    def listening(self, listens: bool) -> None:
+        """Whether a leg runs; reading and putting contents may run code too, which is no leg's."""
+        self._listens = listens
+
+    def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
+        """Note what code names before it runs."""
+        if self._listens:
+            self._note_code(code, namespace)
+        return self._listens
+
+    def import_begins(self) -> None:
+        """Remember what there is before a module is imported."""
+        self._import = LateImport(self._snapshot)
+
+    def import_ends(self) -> None:
+        """What the import changed is the same for all legs from now on, and for the caller."""
+        if self._import is not None:
+            self._import.end()
+        self._import = None
+
+    def _note(self, value: Any) -> None:
+        """One object that the target reaches: the variables of a function, the attributes of a class."""
+        if is_a(value, types.FunctionType):
+            self._note_function(value)
+        elif not isinstance(value, type):
+            self._note_class(type(value))
+
+    def _note_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """Global variables that code of the user's own names, what they hold, and functions that it calls."""
+        if id(code) in self._codes or not is_own(code.co_filename, self._packages):
+            return
+        self._codes[id(code)] = code
+        names = names_in(code)
+        for name in sorted(names & namespace.keys()):
+            self._note_named(name, namespace, names)
+        if _STORE_GLOBAL in code.co_code[::2]:
+            for name in names - namespace.keys():
+                self._note_variable(f"global {name}", namespace, name)
+
+    def _note_named(self, name: str, namespace: dict[str, Any], names: set[str]) -> None:
+        value = namespace[name]
+        if isinstance(value, type):
+            self._note_class(value)
+        elif isinstance(value, types.ModuleType):
+            if is_own(getattr(value, "__file__", None) or "", self._packages):
+                inner = vars(value)
+                for attribute in sorted(names & inner.keys()):
+                    if not isinstance(inner[attribute], (types.FunctionType, type, types.ModuleType)):
+                        self._note_variable(f"global {name}.{attribute}", inner, attribute)
+        elif is_a(value, types.FunctionType) and not is_own(value.__code__.co_filename, self._packages):
+            self._note_content([value])  # a wrapper of a library around a function of the user's
+        else:
+            self._note_variable(f"global {name}", namespace, name)
+
+    def _note_variable(self, label: str, namespace: dict[str, Any], name: str) -> None:
+        self._snapshot.add(global_variable(label, namespace, name))
+        self._note_content([namespace.get(name)])
+
+    def _note_content(self, values: Iterable[Any]) -> None:
+        values = list(values)
+        self._snapshot.note(*values)
+        for held in reached(values, closed=self._noted):
+            self._note(held)
+
+    def _note_function(self, function: types.FunctionType) -> None:
+        """The variables that a function closes over, its defaults, and what its code names."""
+        if id(function) in self._noted or lives_in_torch(function):
+            return
+        self._noted.add(id(function))
+        for name, cell in cells(function):
+            if name != "__class__":
+                self._snapshot.add(closed_over(self._label("variable", name, function), cell))
+        self._note_defaults(function)
+        self._snapshot.note(function)
+        self._note_code(function.__code__, function.__globals__)
+
+    def _note_defaults(self, function: types.FunctionType) -> None:
+        """Defaults that can be changed in place; the function itself cannot assign them."""
+        parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+        named = zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False)
+        for name, default in (*named, *(function.__kwdefaults__ or {}).items()):
+            if is_mutable(default):
+                label = self._label("default", name, function)
+                key = ("default", id(function), name)
+                self._snapshot.add(Variable(key, label, partial(_itself, default), None))
+
+    def _label(self, kind: str, name: str, function: types.FunctionType) -> str:
+        return f"{kind} {name}" if function is self._target else f"{kind} {name} of {function.__name__}"
+
+    def _note_class(self, kind: type) -> None:
+        """Attributes of a class of the user's own, what its methods close over, and what their code names."""
+        for base in kind.__mro__:
+            if id(base) in self._noted or not is_own(_file_of(base), self._packages):
+                continue
+            self._noted.add(id(base))
+            attributes = ClassAttributes(base)
+            self._snapshot.add(attributes)
+            self._note_content(attributes.read().values())
+            methods = (_function_of(value) for value in list(vars(base).values()))
+            self._note_content(method for method in methods if method is not None)
+
+
+def _function_of(value: Any) -> types.FunctionType | None:
+    """The function of a method, whatever kind of method it is."""
+    if is_a(value, (staticmethod, classmethod)):
+        value = value.__func__
+    elif is_a(value, property):
+        value = value.fget
+    return value if is_a(value, types.FunctionType) else None
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """The global names and attributes that code mentions, functions and comprehensions inside it included."""
+    inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _file_of(kind: type) -> str:
+    module = sys.modules.get(kind.__module__)
+    return getattr(module, "__file__", None) or ("" if module is None or kind.__module__ == "builtins" else "<stdin>")

@@ -1,0 +1,149 @@
+"""What a call left behind, as flat structures by which two legs can be compared."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from .._torch.machine_faults import machine_fault
+from .._torch.tensor_state import is_plain, is_wrapper
+from ..numerics import Flat, Node
+from .holders import ClassAttributes, is_mutable
+from .reach import PLAIN, cells, is_a, is_plain_key, items, parts
+from .snapshot import Contents, Snapshot
+
+_HOLDERS = (tuple, types.MethodType, functools.partial)
+# What holds more values than this, or holds them deeper, is no state of a model: it is left out from there on.
+MOST_VALUES = 50_000
+DEEPEST = 50
+
+
+def kept_by(target: Any, snapshot: Snapshot, covered: Collection[int]) -> Flat:
+    """What a target keeps apart from parameters and buffers: attributes, variables, and everything that they hold.
+
+    Each object is met once, at its first path. Tensors whose ids are in ``covered`` are compared elsewhere.
+    """
+    walk = _Walk(snapshot, frozenset(covered))
+    walk.enter(target, "", "attribute")
+    for variable in snapshot.variables():
+        walk.visit(variable.read(), variable.label)
+    for holder in list(snapshot.holders.values()):
+        if isinstance(holder, ClassAttributes):
+            for label, value in holder.labelled():
+                walk.visit(value, label)
+    return walk.flat
+
+
+class _Walk:
+    def __init__(self, snapshot: Snapshot, covered: frozenset[int]) -> None:
+        self.flat = Flat()
+        self._snapshot = snapshot
+        self._covered = covered
+        self._seen: set[int] = set()
+
+    def enter(self, value: Any, path: str, kind: str) -> None:
+        """The parts of the target itself, which are named without it."""
+        self._seen.add(id(value))
+        for text, part in self._parts(value):
+            if not text or (is_a(part, torch.nn.Module) and is_a(value, torch.nn.Module)):
+                self.enter(part, f"{path}{text}", kind) if id(part) not in self._seen else None
+            else:
+                self.visit(part, f"{kind} {(path + text).lstrip('.')}")
+
+    def visit(self, value: Any, path: str, depth: int = 0) -> None:
+        """One value and everything it holds."""
+        if type(value) in PLAIN:
+            self.flat.nodes[path] = Node(type(value), True, value)
+            return
+        if len(self.flat.nodes) >= MOST_VALUES or depth > DEEPEST:
+            return
+        if is_a(value, torch.Tensor):
+            self._visit_tensor(value, path, depth)
+            return
+        if is_a(value, torch.Generator):
+            self.flat.nodes[path] = Node(type(value), True, value.get_state())
+            return
+        if is_a(value, (set, frozenset)) or not (is_mutable(value) or is_a(value, _HOLDERS)):
+            self.flat.nodes[path] = Node(type(value), True, set(items(value)) if is_a(value, set) else value)
+            return
+        if id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        self.flat.nodes[path] = Node(type(value), False, shape=_shape(value))
+        for text, part in self._parts(value):
+            self.visit(part, f"{path}{text}", depth + 1)
+
+    def _visit_tensor(self, tensor: torch.Tensor, path: str, depth: int) -> None:
+        if is_lazy(tensor):
+            return
+        if id(tensor) not in self._covered and is_readable(tensor, self._snapshot):
+            self.flat.nodes[path] = Node(type(tensor), True, tensor)
+        if id(tensor) in self._seen or is_wrapper(tensor):
+            return
+        self._seen.add(id(tensor))
+        for text, part in parts(tensor):
+            if text != ".grad" or id(tensor) not in self._covered:
+                self.visit(part, f"{path}{text}", depth + 1)
+
+    def _parts(self, value: Any) -> Any:
+        """The parts of a value; those of a function without the variables that are compared under their own name."""
+        if not is_a(value, types.FunctionType):
+            return parts(value)
+        named = [name for name, cell in cells(value) if ("cell", id(cell)) in self._snapshot.holders]
+        hidden = {f".{name}" for name in (*named, *(value.__kwdefaults__ or {}))}
+        return ((t, p) for t, p in parts(value) if t not in hidden and not t.startswith(".default "))
+
+
+def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
+    """Whether a tensor's numbers can be copied, so that legs can be compared by it."""
+    if id(tensor) in snapshot.unreadable:
+        return False
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return True
+    try:
+        tensor.detach().clone()
+    except Exception as error:  # a tensor subclass may raise anything
+        if machine_fault(error, compiling=False):
+            raise
+        snapshot.unreadable[id(tensor)] = tensor
+        return False
+    return True
+
+
+def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
+    """A structure in which tensors of several parts, such as sparse ones, are copied before they are put back."""
+    return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
+
+
+def _copied_whole(tensor: torch.Tensor, snapshot: Snapshot) -> torch.Tensor:
+    if is_plain(tensor) or is_lazy(tensor) or not (snapshot.is_noted(tensor) and is_readable(tensor, snapshot)):
+        return tensor
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def as_left(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
+    """A structure whose tensors are as a leg left them, to be looked at when the caller's contents are back."""
+    return _with_tensors(flat, lambda tensor: snapshot.as_left(tensor, contents, copy=copy))
+
+
+def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) -> Flat:
+    nodes = {
+        path: replace(node, value=change(node.value)) if node.is_leaf and is_a(node.value, torch.Tensor) else node
+        for path, node in flat.nodes.items()
+    }
+    return Flat(nodes)
+
+
+def _shape(value: Any) -> str:
+    if is_a(value, dict):
+        keys = [key for key, _ in items(value)]
+        plain = [str(key) for key in keys if is_plain_key(key)]
+        return f"keys {', '.join(plain)}" if plain and len(plain) == len(keys) else f"length {len(keys)}"
+    return f"length {len(items(value))}" if is_a(value, (list, tuple, deque)) else ""

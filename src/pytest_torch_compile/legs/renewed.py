@@ -1,0 +1,103 @@
+"""Objects that only go forward, such as iterators: each leg gets one of its own that starts at the same place."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from .reach import is_a
+
+_EXAMPLES: tuple[Any, ...] = (
+    iter([]), iter(()), iter(range(0)), iter(""), iter({}), iter({}.values()), iter({}.items()), iter(set()),
+    reversed([]), enumerate([]), zip(), map(str, []), filter(None, []),
+)  # fmt: skip
+_OF_ITERTOOLS = (kind for kind in vars(itertools).values() if isinstance(kind, type) and "tee" not in kind.__name__)
+_ITERATORS = (*map(type, _EXAMPLES), *_OF_ITERTOOLS)
+_CACHED = type(functools.lru_cache(lambda: None))
+
+
+class SharedItems:
+    """What a generator yields, which can be asked for once: each leg gets the same items from the first on."""
+
+    def __init__(self, source: Iterator[Any]) -> None:
+        self._source, self._items = source, list[Any]()
+
+    def from_start(self) -> Iterator[Any]:
+        """The items from the first on."""
+        for number in itertools.count():
+            if number == len(self._items):
+                try:
+                    self._items.append(next(self._source))
+                except StopIteration:
+                    return
+            yield self._items[number]
+
+
+def renewal(value: Any) -> Callable[[], Any] | None:
+    """How another object is made that is where ``value`` is now; None for what needs none."""
+    if is_a(value, types.GeneratorType):
+        return SharedItems(value).from_start
+    if type(value) in _ITERATORS:
+        return functools.partial(_copied, value)
+    if type(value) is _CACHED:  # a cache that is filled would keep the next leg from running the function
+        return functools.partial(_uncached, value)
+    return None
+
+
+def _copied(iterator: Any) -> Any:
+    """A copy of an iterator and of the iterators that it reads, with the very objects that they yield."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # itertools, from Python 3.12 on
+        make, arguments, *state = iterator.__reduce__()
+    made = make(*(_copied(one) if type(one) in _ITERATORS else one for one in arguments))
+    if state and state[0] is not None:
+        held = state[0]
+        made.__setstate__(
+            tuple(_copied(part) if type(part) in _ITERATORS else part for part in held) if type(held) is tuple else held
+        )
+    return made
+
+
+def _uncached(cached: Any) -> Any:
+    made = functools.lru_cache(**cached.cache_parameters())(cached.__wrapped__)
+    made.__dict__.update(cached.__dict__)
+    return made
+
+
+class Replacements:
+    """The objects that a leg has in place of the caller's."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, tuple[Any, Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_id)
+
+    def add(self, value: Any, replacement: Any) -> None:
+        """Put ``replacement`` in the place of ``value``."""
+        self._by_id[id(value)] = value, replacement
+
+    def __call__(self, value: Any) -> Any:
+        """What a leg has in the place of a value: itself, mostly. Tuples and partials that hold it are made again."""
+        if (found := self._by_id.get(id(value))) is not None:
+            return found[1]
+        if is_a(value, tuple) and type(value) is not torch.Size:
+            parts = [self(part) for part in tuple.__iter__(value)]
+            if any(one is not other for one, other in zip(parts, tuple.__iter__(value), strict=True)):
+                self.add(value, tuple.__new__(type(value), parts))
+                return self._by_id[id(value)][1]
+        elif is_a(value, functools.partial):
+            arguments, keywords = self(value.args), {name: self(held) for name, held in value.keywords.items()}
+            if arguments is not value.args or any(keywords[name] is not held for name, held in value.keywords.items()):
+                made = copy.copy(value)
+                made.__setstate__((value.func, arguments, keywords, vars(value)))
+                self.add(value, made)
+                return made
+        return value

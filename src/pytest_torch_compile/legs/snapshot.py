@@ -1,0 +1,262 @@
+"""The caller's world: what a run may write to, noted before it and put back after it.
+
+Every leg runs on the caller's own objects. A leg starts from the contents that were noted, goes on from its own in its
+next call, and the caller's are put back after each call.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from .._torch.machine_faults import machine_fault
+from .._torch.tensor_state import Extent, TensorState, Unreadable, below_subclasses, extent, is_plain, viewed
+from .holders import Holder, Key, Memory, TensorObject, Variable, holders_of
+from .reach import is_a, reached
+from .renewed import Replacements, renewal
+
+# Float64 copies and a snapshot may take this part of a device's free memory; beyond it, the snapshot is on the host.
+ROOM = 0.85
+
+
+@dataclass
+class Contents:
+    """What a leg has that the caller does not: contents that differ, and objects in place of the caller's."""
+
+    held: dict[Key, Any] = field(default_factory=dict)
+    replacements: Replacements = field(default_factory=Replacements)
+
+
+class Snapshot:
+    """What can be written to of all that ``roots`` reach, with the contents of the start."""
+
+    def __init__(self, roots: Iterable[Any], *, on_host: bool | None = None) -> None:
+        self.holders: dict[Key, Holder] = {}
+        self.initial: dict[Key, Any] = {}
+        self.unreadable: dict[int, Any] = {}
+        self._reached: dict[int, Any] = {}
+        self._renewals: dict[int, tuple[Any, Any]] = {}
+        self._by_storage: dict[tuple[str, int], list[Memory]] = {}
+        self._memory_at_start: dict[int, Memory | None] = {}
+        self._now: dict[Key, Any] = {}
+        self._running: Contents | None = None
+        self._host = on_host
+        roots = list(roots)
+        if on_host is None:
+            self._host = _needs_host(value for value in reached(roots) if is_a(value, torch.Tensor))
+        self.note(*roots)
+
+    def note(self, *values: Any) -> None:
+        """Add what the values reach; for the leg that is running, its replacements are put in place."""
+        found = list(reached(values, closed=self._reached))
+        self._reached |= {id(value): value for value in found}
+        new: list[Holder] = []
+        for value in found:
+            if (make := renewal(value)) is not None:
+                self._renewals[id(value)] = value, make
+                if self._running is not None:
+                    self._running.replacements.add(value, make())
+            new += self._holders_of(value)
+        for holder in new:
+            self.add(holder)
+        for holder in new:
+            if isinstance(holder, TensorObject) and is_plain(holder.value):
+                self._memory_at_start[id(holder.value)] = self._memory_under(holder.value)
+
+    def add(self, holder: Holder) -> None:
+        """Note one holder with its content."""
+        if holder.key in self.holders:
+            return
+        if isinstance(holder, Memory):
+            known = self._by_storage.setdefault(holder.extent.key, [])
+            if any(memory.extent.covers(holder.extent) for memory in known):
+                return
+            known.append(holder)
+        content = holder.read()
+        self.holders[holder.key] = holder
+        self.initial[holder.key] = self._now[holder.key] = content
+        if self._running is not None and self._running.replacements:
+            self._place(holder, holder.replaced(content, self._running.replacements))
+
+    def _holders_of(self, value: Any) -> list[Holder]:
+        try:
+            return list(holders_of(value, self._is_on_host))
+        except Unreadable:
+            self.unreadable[id(value)] = value
+        except Exception as error:  # a class may raise anything when it is read
+            if machine_fault(error, compiling=False):
+                raise
+            self.unreadable[id(value)] = value
+        return []
+
+    def _is_on_host(self, found: Extent) -> bool:
+        return bool(self._host) and found.storage.device.type != "cpu"
+
+    def new_leg(self) -> Contents:
+        """The contents that a leg starts from: the caller's, with iterators and their like of its own."""
+        contents = Contents()
+        for value, make in self._renewals.values():
+            contents.replacements.add(value, make())
+        return contents
+
+    def replace(self, contents: Contents) -> None:
+        """Let a leg find its replacements wherever the caller's objects are held."""
+        for key, holder in self.holders.items() if contents.replacements else ():
+            content = contents.held.get(key, self.initial[key])
+            new = holder.replaced(content, contents.replacements)
+            if new is not content:
+                contents.held[key] = new
+
+    @contextmanager
+    def in_force(self, contents: Contents) -> Iterator[None]:
+        """Put a leg's contents in place in the body, and the caller's after it; ``contents`` gets the leg's new ones.
+
+        The caller's are put back however the body ends, and however often that is interrupted.
+        """
+        try:
+            self._running = contents
+            self._put(contents.held)
+            yield
+            self._running = None
+            self._take(contents)
+        except BaseException:
+            self._now = {}  # not known: everything is put back
+            raise
+        finally:
+            self._running = None
+            self.put_back()
+
+    def put_back(self) -> None:
+        """Give everything the content of the start."""
+        interrupted: BaseException | None = None
+        while True:
+            try:
+                self._put({})
+                break
+            except Exception:
+                raise
+            except BaseException as error:  # Ctrl-C, a time limit: they are raised when all is as it was
+                interrupted = error
+                self._now = {}
+        if interrupted is not None:
+            raise interrupted
+
+    def _put(self, held: dict[Key, Any]) -> None:
+        with torch.inference_mode(False), torch.no_grad():
+            for key, holder in list(self.holders.items()):
+                content = held.get(key, self.initial[key])
+                if self._now.get(key, self) is not content:
+                    self._place(holder, content)
+
+    def _place(self, holder: Holder, content: Any) -> None:
+        self._now.pop(holder.key, None)
+        holder.put(content)
+        self._now[holder.key] = content
+
+    def _take(self, contents: Contents) -> None:
+        """Note what the leg has changed."""
+        with torch.inference_mode(False), torch.no_grad():
+            for key, holder in list(self.holders.items()):
+                known = self._now.get(key, self.initial[key])
+                if not holder.has(known):
+                    initial = self.initial[key]
+                    known = initial if initial is not known and holder.has(initial) else holder.read()
+                self._now[key] = known
+                if known is self.initial[key]:
+                    contents.held.pop(key, None)
+                else:
+                    contents.held[key] = known
+
+    def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
+        """A tensor as a leg left it, to be looked at when the caller's content is back.
+
+        The tensor itself where the leg did not change it. ``copy`` what is in memory of the leg's own, which a further
+        call may write to.
+        """
+        key = "tensor", id(tensor)
+        state: TensorState | None = contents.held.get(key)
+        if state is None and id(tensor) in self._memory_at_start:
+            memory = self._memory_at_start[id(tensor)]
+            if memory is None or memory.key not in contents.held:
+                return tensor
+        if state is None and key not in self.holders:
+            state = TensorState.of(tensor)
+        elif state is None:
+            state = self.initial[key]
+        if state.data is None or not is_plain(tensor):
+            return tensor.detach().clone().requires_grad_(tensor.requires_grad) if copy else tensor
+        with below_subclasses():
+            place = extent(state.data)
+        memory = self._memory_of(place)
+        if memory is not None and memory.key in contents.held:
+            with below_subclasses():
+                data = viewed(contents.held[memory.key], memory.extent, state.data)
+        elif (memory is not None and state is self.initial.get(key)) or (key not in self.holders and not copy):
+            return tensor
+        else:
+            with below_subclasses():
+                data = state.data.clone() if copy else state.data.detach()
+        return _of_kind(data, state)
+
+    def is_noted(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor, or its memory, is among what is put back."""
+        if ("tensor", id(tensor)) in self.holders:
+            return True
+        return is_plain(tensor) and self._memory_under(tensor) is not None
+
+    def _memory_under(self, tensor: torch.Tensor) -> Memory | None:
+        with below_subclasses():
+            return self._memory_of(extent(tensor))
+
+    def _memory_of(self, place: Extent | None) -> Memory | None:
+        known = self._by_storage.get(place.key, ()) if place is not None else ()
+        return next((memory for memory in known if place is not None and memory.extent.covers(place)), None)
+
+    def variables(self) -> Iterator[Variable]:
+        """The variables that have a name: globals, closed-over ones, defaults."""
+        yield from (holder for holder in self.holders.values() if isinstance(holder, Variable) and holder.label)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Every tensor that was noted."""
+        return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
+
+    def generators(self) -> list[Any]:
+        """The generators that the legs run ahead: what they yielded cannot be had again."""
+        return [value for value, _ in self._renewals.values() if is_a(value, types.GeneratorType)]
+
+    def not_observable(self) -> list[str]:
+        """What of the state cannot be read, and so is neither compared nor put back: a line, or none."""
+        unread = (value for value in self.unreadable.values() if not (is_a(value, torch.Tensor) and is_lazy(value)))
+        kinds = sorted({type(value).__name__ for value in unread})
+        if not kinds:
+            return []
+        return [f"state of type {', '.join(kinds)}: it cannot be copied, so it was neither compared nor put back"]
+
+
+def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
+    """Numbers as a tensor of the class that they had."""
+    with torch._C.DisableTorchFunctionSubclass():
+        if issubclass(state.kind, torch.nn.Parameter):
+            return torch.nn.Parameter(data, state.requires_grad)
+        made = data if state.kind is torch.Tensor else data.as_subclass(state.kind)
+        return made.requires_grad_(state.requires_grad)
+
+
+def _needs_host(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether a device lacks room for a copy of the tensors and for their numbers in float64."""
+    needed: dict[torch.device, int] = {}
+    for tensor in tensors:
+        if tensor.device.type not in ("cpu", "meta") and is_plain(tensor):
+            numbers = tensor.numel() * (8 if tensor.is_floating_point() else 0)
+            needed[tensor.device] = needed.get(tensor.device, 0) + numbers + tensor.numel() * tensor.element_size()
+    for device, size in needed.items():
+        module = torch.get_device_module(device)
+        if hasattr(module, "mem_get_info") and size > ROOM * module.mem_get_info(device)[0]:
+            return True
+    return False

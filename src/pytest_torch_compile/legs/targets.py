@@ -1,0 +1,126 @@
+"""The target of a check and its arguments: the modules it reaches, their names, dynamic dimensions, the device."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._torch.dynamic import mark_dynamic_dim, mark_unbacked_dim
+from ..findings import CompileUsageError
+from ..numerics import flatten
+from .calls import Call
+from .reach import EMPTY, cells, content, is_a
+
+DynamicDims = Mapping[str | int, Any]
+
+
+@dataclass(frozen=True)
+class Factory:
+    """A target that is made for each leg: ``check_compile(factory(make_model), x)``. Made by ``factory(...)``."""
+
+    make: Callable[[], Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a target and call it."""
+        return self.make()(*args, **kwargs)
+
+
+def factory(make: Callable[[], Any]) -> Factory:
+    """A target that each leg makes for itself, under the seed of the check: ``check_compile(factory(make_model), x)``.
+
+    For a target with state that cannot be put back after a leg, such as a connection or a file that it writes.
+
+    Raises:
+        CompileUsageError: not a function, or a module that was made already.
+    """
+    if not callable(make) or isinstance(make, torch.nn.Module):
+        raise CompileUsageError(f"factory() takes a function that makes the target; got {type(make).__name__}")
+    return Factory(make)
+
+
+def modules_of(target: Any) -> dict[str, torch.nn.Module]:
+    """The modules whose state belongs to a target: itself, a bound method's owner, or those a function closes over."""
+    if is_a(target, torch.nn.Module):
+        return {"": target}
+    by_name: dict[str, torch.nn.Module] = {}
+    for name, value in _parts(target):
+        for inner, module in modules_of(value).items() if not isinstance(value, type) else ():
+            by_name.setdefault(f"{name}.{inner}".strip("."), module)
+    return by_name
+
+
+def _parts(target: Any) -> Iterator[tuple[str, Any]]:
+    if is_a(target, types.MethodType):
+        yield "", target.__self__
+    elif is_a(target, functools.partial):
+        yield "", target.func
+        yield from ((f"argument {i}", value) for i, value in enumerate(target.args))
+    elif is_a(target, types.FunctionType):
+        yield from ((name, content(cell)) for name, cell in cells(target) if content(cell) is not EMPTY)
+    elif hasattr(type(target), "__dictoffset__") and not isinstance(target, type):
+        own = getattr(target, "__dict__", None) or {}
+        yield from ((name, value) for name, value in own.items() if is_a(value, torch.nn.Module))
+
+
+def argument_names(target: Any) -> tuple[str, ...]:
+    """The names of a target's positional arguments, as far as its signature shows."""
+    if is_a(target, Factory):
+        return ()
+    function = target.forward if is_a(target, torch.nn.Module) else target
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def argument_label(names: Sequence[str], position: int) -> str:
+    """The name of a positional argument, or its number where the name is not known."""
+    return names[position] if position < len(names) else f"argument {position}"
+
+
+def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
+    """Mark dimensions of a call's tensors dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
+
+    A name in place of the range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, is an unbacked size, shared by that name.
+
+    Raises:
+        CompileUsageError: a name or position that is no tensor argument of the call, or a dimension it does not have.
+    """
+    named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
+    for key, dims in dynamic_dims.items():
+        tensor = _argument(call, key, names)
+        if not isinstance(tensor, torch.Tensor):
+            given = [argument_label(names, i) for i in range(len(call.args))] + list(call.kwargs)
+            raise CompileUsageError(
+                f"dynamic_dims names {key!r}, which is no tensor argument of the call; it has: {', '.join(given)}"
+            )
+        ranges = dims if isinstance(dims, Mapping) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
+        for dim, bounds in ranges.items():
+            if not -tensor.ndim <= dim < tensor.ndim:
+                raise CompileUsageError(f"dynamic_dims: {key!r} has {tensor.ndim} dimensions, so no dimension {dim}")
+            if isinstance(bounds, str):
+                mark_unbacked_dim(tensor, dim % tensor.ndim, bounds, shared=named.count(bounds) > 1)
+            else:
+                mark_dynamic_dim(tensor, dim % tensor.ndim, bounds)
+
+
+def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
+    if isinstance(key, int):
+        return call.args[key] if 0 <= key < len(call.args) else None
+    if key in call.kwargs:
+        return call.kwargs[key]
+    position = names.index(key) if key in names else len(call.args)
+    return call.args[position] if position < len(call.args) else None
+
+
+def tensors_of(calls: Iterable[Call]) -> Iterator[torch.Tensor]:
+    """The tensors among the arguments."""
+    for call in calls:
+        yield from flatten((call.args, dict(call.kwargs)), "inputs").tensors.values()

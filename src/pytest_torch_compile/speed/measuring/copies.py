@@ -1,0 +1,58 @@
+"""A copy of the timed target: its memory counts as the leg's, and training does not change the caller's model."""
+
+from __future__ import annotations
+
+import copy
+import types
+from typing import Any
+
+import torch
+
+from ...findings import CompileUsageError
+from ...legs.calls import Call
+from ...legs.reach import EMPTY, cells, content, lives_in_torch, reached
+
+
+def copied(target: Any, call: Call) -> tuple[Any, Call]:
+    """A copy of a target and a call; functions that hold tensors or modules get twins that hold the copies.
+
+    Raises:
+        CompileUsageError: something that cannot be deep-copied.
+    """
+    memo: dict[int, Any] = {}
+    for tensor in reached([target, call.args, call.kwargs, call.actions]):
+        if isinstance(tensor, torch.Tensor) and tensor.requires_grad and not tensor.is_leaf:
+            memo[id(tensor)] = tensor.detach().clone().requires_grad_()
+    try:
+        _copy_functions(target, memo)
+        return copy.deepcopy((target, call), memo)
+    except Exception as error:
+        name = getattr(target, "__qualname__", type(target).__name__)
+        raise CompileUsageError(
+            f"{name} or its inputs cannot be deep-copied, and what is timed runs on a copy: "
+            f"{type(error).__name__}: {error}. Give the class that cannot be copied a __deepcopy__ method."
+        ) from error
+
+
+def _copy_functions(target: Any, memo: dict[int, Any]) -> None:
+    """Plain deepcopy keeps functions as they are."""
+    functions = [value for value in reached([target]) if isinstance(value, types.FunctionType)]
+    twins = [function for function in functions if not lives_in_torch(function) and _holds_tensors(function)]
+    for function in twins:
+        own = tuple(memo.setdefault(id(cell), types.CellType()) for _, cell in cells(function))
+        twin = types.FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, own
+        )
+        twin.__qualname__, twin.__module__, twin.__kwdefaults__ = (
+            function.__qualname__, function.__module__, function.__kwdefaults__
+        )  # fmt: skip
+        twin.__dict__.update(vars(function))
+        memo[id(function)] = twin
+    for function in twins:
+        for _, cell in cells(function):
+            if content(cell) is not EMPTY and content(memo[id(cell)]) is EMPTY:
+                memo[id(cell)].cell_contents = copy.deepcopy(content(cell), memo)
+
+
+def _holds_tensors(function: types.FunctionType) -> bool:
+    return any(isinstance(value, (torch.Tensor, torch.nn.Module)) for value in reached([function]))
