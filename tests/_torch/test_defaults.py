@@ -160,8 +160,8 @@ def test_default_that_a_leg_leaves_behind_reaches_nobody(before):
         assert after == Defaults(torch.float32, None if before is None else torch.device("cpu"))
         assert torch.get_default_device().type == "cpu"
         # Each leg starts as the caller does, and finds in its second call what it did in its first.
-        assert [SEEN.get_nowait() for _ in range(2)] == [after] * 2
-        assert [SEEN.get_nowait() for _ in range(2)] == [Defaults(torch.float64, torch.device("meta"))] * 2
+        own = Defaults(torch.float64, torch.device("meta"))
+        assert [SEEN.get_nowait() for _ in range(4)] == [after, own, after, own]
         assert SEEN.empty()
     finally:
         torch.set_default_device(None)

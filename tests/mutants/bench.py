@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from pytest_torch_compile import call
+from pytest_torch_compile.legs.converted import to_float64
 from pytest_torch_compile.legs.leg import Leg, Work
 from pytest_torch_compile.legs.references import ReferenceLeg
 from pytest_torch_compile.numerics import CallRecord
@@ -137,8 +138,8 @@ class Bench:
             if self.captured is None:
                 torch._dynamo.reset()
             compile_ = how.get("compile") or (lambda module: torch.compile(module, **how))
-            cast = torch.float64 if exact else None
-            return [Leg(self._work(seed), wrap=compile_, cast=cast).run(0) for seed in seeds]
+            change = to_float64 if exact else None
+            return [Leg(self._work(seed), wrap=compile_, change=change).run(0) for seed in seeds]
 
 
 def hash_of(job: Job) -> int:

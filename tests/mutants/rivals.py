@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch._dynamo.utils import same
 
-from pytest_torch_compile.numerics import CallRecord, flatten
+from pytest_torch_compile.numerics import CallRecord
+from pytest_torch_compile.numerics.sections import section
 
 SAME_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 SAME_TOLERANCE_HALF = 1e-3
@@ -16,7 +17,7 @@ SAME_TOLERANCE_HALF = 1e-3
 
 def compared(record: CallRecord) -> dict[str, Any]:
     """What a careful test compares: outputs, gradients, and the state after the call."""
-    parts: dict[str, Any] = dict(flatten(record.output).tensors)
+    parts: dict[str, Any] = dict(section(record, "output").tensors)
     parts |= {f"grad of {name}": grad for name, grad in (*record.grads.items(), *record.input_grads.items())}
     return parts | {f"state {name}": tensor for name, tensor in record.state.items()}
 

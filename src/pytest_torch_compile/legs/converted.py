@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from .._torch.tensor_state import TensorState, below_subclasses, is_plain
+from .._torch.tensor_state import TensorState, below_subclasses, is_plain, is_wrapper
 from ..findings import CompileUsageError
 from .calls import Call
 from .renewed import Replacements
@@ -74,8 +74,11 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
         if changed.dtype == tensor.dtype and changed.device == tensor.device:
             return tensor
         if isinstance(tensor, torch.nn.Parameter):
-            return torch.nn.Parameter(changed, tensor.requires_grad)
-        return changed.requires_grad_(tensor.requires_grad)
+            changed = torch.nn.Parameter(changed, tensor.requires_grad)
+        changed.requires_grad_(tensor.requires_grad)
+    if not is_wrapper(tensor):
+        changed.__dict__.update(tensor.__dict__)  # dynamic marks
+    return changed
 
 
 def with_replacements(call: Call, replacements: Replacements) -> Call:

@@ -272,7 +272,7 @@ class Memory:
     def read(self) -> torch.Tensor:
         """A copy of the bytes; none where the storage was given back."""
         if self.extent.storage.nbytes() != self._size:
-            return torch.empty(0, dtype=torch.uint8)
+            return torch.empty(0, dtype=torch.uint8, device="cpu")
         live = self.extent.live()
         return live.to("cpu", copy=True) if self._on_host else live.clone()
 

@@ -116,6 +116,8 @@ class Leg:
             self._target = self._made_target()
         self._seeded = self._rng
         self._names = argument_names(self._target)
+        # Before the target is wrapped: a wrapper may put another module in the place of one.
+        self.modules = modules_of(self._target)
         self._start(change)
         self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
         with self._own_process(), self.world.in_force(self._contents):
@@ -123,7 +125,6 @@ class Leg:
                 for call in self._calls:
                     mark_dynamic(call, work.dynamic_dims, self._names)
             self._called = wrap(self._target) if wrap else _eager(self._target)
-            self.modules = modules_of(self._target)
             params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
             self._optimizer = work.optimizer(params) if work.optimizer else None
         self._at_start: Flat | None = None
