@@ -20,12 +20,13 @@ def command(extras: str = "", others: str = "", *, released: bool | None = None)
 def section(*, released: bool | None = None) -> str:
     """The text of the README below the heading Install."""
     if _released(released):
-        return command(released=True)
+        return f'{command(released=True)}\n\nAdd extras in brackets: `"{NAME}[report,speed]"`.'
     lines = [
         "The plugin is not on a package index yet. Install it from a clone:",
         "```console\n$ python -m pip install .\n```",
         "or from the repository's URL:",
         command(released=False),
+        'Add extras in brackets, after the dot or after the name: `".[report,speed]"`.',
     ]
     return "\n\n".join(lines)
 

@@ -20,5 +20,5 @@ def test_extras_and_other_packages_are_part_of_the_command(released, line):
 
 def test_the_readme_installs_from_a_clone_until_there_is_a_release():
     assert "$ python -m pip install .\n" in install.section(released=False)
-    assert install.section(released=True) == install.command(released=True)
+    assert install.section(released=True).startswith(install.command(released=True))
     assert "git+" not in install.section(released=True)
