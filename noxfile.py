@@ -110,13 +110,15 @@ def compare(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, formatting, types, and which room may import which."""
+    """Style, formatting, types, which room may import which, generated documentation, and links."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[dev]")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports")
+    session.run("python", "docs/generate.py", "--check")
+    session.run("python", "-m", "tools.links")
 
 
 @nox.session
@@ -141,10 +143,23 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation, built strictly."""
+    """The documentation, built strictly, and every link of the site."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[docs]")
     session.run("mkdocs", "build", "--strict", *session.posargs)
+    session.run("python", "-m", "tools.links", "site")
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """A release as far as it can be rehearsed, all or by name (check, build, try, docs); for a tag: `-- v0.2.0`."""
+    if not isinstance(session.virtualenv, PassthroughEnv):
+        session.install("--require-hashes", "-r", ".github/release.txt")
+    tags = [f"--tag={word}" for word in session.posargs if word.startswith("v")]
+    steps = {"check": ["check", *tags], "build": ["build"], "try": ["try"], "docs": ["rehearse-docs"]}
+    for name in [word for word in session.posargs if word in steps] or steps:
+        # The package itself is not installed: it is what is built.
+        session.run("python", "-m", "tools.release", *steps[name], env={"PYTHONPATH": "src", **BYTECODE})
 
 
 def install(session: nox.Session, torch: str) -> None:

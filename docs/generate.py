@@ -1,39 +1,87 @@
-"""Makes the parts of the documentation that come from code or data.
+"""Writes the parts of the documentation that come from code or data, between marks in the pages.
 
-mkdocs calls ``on_page_markdown`` while it builds. ``python docs/generate.py`` writes the pages about coverage, which are
-kept in the repository so that they can be read without a build.
+``python docs/generate.py`` writes them, and with ``--check`` it lists the pages that are out of step. They are kept in the
+repository so that they can be read without a build. mkdocs loads this file as a hook: on the site, mkdocstrings renders the
+Python reference, and links to files of the repository lead there.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import posixpath
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pytest_torch_compile.cli import commands as cli
-from pytest_torch_compile.findings import FINDING_KINDS
-from pytest_torch_compile.plugin import options as declared
-
 ROOT = Path(__file__).parent.parent
-COVERAGE = ROOT / "docs" / "coverage.md"
+sys.path.insert(0, str(ROOT))
+
+from pytest_torch_compile.cli import commands as cli  # noqa: E402
+from pytest_torch_compile.findings import FINDING_KINDS  # noqa: E402
+from pytest_torch_compile.plugin import options as declared  # noqa: E402
+from tools import install, python_reference  # noqa: E402
+
 PRACTICES = ROOT / "docs" / "coverage" / "practices.yaml"
 SCHEMA = ROOT / "src" / "pytest_torch_compile" / "report" / "report.schema.json"
-TABLE = re.compile(r"(?<=<!-- begin: coverage -->\n).*?(?=<!-- end: coverage -->)", re.S)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PART = re.compile(r"(<!-- begin: (?P<name>[\w-]+)(?P<words>[^>]*) -->\n).*?(<!-- end: (?P=name) -->)", re.S)
+LINK = re.compile(r"(?<=\]\()(?P<path>(?:\.\./)+[^)#\s]+)")
 NOTE = "<!-- Made by docs/generate.py from practices.yaml. -->"
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put each generated part in the place of its mark."""
-    parts = {"options": options, "command": command, "inputs": inputs, "outputs": outputs, "kinds": kinds}
-    for name, make in parts.items():
-        mark = f"<!-- generated: {name} -->"
-        if mark in markdown:
-            markdown = markdown.replace(mark, make())
-    return markdown
+def generated() -> dict[Path, str]:
+    """Each page that has a generated part, as it has to be."""
+    pages = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    written = {page: filled(text) for page, text in pages.items() if PART.search(text)}
+    return {**written, **practices()}
+
+
+def filled(text: str) -> str:
+    """A page with its generated parts."""
+
+    def fill(found: re.Match[str]) -> str:
+        made = PARTS[found["name"]](*found["words"].split())
+        return f"{found[1]}\n{made}\n\n{found[4]}"
+
+    return PART.sub(fill, text)
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The page as the site shows it."""
+    return links_to_repository(rendered_by_mkdocstrings(markdown), page.file.src_uri)
+
+
+def rendered_by_mkdocstrings(markdown: str) -> str:
+    """A page with the directives of mkdocstrings in place of the reference that is written out for the repository."""
+
+    def directive(found: re.Match[str]) -> str:
+        if found["name"] != "python":
+            return found[0]
+        path, *members = found["words"].split()
+        lines = [f"::: {path}"]
+        if members:
+            names = [name for name in members[0].removeprefix("members=").split(",") if name]
+            heads = ["show_root_heading: false", "show_root_toc_entry: false"] if names else []
+            lines += ["    options:", *(f"      {line}" for line in [*heads, f"members: [{', '.join(names)}]"])]
+        return "\n".join(lines)
+
+    return PART.sub(directive, markdown)
+
+
+def links_to_repository(markdown: str, page: str) -> str:
+    """A page with links that leave docs/ led to the repository; the schema of the report is on the site itself."""
+
+    def link(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), found["path"]))
+        if target == SCHEMA.relative_to(ROOT).as_posix():
+            return posixpath.relpath(SCHEMA.name, posixpath.dirname(page) or ".")
+        return found["path"] if target.startswith("docs/") else f"{install.REPOSITORY}/blob/main/{target}"
+
+    return LINK.sub(link, markdown)
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -68,11 +116,42 @@ def kinds() -> str:
 
 
 def command() -> str:
-    """The help of every command, as it is printed."""
-    os.environ["COLUMNS"] = "78"  # argparse wraps to the terminal that it runs in
-    parser = cli._parser()
-    (commands,) = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    return "\n\n".join(f"## {name}\n\n```text\n{one.format_help()}```" for name, one in commands.choices.items())
+    """Every command with its arguments and options."""
+    return "\n\n".join(_command(*one) for one in _commands(cli._parser()))
+
+
+def statuses() -> str:
+    """The exit statuses of every command."""
+    rows = [("command", "0", "1"), *((f"`{name}`", *meanings) for name, meanings in cli.STATUSES.items())]
+    return f"{table(rows)}\n\nStatus 2: {cli.STATUS_2}."
+
+
+def _commands(parser: argparse.ArgumentParser, name: str = "", text: str = "") -> list[tuple[Any, ...]]:
+    """The commands that do something: name, parser and one line about each."""
+    nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not nested:
+        return [(name, parser, f"{text[:1].upper()}{text[1:]}.")]
+    texts = {choice.dest: choice.help or "" for choice in nested[0]._choices_actions}
+    children = nested[0].choices.items()
+    return [one for child, its in children for one in _commands(its, f"{name} {child}".strip(), texts[child])]
+
+
+def _command(name: str, parser: argparse.ArgumentParser, help_text: str) -> str:
+    rows = [("argument", "meaning")]
+    for action in parser._actions:
+        if action.help and action.dest != "help":
+            rows.append((f"`{_written(action)}`", action.help % {**vars(action), "prog": parser.prog}))
+    parts = [f"## {name}", parser.description or help_text, table(rows) if len(rows) > 1 else ""]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _written(action: argparse.Action) -> str:
+    """An argument as it is typed."""
+    choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
+    value = choices or str(action.metavar or action.dest.upper())
+    if action.option_strings:
+        return " ".join([", ".join(action.option_strings), *([value] if action.nargs != 0 else [])])
+    return f"{action.metavar or action.dest}{'...' if action.nargs in ('*', '+') else ''}"
 
 
 def table(rows: list[tuple[str, ...]]) -> str:
@@ -80,15 +159,28 @@ def table(rows: list[tuple[str, ...]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
-def coverage() -> dict[Path, str]:
-    """The table of what the suites cover, and a page for each practice, with their files."""
-    practices = yaml.safe_load(PRACTICES.read_text(encoding="utf-8"))
+def python(path: str, members: str = "") -> str:
+    """One object of the Python reference, or the named members of a module."""
+    return python_reference.described(path, tuple(members.removeprefix("members=").split(",")) if members else None)
+
+
+def install_command(extras: str = "", *others: str) -> str:
+    """The command that installs the plugin with some extras, and other packages."""
+    return install.command(extras, " ".join(others))
+
+
+def coverage() -> str:
+    """The table of what the suites cover."""
     rows = [("#", "practice", "CPU", "H200", "figure")]
-    for p in practices:
+    for p in _practices():
         link = f"[{p['practice']}](coverage/{page_name(p)})"
         rows.append((str(p["number"]), link, p["cpu"], p["h200"], p["figure"]))
-    overview = TABLE.sub(lambda _: f"\n{table(rows)}\n\n", COVERAGE.read_text(encoding="utf-8"))
-    return {COVERAGE: overview, **{PRACTICES.parent / page_name(p): practice(p) for p in practices}}
+    return table(rows)
+
+
+def practices() -> dict[Path, str]:
+    """A page for each practice that the suites cover, with its file."""
+    return {PRACTICES.parent / page_name(entry): practice(entry) for entry in _practices()}
 
 
 def page_name(entry: dict[str, Any]) -> str:
@@ -106,10 +198,42 @@ def practice(entry: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _practices() -> Any:
+    return yaml.safe_load(PRACTICES.read_text(encoding="utf-8"))
+
+
 def _action() -> Any:
     return yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 
 
+PARTS: dict[str, Callable[..., str]] = {
+    "command": command,
+    "coverage": coverage,
+    "inputs": inputs,
+    "install": install_command,
+    "install-section": install.section,
+    "kinds": kinds,
+    "options": options,
+    "outputs": outputs,
+    "python": python,
+    "statuses": statuses,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the generated parts, or list the pages that lack them."""
+    stale = {
+        path: text
+        for path, text in generated().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    for path, text in stale.items():
+        if "--check" in arguments:
+            print(f"{path.relative_to(ROOT)} is out of step: run python docs/generate.py")
+        else:
+            path.write_text(text, encoding="utf-8")
+    return int(bool(stale) and "--check" in arguments)
+
+
 if __name__ == "__main__":
-    for path, text in coverage().items():
-        path.write_text(text, encoding="utf-8")
+    raise SystemExit(main(sys.argv[1:]))

@@ -14,7 +14,11 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("hatchling", reason="building the wheel needs the dev extra")
+pytest.importorskip("hatch_fancy_pypi_readme", reason="the description of the package needs the dev extra")
 pytest.importorskip("virtualenv", reason="a new environment needs the dev extra")
+
+from tools import links
+from tools.install import REPOSITORY
 
 ROOT = Path(__file__).parent.parent
 
@@ -45,6 +49,16 @@ def test_wheel_names_where_its_documentation_source_changelog_and_issues_are(whe
         (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         urls = re.findall(r"^Project-URL: (\w+), https://\S+$", archive.read(metadata).decode(), re.M)
     assert sorted(urls) == ["Changelog", "Documentation", "Issues", "Source"]
+
+
+def test_links_of_the_readme_become_links_to_the_site_and_the_repository(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        description = archive.read(metadata).decode().partition("\n\n")[2]
+    assert list(links.in_description(description)) == []
+    assert f"[Tutorial]({links.VERSIONED}tutorial/)" in description
+    assert f"[Python]({links.VERSIONED}reference/)" in description
+    assert f"[CONTRIBUTING.md]({REPOSITORY}/blob/main/CONTRIBUTING.md)" in description
 
 
 def test_outside_repository_gets_the_fixtures(environment: Path, tmp_path: Path) -> None:

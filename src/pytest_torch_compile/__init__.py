@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .ranks.parts import on_parts
     from .speed.measuring.bench import measure_compile
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"
 
 # Loaded on first use: a project that has the plugin installed and does not use it must not import torch.
 _HOMES = {

@@ -1,6 +1,7 @@
 """Runs the steps of a composite action as a GitHub runner does, as far as ``action.yml`` needs it.
 
-Expressions are evaluated, ``run`` steps run in bash with the same flags and files, ``uses`` steps are written down.
+Expressions are evaluated, and ``run`` steps run in bash with the same flags and files. Of the actions that it uses, those that
+keep something (artifacts, caches) do so in a folder, which stands for GitHub and outlives the machine of a job.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,12 +65,17 @@ def obeyed(log: str) -> list[str]:
     return found
 
 
-def run(workspace: Path, temporary: Path, environment: dict[str, str], **inputs: str) -> Job:
-    """Run the action with these inputs (underscores for hyphens), in the order of its steps."""
+def run(
+    workspace: Path, temporary: Path, environment: dict[str, str], github: Path | None = None, **inputs: str
+) -> Job:
+    """Run the action with these inputs (underscores for hyphens), in the order of its steps.
+
+    ``github`` is the folder for artifacts and caches; by default it is below ``temporary``, and goes with it.
+    """
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
     given = {name: str(spec.get("default", "")) for name, spec in action["inputs"].items()}
     given |= {name.replace("_", "-"): value for name, value in inputs.items()}
-    context = _Context(given, temporary)
+    context = _Context(given, temporary, temporary / "github" if github is None else github)
     summary = temporary / "summary.md"
     summary.touch()
     base = {**environment, "GITHUB_STEP_SUMMARY": str(summary), "GITHUB_WORKSPACE": str(workspace)}
@@ -90,8 +98,8 @@ def run(workspace: Path, temporary: Path, environment: dict[str, str], **inputs:
 
 
 class _Context:
-    def __init__(self, inputs: dict[str, str], temporary: Path) -> None:
-        self.inputs, self.temporary = inputs, temporary
+    def __init__(self, inputs: dict[str, str], temporary: Path, github: Path) -> None:
+        self.inputs, self.temporary, self.github = inputs, temporary, github
         self.steps: list[Step] = []
         self.failed = False
         self.variables: dict[str, str] = {}
@@ -139,6 +147,8 @@ def _run_step(spec: dict[str, Any], context: _Context, environment: dict[str, st
     if context.wants(spec.get("if", "'true'")):
         step.given = {name: context.text(value) for name, value in spec.get("with", {}).items()}
         step.outcome = "success"
+        if "uses" in spec:
+            step.outputs = USED[spec["uses"].partition("@")[0]](step.given, context.github)
         if "run" in spec:
             assert "${{" not in spec["run"]
             variables = {**environment, **{name: context.text(value) for name, value in spec["env"].items()}}
@@ -157,6 +167,39 @@ def _run_step(spec: dict[str, Any], context: _Context, environment: dict[str, st
             step.outcome = "success" if done.returncode == 0 else "failure"
             context.failed = context.failed or done.returncode != 0
     context.steps.append(step)
+
+
+def _upload_artifact(given: dict[str, str], github: Path) -> dict[str, str]:
+    source, target = Path(given["path"]), github / "artifacts" / given["name"]
+    assert given["overwrite"] == "true" and given["if-no-files-found"] == "warn"
+    shutil.rmtree(target, ignore_errors=True)
+    if source.exists():
+        shutil.copytree(source, target)
+    return {}
+
+
+def _restore_cache(given: dict[str, str], github: Path) -> dict[str, str]:
+    caches = sorted((github / "caches").glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    exact = [path for path in caches if path.name == given["key"]]
+    found = exact or [path for path in caches if path.name.startswith(given["restore-keys"])]
+    if found:
+        shutil.copytree(found[0], given["path"], dirs_exist_ok=True)
+    return {"cache-hit": str(bool(exact)).lower(), "cache-matched-key": found[0].name if found else ""}
+
+
+def _save_cache(given: dict[str, str], github: Path) -> dict[str, str]:
+    target = github / "caches" / given["key"]
+    if not target.exists() and Path(given["path"]).exists():  # an entry is never written again
+        shutil.copytree(given["path"], target)
+    return {}
+
+
+USED: dict[str, Callable[[dict[str, str], Path], dict[str, str]]] = {
+    "actions/cache/restore": _restore_cache,
+    "actions/cache/save": _save_cache,
+    "actions/upload-artifact": _upload_artifact,
+    "astral-sh/setup-uv": lambda given, github: {},
+}
 
 
 def read_outputs(path: Path) -> dict[str, str]:

@@ -208,9 +208,13 @@ def test_workflows_give_the_action_only_inputs_that_it_has(block):
         inputs.read({inputs.VARIABLE: json.dumps(given)})
 
 
-def test_a_gated_pull_request_takes_one_file_of_under_30_lines():
-    first = next(block for block in blocks("yaml") if block.page.name == "action.md")
-    assert len(first.text.splitlines()) < 30
+def test_the_page_of_the_action_starts_with_a_short_file_for_each_of_the_two_usual_runners():
+    hosted, own, *_ = [block for block in blocks("yaml") if block.page.name == "action.md"]
+    assert max(len(block.text.splitlines()) for block in (hosted, own)) <= 11
+    (on_hosted,), (on_own,) = (workflow_of(block)["jobs"].values() for block in (hosted, own))
+    assert on_hosted["runs-on"] == "ubuntu-latest"
+    assert on_own["runs-on"][0] == "self-hosted"
+    assert on_own["steps"][1]["with"] == {**on_hosted["steps"][1]["with"], "perf": "gate"}
 
 
 def test_the_schema_of_the_report_is_valid():

@@ -29,7 +29,7 @@ def test_every_row_has_all_its_cells():
 
 
 def test_the_pages_are_those_that_the_data_makes():
-    for path, text in generate.coverage().items():
+    for path, text in generate.practices().items():
         assert path.read_text(encoding="utf-8") == text, "run python docs/generate.py"
     pages = {path.name for path in generate.PRACTICES.parent.glob("*.md")}
     assert pages == {generate.page_name(entry) for entry in PRACTICES}

@@ -15,7 +15,7 @@ from pytest_torch_compile.plugin import fixtures as fixtures_module
 from tests.docs.generated import generate
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-PAGES = {page.name: generate.on_page_markdown(page.read_text("utf-8")) for page in REFERENCE.glob("*.md")}
+PAGES = {page.name: generate.rendered_by_mkdocstrings(page.read_text("utf-8")) for page in REFERENCE.glob("*.md")}
 # One parameter and what is said of it, as the Google style of docstrings has it.
 PARAMETER = re.compile(r"^ {4,12}\*{0,2}(\w+): \S", re.M)
 

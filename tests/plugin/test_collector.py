@@ -153,3 +153,47 @@ def test_the_ini_twin_works_and_nothing_is_written_unasked(pytester: pytest.Pyte
     pytester.makeini("[pytest]\ncompile_report = out")
     pytester.runpytest_subprocess("-k", "holds")
     assert written(pytester)["summary"]["passed"] == 1
+
+
+WRONG = """
+import pytest
+from pytest_torch_compile.findings import CompileUsageError
+
+
+@pytest.fixture
+def wrong():
+    raise CompileUsageError("max_recompiles is -1")
+
+
+def test_in_the_call():
+    raise CompileUsageError("backnd is no option")
+
+
+def test_in_the_setup(wrong):
+    pass
+
+
+def test_expected():
+    with pytest.raises(CompileUsageError):
+        raise CompileUsageError("as it should")
+
+
+def test_of_somebody_else():
+    raise ValueError("not ours")
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "1"]], ids=["alone", "xdist"])
+def test_usage_errors_are_rows_of_the_report_and_of_the_summary(pytester: pytest.Pytester, more):
+    if more:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(test_wrong=WRONG)
+    result = pytester.runpytest_subprocess("--compile-report=out", "-p", "no:randomly", *more)
+    tests = {test["id"]: (test["outcome"], test["usage_error"], test["message"]) for test in written(pytester)["tests"]}
+    assert tests == {
+        "test_wrong.py::test_in_the_call": ("failed", True, "backnd is no option"),
+        "test_wrong.py::test_in_the_setup": ("error", True, "max_recompiles is -1"),
+    }
+    result.stdout.fnmatch_lines_random(
+        ["test_wrong.py::test_in_the_call * usage-error", "test_wrong.py::test_in_the_setup * usage-error"]
+    )

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from pytest_torch_compile.report import html
+from pytest_torch_compile.report import html, view
 from tests.report import documents
 
 pytest.importorskip("jinja2")
@@ -58,12 +58,53 @@ def test_the_page_shows_failures_first_and_the_source_line(opened):
     assert page.locator(".trends > .plot").count() >= 3
 
 
+@pytest.mark.parametrize(("width", "open_at_first"), [(1280, True), (390, False)], ids=["desktop", "phone"])
+def test_what_selected_the_tests_is_folded_on_a_phone(width, open_at_first, opened):
+    page = opened(documents.made(documents.case(), selection="-k 'not slow'"), width=width)
+    assert page.locator(".selection code").is_visible() is open_at_first
+    page.click(".selection summary")
+    assert page.locator(".selection code").is_visible() is not open_at_first
+
+
+@pytest.mark.parametrize(("width", "most"), [(1280, html.WIDE), (390, html.NARROW)], ids=["desktop", "phone"])
+def test_long_names_fit_one_line_stay_apart_and_are_whole_in_the_test(width, most, opened):
+    name = "tests/models/test_encoders_and_decoders.py::TestAttention::test_forward[{}-bf16-dynamic_batch-fullgraph]"
+    names = [name.format(kind) for kind in ("rotary", "absolute")]
+    page = opened(documents.made(*(documents.case(one) for one in names)), width=width)
+    first, second = shown(page)
+    assert first != second and max(len(first), len(second)) <= most
+    assert page.locator("summary code").first.bounding_box()["height"] < 25
+    page.locator("details.test").first.click()
+    assert page.locator(".whole:visible").inner_text() in names
+    page.fill("#search", "rotary-bf16-dynamic_batch")
+    assert len(shown(page)) == 1
+
+
+def test_history_by_test_is_folded_and_shows_counts_and_speedup(opened):
+    page = opened(documents.typical())
+    assert not page.locator(".of-test").first.is_visible()
+    page.click(".by-test > summary")
+    first = page.locator(".of-test", has_text="test_branch")
+    assert "failed in 6 of 6 results" in first.inner_text()
+    assert first.locator(".plot", has_text="breaks").is_visible()
+    assert page.locator(".of-test", has_text="test_forward").locator(".plot", has_text="speedup").is_visible()
+
+
+def test_a_usage_error_is_named_in_its_row_and_in_the_summary():
+    made = documents.made(documents.case(outcome="failed", usage_error=True, message="backnd is no option"))
+    page = html.page(made)
+    assert "<em>usage-error</em>" in page
+    assert '<pre class="message">backnd is no option</pre>' in page
+    assert [found.finding["kind"] for found in view.findings(made)] == ["usage-error"]
+
+
 def test_the_timeline_shows_recompiles_with_their_guard(opened):
     page = opened(documents.typical())
     page.locator("details.test", has_text="test_lengths").first.click()
     timeline = page.locator(".timeline:visible li")
     assert [item.get_attribute("class") for item in timeline.all()] == ["compiled", *["recompiled"] * 3]
     assert "expected 2, actual 3" in timeline.nth(1).inner_text()
+    assert timeline.nth(1).locator(".where").inner_text() == "src/model.py:1"
     assert "0 recompiles instead of 3" in page.locator(".diagnosis:visible").inner_text()
 
 
@@ -83,7 +124,7 @@ def test_trends_are_those_of_the_same_choice_of_tests():
     text = html.page(found).partition("<nav>")[0]
     assert 'aria-label="graph breaks over 2 results"' in text
     assert "selected by" not in text
-    assert "selected by <code>-k a</code>" in html.page(documents.made(selection="-k a"))
+    assert "<summary>selected by</summary> <code>-k a</code>" in html.page(documents.made(selection="-k a"))
 
 
 def test_counts_of_both_legs_are_named():

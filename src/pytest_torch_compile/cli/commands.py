@@ -18,6 +18,17 @@ from ..triage.command import add_options
 from . import doctor, one_model
 
 _WHAT = "Reports rendered again, merged and compared, stored baselines, and what this machine can check."
+# What exit statuses 0 and 1 mean for each command.
+STATUSES = {
+    "report": ("the report was rendered", ""),
+    "merge": ("the merged report has no failure", "the merged report has failures"),
+    "compare": ("nothing is worse", "something is worse, or with `--against` a test regressed"),
+    "torch": ("nothing new fails", "something new fails, or was not run on the older torch"),
+    "baselines": ("the entries were listed or removed", ""),
+    "diagnose": ("nothing was found", "something was found"),
+    "doctor": ("checks can run here", "something that every check needs is missing"),
+}
+STATUS_2 = "wrong usage, or the command could not do what it was asked"
 FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 
@@ -65,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what changed between two reports; with --against REF, the speed of this checkout against a revision",
         usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n"
         "       %(prog)s --against REF [--rounds N] [what pytest should run]",
-        description="What changed between two reports; exit status 1 if anything is worse.",
+        description="What changed between two reports.",
     )
     compare.add_argument("old", type=Path, help="the earlier report.json, or the folder it is in")
     compare.add_argument("new", type=Path, help="the later one")
@@ -73,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
     speed = compare.add_argument_group(
         "speed of this checkout against a revision",
-        "Both sides compile and run the speed tests in turn, on every GPU of the machine; exit status 1 for a "
-        "regression. Needs no baseline. The rest of the line goes to pytest: tests, and its own options.",
+        "Both sides compile and run the speed tests in turn, on every GPU of the machine. Needs no baseline. The rest "
+        "of the line goes to pytest: tests, and its own options.",
     )
     speed.add_argument("--against", metavar="REF", help="the revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="compilations of each side, at most (default: 8)")
@@ -83,8 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     both = commands.add_parser(
         "torch",
         help="the tests under two releases of torch: what fails since, grouped by cause",
-        description="Run the tests under two releases of torch, and group what fails by its cause; exit status 1 if "
-        "something new fails. The rest of the line goes to pytest: tests, and its own options.",
+        description="Run the tests under two releases of torch, and group what fails by its cause. The rest of the "
+        "line goes to pytest: tests, and its own options.",
     )
     add_options(both)
 
@@ -103,14 +114,22 @@ def _parser() -> argparse.ArgumentParser:
         "diagnose",
         help="one model: what breaks, what recompiles, what it costs, and what helps",
         description="Check a model that has no tests yet: graph breaks, recompiles, results against eager, the cost of "
-        "compiling, and what helps; exit status 1 if anything was found.",
+        "compiling, and what helps.",
     )
     one_model.add_options(diagnosed)
     diagnosed.set_defaults(run=one_model.run)
 
     examined = commands.add_parser("doctor", help="what this machine can check, and what it cannot and why")
     examined.set_defaults(run=_doctor)
+    for name, one in commands.choices.items():
+        one.epilog = _statuses(name)
     return parser
+
+
+def _statuses(command: str) -> str:
+    """The last line of a command's help."""
+    zero, one = (text.replace("`", "") for text in STATUSES[command])
+    return f"Exit status: 0 {zero}; {f'1 {one}; ' if one else ''}2 {STATUS_2}."
 
 
 def _report(options: argparse.Namespace) -> int:

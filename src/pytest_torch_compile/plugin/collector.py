@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from .. import __version__
+from ..findings import CompileUsageError
 from ..report import document, render
 from ..report import records as entries
 from ..report.safe_text import terminal
@@ -41,6 +42,8 @@ class Collector:
             entry |= {"outcome": "error", "message": "the run ended before the test did"}
         elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
+        if sent and sent.usage_error:
+            entry |= {"usage_error": True, "message": _without_class(entry["message"])}
         if sent and report.when != "teardown":
             entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
 
@@ -134,6 +137,11 @@ def _message(report: pytest.TestReport) -> str:
         return str(report.longrepr[2])
     crash = getattr(report.longrepr, "reprcrash", None)
     return str(crash.message if crash else report.longrepr or "")
+
+
+def _without_class(message: str) -> str:
+    """The message of a usage error without the name of its class, which the report shows as the kind."""
+    return message.removeprefix(f"{CompileUsageError.__module__}.").removeprefix(f"{CompileUsageError.__name__}: ")
 
 
 def _commit(root: Path) -> str:

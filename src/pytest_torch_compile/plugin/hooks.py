@@ -18,6 +18,7 @@ from ..cache.store import ArtifactsRefused
 from ..check import acceptance
 from ..disk import remove_leftovers
 from ..events import hearing_guards, listening, sign_of_life
+from ..findings import CompileUsageError
 from ..report import safe_text, terminal
 from ..report.records import check_entry
 from . import in_child, isolate, known_failure, launched, options, payload, termination, unwritten, usage, workers
@@ -215,7 +216,8 @@ def pytest_runtest_makereport(
     failures = known_failure.read(item)
     if call.when == "call" and failures:
         known_failure.apply(report, call.excinfo.value if call.excinfo else None, failures)
-    payload.attach(item, report, always=usage.uses_plugin(item))
+    wrong = call.excinfo is not None and isinstance(call.excinfo.value, CompileUsageError)
+    payload.attach(item, report, always=usage.uses_plugin(item), usage_error=wrong and report.failed)
     return report
 
 

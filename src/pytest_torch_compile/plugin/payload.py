@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ..report import document, records
+from ..report import document, records, terminal
 from .in_child import is_child
 
 _ATTRIBUTE = "torch_compile"
@@ -25,6 +25,7 @@ class Payload:
     structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
     accepted: dict[str, Any] | None = None  # what the test has over its own budget
     environment: dict[str, Any] = field(default_factory=dict)  # what the process runs on
+    usage_error: bool = False  # the test called the plugin in a way that cannot be checked
 
 
 def begin(item: pytest.Item) -> None:
@@ -38,14 +39,17 @@ def of(item: pytest.Item) -> Payload:
     return item.stash.setdefault(_KEY, Payload())
 
 
-def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool) -> None:
+def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_error: bool = False) -> None:
     """Send the record with the report of a phase, where there is anything in it; ``always`` sends an empty one too.
 
-    What the test observed goes with its call only: it would be counted once more with its teardown.
+    What the test observed goes with its call only: it would be counted once more with its teardown. A usage error goes
+    with the phase that raised it.
     """
     noted = item.stash.get(_KEY, None)  # none where the test asks for nothing of ours
-    if always or noted:
+    if always or noted or usage_error:
         payload = asdict(noted if noted and report.when == "call" else Payload())
+        if usage_error:
+            payload |= {"usage_error": True, "rows": [*payload["rows"], terminal.usage_error(report.nodeid)]}
         vars(report)[_ATTRIBUTE] = payload | document.clean(
             {"checks": payload["checks"], "environment": records.environment()}
         )

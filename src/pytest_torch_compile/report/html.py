@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
-from . import document, safe_text, view
+from . import document, safe_text, trends, view
 from .failure_text import count, cudagraphs, headline
+from .names import shortened
+from .terminal import USAGE_ERROR
 
+# How many characters of a test's name fit in its row, beside the columns and on a phone.
+WIDE, NARROW = 54, 40
 COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
 
 
@@ -42,12 +46,14 @@ def page(made: Mapping[str, Any]) -> str:
     # Sums over another choice of tests say nothing beside those of this one.
     own = made.get("selection", "")
     alike = [point for point in made["history"] if point.get("selection", "") == own]
+    names = _names([test["id"] for test in made["tests"]])
     return environment.get_template("page.html").render(
         made=made,
         sentence=view.sentence(made),
         result=view.RESULTS[made["summary"]["result"]],
-        tests=[_test(test, made) for test in sorted(made["tests"], key=_badness)],
-        trends=list(_trends(alike)),
+        tests=[_test(test, made["history"], names) for test in sorted(made["tests"], key=_badness)],
+        trends=list(trends.of_run(alike)),
+        trends_by_test=trends.by_test(made["tests"], made["history"], names),
         style=Markup(style),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -60,9 +66,18 @@ def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
     return -document.OUTCOMES.index(test["outcome"]), min(ranks, default=9)
 
 
-def _test(test: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
+def _names(ids: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Each test's name as it fits beside the columns, and as it fits on a phone."""
+    forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
+    return {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
+
+
+def _test(
+    test: Mapping[str, Any], history: Sequence[Mapping[str, Any]], names: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
     figures = view.row(test)
     kinds = {finding["kind"] for check in test["checks"] for finding in check["findings"]}
+    kinds |= {USAGE_ERROR} if test.get("usage_error") else set()
     sort = {name: "1e999" if figures[name] == math.inf else figures[name] for name in COLUMNS}
     return {
         **test,
@@ -70,11 +85,13 @@ def _test(test: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
         "sort": {"test": test["id"], **{name: "" if value is None else value for name, value in sort.items()}},
         "kinds": sorted(kinds),
         # The failure's own message is shown where no check says it better.
-        "bare": "" if kinds and test["outcome"] == "failed" else test["message"],
+        "bare": "" if kinds - {USAGE_ERROR} and test["outcome"] == "failed" else test["message"],
+        "names": names[test["id"]],
+        "shortened": set(names[test["id"]].values()) != {test["id"]},
         "timelines": [_timeline(check) for check in test["checks"]],
         "splits": [_split(check["compile_seconds"]) for check in test["checks"]],
         "speeds": [_speed(speed) for speed in test["speed"]],
-        "history": _test_history(test, made["history"]),
+        "history": trends.of_test(test, history),
     }
 
 
@@ -135,47 +152,3 @@ def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
         "width": round(100 * floor / reach, 2),
         "dot": round(50 + 50 * effect / reach, 2),
     }
-
-
-def _test_history(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Plots of this test over earlier results: those with something to show."""
-    key = document.key_of(test)
-    points = [(at, at["tests"][key]) for at in history if key in at["tests"]]
-    plots = []
-    for name in ("speedup", "compile_seconds", "breaks", "recompiles"):
-        series = [(at, figures[name], figures["outcome"]) for at, figures in points]
-        plots.append(_plot(name.replace("_", " "), series))
-    return [plot for plot in plots if plot and plot["most"] > 0]
-
-
-def _trends(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Plots of the whole run over earlier results."""
-    series: dict[str, Any] = {
-        "tests that fail": lambda tests: sum(t["outcome"] in ("failed", "error") for t in tests),
-        "graph breaks": lambda tests: sum(t["breaks"] for t in tests),
-        "recompiles": lambda tests: sum(t["recompiles"] for t in tests),
-        "compile seconds": lambda tests: sum(t["compile_seconds"] for t in tests),
-    }
-    for title, value in series.items():
-        plot = _plot(title, [(at, value(at["tests"].values()), "passed") for at in history])
-        if plot:
-            yield plot
-
-
-def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, str]]) -> dict[str, Any] | None:
-    """A line over time in a box of 200 by 40; None with fewer than two points."""
-    known = [(at, value, outcome) for at, value, outcome in points if value is not None]
-    if len(known) < 2:
-        return None
-    most = max(value for _, value, _ in known)
-    step = 190 / (len(known) - 1)
-    dots = [
-        {
-            "x": round(5 + place * step, 1),
-            "y": round(35 - 30 * value / (most or 1), 1),
-            "label": f"{at['created']} {at['commit'][:10]}: {value:g}",
-            "bad": outcome in ("failed", "error"),
-        }
-        for place, (at, value, outcome) in enumerate(known)
-    ]
-    return {"title": title, "most": most, "last": known[-1][1], "dots": dots}

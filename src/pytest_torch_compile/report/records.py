@@ -23,10 +23,11 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
     seen = report["observation"]
     return {
         **{name: report[name] for name in _OF_REPORT},
+        "calls": [{**call, "guard": _below(call["guard"], root)} for call in report["calls"]],
         **{name: seen[name] for name in _OF_OBSERVATION},
         "graphs": [{**graph, "ops": len(graph["ops"])} for graph in seen["graphs"]],
         "graph_breaks": [_break(found, root) for found in seen["graph_breaks"]],
-        "recompiles": [_placed(found, root) for found in seen["recompiles"]],
+        "recompiles": [_recompile(found, root) for found in seen["recompiles"]],
         "fallbacks": [_placed(found, root) for found in seen["fallbacks"]],
         "findings": [_placed(found, root) for found in report["findings"]],
     }
@@ -49,6 +50,18 @@ def _break(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """A graph break with the user's calls that led to it; the libraries' calls between them are left out."""
     kept = {name: value for name, value in found.items() if name != "stack"}
     return {**_placed(kept, root), "callers": [_place(caller, root) for caller in found["callers"]]}
+
+
+def _recompile(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    guards = [{**guard, "text": _below(guard["text"], root)} for guard in found["guards"]]
+    return {**_placed(found, root), "guards": guards}
+
+
+def _below(text: str, root: Path) -> str:
+    """A guard's text with paths below ``root`` relative to it: torch adds the line that the guard comes from."""
+    for folder in {os.path.realpath(root), str(root)}:
+        text = text.replace(f"{folder}{os.sep}", "")
+    return text
 
 
 def _placed(found: Mapping[str, Any], root: Path) -> dict[str, Any]:

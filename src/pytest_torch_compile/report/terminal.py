@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .failure_text import count
+from .names import shortened
 from .safe_text import terminal
 
+USAGE_ERROR = "usage-error"
 COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limit", "compile s", "verdict")
 
 
@@ -33,6 +34,12 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
         "not compared": "\n".join(not_compared),
         "remarks": "\n".join(report["remarks"]),
     }
+
+
+def usage_error(test: str) -> dict[str, str]:
+    """The row of a test that called the plugin in a way that cannot be checked: nothing was counted."""
+    nothing = dict.fromkeys(COLUMNS, "-") | dict.fromkeys(("kinds", "not observable", "not compared", "remarks"), "")
+    return {**nothing, "check": test, "verdict": USAGE_ERROR, "kinds": USAGE_ERROR}
 
 
 def expected(row: Mapping[str, str], why: str) -> dict[str, str]:
@@ -72,37 +79,3 @@ def _notes(entries: Sequence[Mapping[str, str]]) -> Iterator[str]:
         if entry["not compared"]:
             leaves = ", ".join(entry["not compared"].splitlines())
             yield f"Not compared in {entry['check']}, where eager differs from itself: {leaves}"
-
-
-def shortened(names: Sequence[str], width: int) -> list[str]:
-    """The names, cut to ``width`` where different names then stay different; else to the width that this takes.
-
-    A name loses its beginning, which is the path to its file, or else what it shares with every other name that would
-    look the same.
-    """
-    longest = max(map(len, names), default=0)
-    for size in range(max(20, width), longest, 20):
-        for cut in (_tails, _differing):
-            short = cut(names, size)
-            if len(set(short)) == len(set(names)):
-                return short
-    return list(names)
-
-
-def _tails(names: Sequence[str], width: int) -> list[str]:
-    return [name if len(name) <= width else "..." + name[3 - width :] for name in names]
-
-
-def _differing(names: Sequence[str], width: int) -> list[str]:
-    """Of names with the same end the part in which they differ, and as much of the end as fits."""
-    tails = _tails(names, width)
-    groups: dict[str, set[str]] = {}
-    for name, tail in zip(names, tails, strict=True):
-        groups.setdefault(tail, set()).add(name)
-    # Letter by letter: these are names, not paths.
-    shared = {tail: len(os.path.commonprefix(sorted(group))) for tail, group in groups.items()}  # noqa: RUF071
-    half = (width - 6) // 2
-    return [
-        f"...{name[shared[tail] :][:half]}...{name[-half:]}" if len(groups[tail]) > 1 else tail
-        for name, tail in zip(names, tails, strict=True)
-    ]

@@ -10,6 +10,7 @@ from typing import Any
 from ..findings import SEVERITIES
 from . import document
 from .failure_text import count
+from .terminal import USAGE_ERROR
 
 VERDICTS = {
     "passed": "pass",
@@ -69,7 +70,8 @@ def _of(test: Mapping[str, Any]) -> Iterator[Found]:
     found += [Found(test, None, {"kind": "slowdown", "message": text, **_NOTHING_MORE}) for text in slower]
     if not found:
         first, *others = test["message"].strip().splitlines() or ["no message"]
-        bare = {**_NOTHING_MORE, "kind": test["outcome"], "message": first[:500], "evidence": "\n".join(others[:39])}
+        kind = USAGE_ERROR if test.get("usage_error") else test["outcome"]
+        bare = {**_NOTHING_MORE, "kind": kind, "message": first[:500], "evidence": "\n".join(others[:39])}
         found = [Found(test, None, bare)]
     yield from found
 

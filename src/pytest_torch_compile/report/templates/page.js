@@ -52,6 +52,9 @@
     unfold.textContent = open ? "close all" : "open all";
   });
 
+  var selection = document.querySelector(".selection");
+  if (selection && matchMedia("(max-width: 760px)").matches) { selection.open = false; }
+
   var root = document.documentElement;
   function stored(value) {
     try { return value ? localStorage.setItem("theme", value) : localStorage.getItem("theme"); } catch (error) { return null; }

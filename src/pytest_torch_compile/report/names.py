@@ -1,0 +1,54 @@
+"""Names that do not fit: cut in the middle, where they still differ."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+
+LEAST = 20
+
+
+def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
+    """The names, each cut to ``width`` where different names then stay different; else to the width that this takes.
+
+    A name keeps its beginning and its end. Where that would make it look like another, it also keeps the part in which
+    the two differ.
+    """
+    longest = max(map(len, names), default=0)
+    for size in range(max(LEAST, width), longest, LEAST):
+        short = _cut(names, size, mark)
+        if len(set(short)) == len(set(names)):
+            return short
+    return list(names)
+
+
+def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
+    """The names at this width; those that look alike keep the part from where they begin to differ."""
+    short = {name: _middle_out(name, width, mark) for name in names}
+    alike = defaultdict(set)
+    for name, cut in short.items():
+        alike[cut].add(name)
+    for group in alike.values():
+        if len(group) > 1:
+            # Letter by letter: these are names, not paths.
+            shared = len(os.path.commonprefix(sorted(group)))  # noqa: RUF071
+            short |= {name: _around(name, shared, width, mark) for name in group}
+    return [short[name] for name in names]
+
+
+def _middle_out(name: str, width: int, mark: str) -> str:
+    """A third of the room for the beginning, the rest for the end, which has the name of the test."""
+    if len(name) <= width:
+        return name
+    room = width - len(mark)
+    head = room // 3
+    return name[:head] + mark + name[head - room :]
+
+
+def _around(name: str, place: int, width: int, mark: str) -> str:
+    """Beginning, the part from ``place`` on, and end."""
+    room = width - 2 * len(mark)
+    head, tail = room // 4, room // 3
+    start = max(head, min(place, len(name) - (room - head)))
+    return name[:head] + mark + name[start : start + room - head - tail] + mark + name[-tail:]

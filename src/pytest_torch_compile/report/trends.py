@@ -1,0 +1,106 @@
+"""Figures over earlier results, as plots: of the whole run, and of each test. No markup here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from . import document
+
+MOST_TESTS = 30  # shown by name at the top of the page
+_OF_TEST = ("breaks", "recompiles", "compile_seconds", "speedup")
+_FAILED = ("failed", "error")
+
+
+def of_run(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Plots of the whole run over earlier results."""
+    series: dict[str, Callable[[Sequence[Mapping[str, Any]]], float | None]] = {
+        "tests that fail": lambda tests: sum(t["outcome"] in _FAILED for t in tests),
+        "graph breaks": lambda tests: sum(t["breaks"] for t in tests),
+        "recompiles": lambda tests: sum(t["recompiles"] for t in tests),
+        "compile seconds": lambda tests: sum(t["compile_seconds"] for t in tests),
+        "speedup": _mean_speedup,
+    }
+    for title, value in series.items():
+        plot = _plot(title, [(at, value(list(at["tests"].values())), "passed") for at in history])
+        if plot:
+            yield plot
+
+
+def _mean_speedup(tests: Sequence[Mapping[str, Any]]) -> float | None:
+    """The geometric mean, as in the summary."""
+    known = [test["speedup"] for test in tests if test["speedup"]]
+    return math.exp(sum(map(math.log, known)) / len(known)) if known else None
+
+
+def of_test(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Plots of one test: those with something to show."""
+    points = _points(test, history)
+    plots = []
+    for name in _OF_TEST:
+        series = [(at, figures[name], figures["outcome"]) for at, figures in points]
+        plots.append(_plot(name.replace("_", " "), series))
+    return [plot for plot in plots if plot and plot["most"] > 0]
+
+
+def by_test(
+    tests: Sequence[Mapping[str, Any]],
+    history: Sequence[Mapping[str, Any]],
+    names: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
+    """The tests that fail, break, recompile or changed over earlier results, worst first, each with its plots.
+
+    ``more`` counts those that are left out.
+    """
+    found = []
+    for test in tests:
+        points = [figures for _, figures in _points(test, history)]
+        if len(points) > 1 and (plots := of_test(test, history)):
+            failed = sum(figures["outcome"] in _FAILED for figures in points)
+            words = f"failed in {failed} of {len(points)} results" if failed else f"{len(points)} results, none failed"
+            entry = {"id": test["id"], "names": names[test["id"]], "words": words, "plots": plots}
+            found.append((_weight(points), entry))
+    found.sort(key=lambda one: one[0], reverse=True)
+    return {"tests": [entry for _, entry in found[:MOST_TESTS]], "more": max(0, len(found) - MOST_TESTS)}
+
+
+def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
+    """How much there is to see: a verdict that changed, then failures, changed counts, changed speed, counts."""
+    first, last = points[0], points[-1]
+    changed = sum(abs(last[name] - first[name]) for name in ("breaks", "recompiles"))
+    known = [point["speedup"] for point in points if point["speedup"]]
+    return (
+        float(len({point["outcome"] in _FAILED for point in points})),
+        float(sum(point["outcome"] in _FAILED for point in points)),
+        float(changed),
+        abs(math.log(known[-1] / known[0])) if known else 0.0,
+        float(last["breaks"] + last["recompiles"]),
+    )
+
+
+def _points(
+    test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The results that have this test, with its figures in each."""
+    key = document.key_of(test)
+    return [(at, at["tests"][key]) for at in history if key in at["tests"]]
+
+
+def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, str]]) -> dict[str, Any] | None:
+    """A line over time in a box of 200 by 40; None with fewer than two points."""
+    known = [(at, value, outcome) for at, value, outcome in points if value is not None]
+    if len(known) < 2:
+        return None
+    most = max(value for _, value, _ in known)
+    step = 190 / (len(known) - 1)
+    dots = [
+        {
+            "x": round(5 + place * step, 1),
+            "y": round(35 - 30 * value / (most or 1), 1),
+            "label": f"{at['created']} {at['commit'][:10]}: {value:g}",
+            "bad": outcome in _FAILED,
+        }
+        for place, (at, value, outcome) in enumerate(known)
+    ]
+    return {"title": title, "most": most, "last": known[-1][1], "dots": dots}

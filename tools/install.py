@@ -1,0 +1,35 @@
+"""How the documentation says to install the plugin. It is decided here and nowhere else; see ``tools/changelog.py``."""
+
+from __future__ import annotations
+
+from . import changelog
+
+NAME = "pytest-torch-compile"
+REPOSITORY = f"https://github.com/{NAME}/{NAME}"
+
+
+def command(extras: str = "", others: str = "", *, released: bool | None = None) -> str:
+    """One console block: the plugin with some extras, and other packages."""
+    wanted = f"{NAME}[{extras}]" if extras else NAME
+    if not _released(released):
+        wanted += f" @ git+{REPOSITORY}"
+    words = [f'"{wanted}"' if set(wanted) & set("[ @") else wanted, *others.split()]
+    return f"```console\n$ python -m pip install {' '.join(words)}\n```"
+
+
+def section(*, released: bool | None = None) -> str:
+    """The text of the README below the heading Install."""
+    if _released(released):
+        return f'{command(released=True)}\n\nAdd extras in brackets: `"{NAME}[report,speed]"`.'
+    lines = [
+        "The plugin is not on a package index yet. Install it from a clone:",
+        "```console\n$ python -m pip install .\n```",
+        "or from the repository's URL:",
+        command(released=False),
+        'Add extras in brackets, after the dot or after the name: `".[report,speed]"`.',
+    ]
+    return "\n\n".join(lines)
+
+
+def _released(given: bool | None) -> bool:
+    return changelog.is_released(changelog.FILE.read_text(encoding="utf-8")) if given is None else given

@@ -1,0 +1,195 @@
+"""A release, step by step. ``nox -s release`` rehearses all of it, and the release workflow runs the same steps.
+
+``python -m tools.release prepare 0.2.0`` makes the commit to tag: the version, the date in the changelog, the install lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import datetime
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from . import changelog, distribution, links
+
+ROOT = Path(__file__).parents[1]
+VERSION = ROOT / "src" / "pytest_torch_compile" / "__init__.py"
+_LINE = re.compile(r'^__version__ = "(?P<version>[^"]+)"$', re.M)
+_BRANCH = "gh-pages"
+
+
+def version(text: str | None = None) -> str:
+    """The version, from the one place that has it."""
+    found = _LINE.findall(VERSION.read_text(encoding="utf-8") if text is None else text)
+    if len(found) != 1:
+        raise distribution.ReleaseError(f"{VERSION.name} must set __version__ once")
+    return str(found[0])
+
+
+def check(tag: str) -> list[str]:
+    """What keeps this checkout from being released under a tag; without a tag, what would keep any checkout from it."""
+    current = version()
+    released = tag.removeprefix("v")
+    found = list(changelog.problems(changelog.FILE.read_text(encoding="utf-8"), released))
+    if tag and tag != f"v{current}":
+        found.append(f"the tag {tag} is not v{current}, the version in {VERSION.name}")
+    if tag and Version(current).is_devrelease:
+        found.append(f"{current} is a development version: run python -m tools.release prepare")
+    return found
+
+
+def prepare(released: str) -> None:
+    """Set the version and date its entry in the changelog; the documentation then installs the plugin by name."""
+    text = changelog.FILE.read_text(encoding="utf-8")
+    if str(Version(released)) != released or Version(released).is_devrelease:
+        raise distribution.ReleaseError(f"{released} is not a version to release, such as 0.2.0")
+    if not any(entry.items for entry in changelog.entries(text) if entry.version == changelog.UNRELEASED):
+        raise distribution.ReleaseError("the changelog has nothing unreleased")
+    changelog.FILE.write_text(
+        changelog.with_release(text, released, datetime.date.today().isoformat()), encoding="utf-8"
+    )
+    source = VERSION.read_text(encoding="utf-8")
+    VERSION.write_text(_LINE.sub(f'__version__ = "{released}"', source), encoding="utf-8")
+    subprocess.run([sys.executable, "docs/generate.py"], cwd=ROOT, check=True)
+
+
+def build(folder: Path) -> list[str]:
+    """Build into a folder and check what was built, with the hashes beside it; returns what is wrong."""
+    files = distribution.build(folder, ROOT / ".github" / "build.txt")
+    found = list(distribution.problems(folder, version()))
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, files)], check=True)
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+    return found
+
+
+def try_out(folder: Path) -> None:
+    """Use the wheel on the oldest Python with the oldest torch, and on the newest with the newest."""
+    _, wheel = distribution.built(folder)
+    pythons, releases = supported_pythons(), supported_torches()
+    for python, torch in ((pythons[0], releases[0]), (pythons[-1], releases[-1])):
+        print(distribution.try_out(wheel, python, torch), flush=True)
+
+
+def supported_pythons() -> list[str]:
+    """Oldest first, from the classifiers."""
+    return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def supported_torches() -> list[list[str]]:
+    """What is installed for each release of torch, oldest first, from the table in noxfile.py."""
+    tree = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    (table,) = [node.value for node in assigned if ast.unparse(node.targets[0]) == "RELEASES"]
+    kept = ("torch==", "setuptools")
+    return [[name for name in needs if name.startswith(kept)] for needs in ast.literal_eval(table).values()]
+
+
+def docs(folder: Path, minor: str) -> None:
+    """Add this version of the documentation to the branch of the site, and write the whole site into a folder."""
+    deploy = ["mike", "deploy", "--branch", _BRANCH, "--alias-type=copy", "--update-aliases", minor, "latest"]
+    subprocess.run(deploy, cwd=ROOT, check=True)
+    subprocess.run(["mike", "set-default", "--branch", _BRANCH, "--allow-undefined", "latest"], cwd=ROOT, check=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", _BRANCH], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+
+
+def rehearse_docs() -> list[str]:
+    """Deploy two versions of the documentation in a clone of this checkout, and follow every link of the site."""
+    with tempfile.TemporaryDirectory() as place:
+        clone, site = Path(place, "clone"), Path(place, "site")
+        copy_of_checkout(clone)
+        for name in ("0.0", minor_of(version())):
+            command = [sys.executable, "-m", "tools.release", "docs", "--out", str(site), "--minor", name]
+            subprocess.run(command, cwd=clone, check=True)
+        return [*_problems_of_site(site), *(str(broken) for broken in links.in_site(site))]
+
+
+def _problems_of_site(site: Path) -> Iterator[str]:
+    """What the switch between versions needs: the list of them, the newest as latest, and pages that read the list."""
+    listed = json.loads((site / "versions.json").read_text(encoding="utf-8"))
+    found = {entry["version"]: entry["aliases"] for entry in listed}
+    if found != {minor_of(version()): ["latest"], "0.0": []}:
+        yield f"the site has the versions {found}"
+    for name in ("0.0", "latest"):
+        if '"provider": "mike"' not in (site / name / "tutorial" / "index.html").read_text(encoding="utf-8"):
+            yield f"the pages of {name} have no switch between versions"
+    if "latest/" not in (site / "index.html").read_text(encoding="utf-8"):
+        yield "the address of the site does not lead to the latest version"
+
+
+def copy_of_checkout(target: Path) -> None:
+    """A repository with the tracked files as they are now, changes included, in one commit."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    git = ["git", "-c", "user.name=release", "-c", "user.email=release@localhost"]
+    for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message=copy"]):
+        subprocess.run([*git, *words], cwd=target, check=True)
+    for name in ("name", "email"):
+        subprocess.run(["git", "config", f"user.{name}", "release@localhost"], cwd=target, check=True)
+
+
+def minor_of(released: str) -> str:
+    """``0.2`` of ``0.2.1``: patch releases replace the documentation of their minor."""
+    return ".".join(map(str, Version(released).release[:2]))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one step, and print what is wrong."""
+    options = _parser().parse_args(arguments)
+    try:
+        found = _step(options)
+    except (distribution.ReleaseError, InvalidVersion, ValueError, subprocess.CalledProcessError) as error:
+        found = [str(error)]
+    print(*(f"error: {problem}" for problem in found), sep="\n", end="\n" if found else "", file=sys.stderr)
+    return int(bool(found))
+
+
+def _step(options: argparse.Namespace) -> list[str]:
+    if options.step == "check":
+        return check(options.tag)
+    if options.step == "build":
+        return build(options.out)
+    if options.step == "prepare":
+        prepare(options.version)
+    elif options.step == "try":
+        try_out(options.out)
+    elif options.step == "docs":
+        docs(options.out, options.minor or minor_of(version()))
+    else:
+        return rehearse_docs()
+    return []
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__)
+    steps = parser.add_subparsers(dest="step", required=True)
+    steps.add_parser("prepare", help="make the commit to tag").add_argument("version")
+    checked = steps.add_parser("check", help="compare version, tag and changelog")
+    checked.add_argument("--tag", default="", help="the tag, such as v0.2.0 (default: a rehearsal)")
+    for name, text in (("build", "build sdist and wheel and check them"), ("try", "install the wheel and use it")):
+        steps.add_parser(name, help=text).add_argument("--out", type=Path, default=ROOT / "dist")
+    made = steps.add_parser("docs", help="add this version to the branch of the documentation")
+    made.add_argument("--out", type=Path, default=ROOT / "site")
+    made.add_argument("--minor", default="", help="the version to add (default: this one)")
+    steps.add_parser("rehearse-docs", help="build two versions of the documentation and follow their links")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
