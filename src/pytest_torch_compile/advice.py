@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ._torch.hints import MAY_FAIL_IN_EAGER, dynamic_output_hint
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
-from ._torch.hints import dynamic_output_hint
 from .observation import GraphBreak
 
 # Recompiles and eager fallback, by the kind of guard that failed.
@@ -29,8 +29,12 @@ EXPLANATIONS: dict[str, str] = {
     "grad-mode": "grad mode changed: keep torch.no_grad() in the same state around every call",
     "inference-mode": "inference mode changed: keep it in the same state around every call",
     "autocast": "autocast changed: keep it in the same state around every call",
-    "global-state": "a global torch state changed (grad mode, autocast, default dtype, deterministic algorithms); set "
-    "it once, before the first call",
+    "threads": "the number of threads changed, and generated code is made for one number: set it once, before "
+    "the first call (torch.set_num_threads)",
+    "deterministic": "deterministic algorithms were switched on or off: set them once, before the first call "
+    "(torch.use_deterministic_algorithms)",
+    "default-dtype": "the default dtype changed: set it once, before the first call (torch.set_default_dtype)",
+    "global-state": "a global state of torch changed, which the guard names: set it once, before the first call",
     "train-or-eval": "the module went from train() to eval() or back, and torch compiles a graph for each; allow one "
     "recompile with max_recompiles, or check train and eval apart",
     "length": "the length or the keys of a container changed; pass a tensor, or always the same structure",
@@ -179,11 +183,25 @@ ONLY_INDUCTOR = "only Inductor has a cache: see that backend is 'inductor' and t
 
 
 def for_break(found: GraphBreak) -> str:
-    """What to do about a graph break: ours where we know its category, else torch's own words."""
+    """What to do about a graph break: ours where we know its category, else torch's own words.
+
+    In a line of an installed package the caller cannot change it: what the caller can do comes first.
+    """
     if found.category == "dynamic output shape":
-        return dynamic_output_hint(f"{found.reason} {found.explanation}")
-    fallback = found.hints[0] if found.hints else f"{REWRITE}, or accept the break by its fingerprint"
-    return BREAK_HINTS.get(found.category, fallback)
+        fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
+    else:
+        # Torch does not know that eager ran: that the code may fail in eager is not what is wrong.
+        hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
+        fix = BREAK_HINTS.get(
+            found.category, hints[0] if hints else f"{REWRITE}, or accept the break by its fingerprint"
+        )
+    if not found.installed:
+        return fix
+    package = found.package
+    return (
+        f"the line belongs to {package}: call it outside of the compiled function, or allow breaks of {package}, "
+        f"max_graph_breaks={{{package!r}: 1, '*': 0}}. For {package} itself: {fix}"
+    )
 
 
 def for_guard(cause: str) -> str:

@@ -59,7 +59,8 @@ class GraphBreak:
 
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
     ``callers`` are the user's lines in it that lead to ``location``. ``times`` counts the compilations in which the
-    break was met.
+    break was met. ``module`` is the one that has the line which breaks (``kornia.filters.canny``); ``installed`` says
+    that it is part of an installed package.
     """
 
     location: Location
@@ -73,6 +74,13 @@ class GraphBreak:
     times: int = 1
     stack: tuple[Location, ...] = ()
     callers: tuple[Location, ...] = ()
+    module: str = ""
+    installed: bool = False
+
+    @property
+    def package(self) -> str:
+        """The package, or the single module, that has the line which breaks."""
+        return self.module.partition(".")[0]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import traceback
 from itertools import dropwhile, pairwise, takewhile
+
+from ..findings import CompileUsageError
+from ..observation import Location
+from .user_lines import OWN_FOLDER, is_of_python, user_location
 
 # How g++, clang++ and their linkers begin to say what is wrong; "ld returned 1 exit status" comes last.
 _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
+
+
+def usage_error(text: str, error: BaseException) -> CompileUsageError:
+    """``text`` with the user's line that raised ``error``, to be raised ``from None``.
+
+    The traceback of ``error`` would stand above the one line that says what to change. It stays the context.
+    """
+    frames = [
+        Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not (frame.filename.startswith(OWN_FOLDER) or is_of_python(frame.filename))
+    ]
+    place = user_location(frames) if frames else None
+    found = CompileUsageError(f"{text} (at {place.shown()})" if place is not None else text)
+    found.__context__ = error
+    return found
 
 
 def error_summary(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
@@ -85,10 +86,22 @@ def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
     return not path.startswith((_STDLIB, "<frozen"))
 
 
-def stable_path(file: str) -> str:
-    """A path that is the same on every machine: inside site-packages, or the last two parts."""
+def is_of_python(file: str) -> bool:
+    """Whether a file belongs to Python itself, or is code that was made while the program runs."""
     path = file.replace("\\", "/")
-    for marker in ("/site-packages/", "/dist-packages/"):
-        if marker in path:
-            return path.split(marker, 1)[1]
-    return "/".join(path.split("/")[-2:])
+    in_packages = "/site-packages/" in path or "/dist-packages/" in path
+    return path.startswith("<") or (path.startswith(_STDLIB) and not in_packages)
+
+
+def module_of(file: str) -> str:
+    """The dotted name of the module that is written in a file: as it was imported, else by its folders."""
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and getattr(module, "__dict__", {}).get("__file__") == file:
+            return name
+    path = Path(file)
+    folders = []
+    while path.parent.name and (path.parent / "__init__.py").exists():
+        path = path.parent
+        folders.append(path.name)
+    names = [*reversed(folders), Path(file).stem]
+    return ".".join(name for name in names if name != "__init__")

@@ -58,14 +58,14 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
 
 
 def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
-    counted = [found for found in breaks if found.fingerprint not in budget.accepted_breaks]
-    allowed, total = _number(budget.max_graph_breaks), len(counted)
-    if total <= allowed:
-        return []
-    found = [
-        graph_break_finding(one, f"graph break {i} of {total}, {allowed} allowed") for i, one in enumerate(counted, 1)
-    ]
-    return [replace(finding, measured=total, limit=allowed) for finding in found]
+    limits, findings = budget.breaks_by_package, list[Finding]()
+    for name, counted in budget.exceeded(breaks).items():
+        allowed, total = limits[name], len(counted)
+        owner = f" in {name}" if name != "*" else " in other code" if len(limits) > 1 else ""
+        for number, one in enumerate(counted, 1):
+            finding = graph_break_finding(one, f"graph break {number} of {total}{owner}, {allowed} allowed")
+            findings.append(replace(finding, measured=total, limit=allowed))
+    return findings
 
 
 def graph_break_finding(found: GraphBreak, total: str) -> Finding:

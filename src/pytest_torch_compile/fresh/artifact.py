@@ -14,7 +14,7 @@ import torch
 
 from .. import advice
 from .._torch import artifacts, canary, support
-from .._torch.error_text import error_summary
+from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import kept_rng, sandbox, seed_everything
 from .._torch.trace import TraceObserver, error_location
@@ -22,6 +22,7 @@ from .._torch.warning_filters import calm
 from ..check.describe import rerun_command, shapes_text, target_name
 from ..check.judge import merged_over_calls, not_observable
 from ..check.leg_errors import machine_faults_named
+from ..check.requirements import require_values
 from ..disk import TemporaryFolder
 from ..events import announce, doing
 from ..findings import CallReport, CompileCheckFailed, CompileReport, CompileUsageError, Finding
@@ -31,6 +32,7 @@ from ..legs.float64_reference import ReferenceLeg
 from ..legs.leg import DynamicDims, LazyLeg, Leg, Work, argument_names, mark_dynamic
 from ..legs.perturbed import perturbed_records
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
+from ..numerics.tolerances import require_tolerances
 from ..observation import Graph
 from ..ranks.worker import Raised
 from ..report.failure_text import count, failure_text
@@ -120,7 +122,9 @@ def check_artifact(
         raise CompileUsageError(f"the target is {model!r}; an artifact is made of a module: wrap it in one")
     if via not in artifacts.WAYS:
         raise CompileUsageError(f"via={via!r} is not known; it is one of: {', '.join(artifacts.WAYS)}")
+    require_tolerances("tolerances", tolerances)
     given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
+    require_values(model, given)
     work = Work(model, given, seed=seed, dynamic_dims=dynamic_dims)
     report = ArtifactReport(
         target_name(model), "artifact", via, str(torch.__version__), _device(work), via=via, rerun=rerun_command()
@@ -145,9 +149,9 @@ def check_artifact(
 
 def _require_that_eager_runs(first: CallRecord) -> None:
     if first.error is not None:
-        raise CompileUsageError(
-            f"call 1, from which the artifact is built, raises in eager: {type(first.error).__name__}: {first.error}"
-        ) from first.error
+        said = f"{type(first.error).__name__}: {first.error}"
+        text = f"call 1, from which the artifact is built, raises in eager: {said}"
+        raise usage_error(text, first.error) from None
 
 
 def _examine(

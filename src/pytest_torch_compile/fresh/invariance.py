@@ -12,8 +12,10 @@ import torch.utils._pytree
 
 from .. import advice, settings
 from .._torch import support
+from .._torch.error_text import usage_error
 from ..check.describe import rerun_command, target_name
 from ..check.leg_errors import error_findings, machine_faults_named
+from ..check.requirements import require_values
 from ..disk import TemporaryFolder
 from ..events import announce, doing
 from ..findings import CompileCheckFailed, CompileReport, CompileUsageError, Finding
@@ -23,6 +25,7 @@ from ..legs.copies import modules_of
 from ..legs.leg import argument_names
 from ..numerics import Tolerance, flatten
 from ..numerics.measure import difference, element
+from ..numerics.tolerances import require_tolerances
 from ..report.failure_text import failure_text, number
 from .observed import Observed, RaisedInCall, observe
 from .process import run_fresh
@@ -140,7 +143,9 @@ def check_invariance(
     ways = [over] if isinstance(over, str) else list(over)
     if unknown := [way for way in ways if way not in WAYS]:
         raise CompileUsageError(f"over={unknown[0]!r} is not known; it is one of: {', '.join(WAYS)}")
+    require_tolerances("tolerance", tolerance, Tolerance)
     one = args[0] if len(args) == 1 and isinstance(args[0], Call) and not kwargs else as_calls(args, kwargs, None)[0]
+    require_values(target, [one])
     compiling = Compiling(backend or settings.current.backend, mode, options, dynamic, fullgraph) if compiled else None
     rows = _rows(target, one, batch_dims) if "batch" in ways else {}
     subject = _Subject(target, one, rows, compiling, tolerance or Tolerance(0.0, 0.0), seed, timeout)
@@ -166,7 +171,7 @@ def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -
         eager = observe(subject.target, subject.calls, None, subject.seed)
     except RaisedInCall as raised:
         which = f"row {list(subject.rows)[raised.number - RUNS - 1]} alone" if raised.number > RUNS else "the call"
-        raise CompileUsageError(f"{which} raises in eager: {raised}") from raised.error
+        raise usage_error(f"{which} raises in eager: {raised}", raised.error) from None
     try:
         seen = observe(subject.target, subject.calls, subject.compiling, subject.seed) if subject.compiling else eager
     except RaisedInCall as raised:

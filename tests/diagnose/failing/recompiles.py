@@ -343,13 +343,13 @@ class OtherFunctions(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@failing("recompile", cause="global-state")
+@failing("recompile", cause="deterministic")
 def deterministic_algorithms():
     x = torch.randn(4)
     return Check(doubled, [call(x), call(x).under(deterministic)])
 
 
-@failing("recompile", cause="global-state")
+@failing("recompile", cause="default-dtype")
 def default_dtype():
     x = torch.randn(4)
     return Check(doubled, [call(x), call(x).under(float64_by_default)])
