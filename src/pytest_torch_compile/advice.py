@@ -115,6 +115,20 @@ ONE_SIDED_GRADIENT = (
 )
 SAME_CONTAINERS = "return the same containers in every branch of the checked function"
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on it, in both modes, before it is returned"
+# What is not the same about a tensor apart from its values, by the part that is named first.
+METADATA = {
+    "type": "return the same class of tensor in both modes: a subclass that is lost needs its own __torch_function__ or "
+    "__torch_dispatch__, or compute with plain tensors and wrap the result outside",
+    "shape": f"{COMPARE_STAGES}. Where a size comes from data, as in torch.Tensor(size) or a constructor of another library, "
+    "use a factory of torch with the size as an int: torch.empty(size), torch.zeros(size)",
+    "dtype": "name the dtype where the value is made (dtype=..., .to(...)): what NumPy or Python would promote to is not "
+    "always what torch does",
+    "device": "name the device where the value is made (device=..., .to(...)), and make no tensor from another one's default",
+    "layout": "convert it to the same layout in both modes before it is returned (.to_dense(), .to_sparse())",
+    "requires_grad": "look for detach(), no_grad(), .data or requires_grad_() on the way to this tensor, and call detach() "
+    "on it where no gradient is meant",
+    "strides": CONTIGUOUS,
+}
 ALIASING = "clone() the output if the caller may write to it; a view in one mode and a copy in the other is a bug"
 RANDOM_STREAM = (
     "compiled code drew other random numbers: check for seeds set inside, or custom random ops; "

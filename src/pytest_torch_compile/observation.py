@@ -130,7 +130,10 @@ class EagerFallback:
 
 @dataclass(frozen=True)
 class CompileError:
-    """A frame whose compilation failed; ``error`` is the exception's type, ``backend`` whether the backend raised."""
+    """A frame whose compilation failed; ``error`` is the exception's type.
+
+    ``swallowed``: torch's settings made it run the frame in eager instead of raising the exception.
+    """
 
     frame: str
     error: str
@@ -138,6 +141,7 @@ class CompileError:
     call: int = 0
     compile_id: str = ""
     location: Location | None = None
+    swallowed: bool = False
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,14 @@ EDGES = [call(torch.rand(size), torch.randint(0, 4, (size,))) for size in (5, 6,
 
 @pytest.mark.parametrize(
     ("target", "calls"),
-    [(in_degrees, EDGES), (centred, ROWS), (lambda x: x.softmax(0), ROWS), (lambda x: x.flip(0), ROWS)],
-    ids=["index_add", "mean", "softmax", "flip"],
+    [
+        (in_degrees, EDGES),
+        (centred, ROWS),
+        (lambda x: x.softmax(0), ROWS),
+        (lambda x: x.flip(0), ROWS),
+        (lambda x: x.sin() if x.shape[0] % 2 else x.cos(), ROWS),
+    ],
+    ids=["index_add", "mean", "softmax", "flip", "branch"],
 )
 def test_padding_that_changes_results_is_not_named(target, calls):
     lines = tried(target, calls)

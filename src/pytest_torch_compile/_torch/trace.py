@@ -29,7 +29,7 @@ from ..observation import (
     Observation,
     Recompile,
 )
-from . import breaks, guards
+from . import breaks, guards, support
 from .collectives import GRAPHS, collectives
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .guard_context import GuardContext
@@ -299,7 +299,8 @@ class TraceObserver(logging.Handler):
             stack = whole_stack([], breaks.error_stack(text), Running.now(), self._broke_at)
             self._note_break(breaks.parse_error(text, reason, self.call, stack))
         elif kind not in _BREAK_ERRORS:
-            self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location))
+            swallowed = support.swallows_errors()
+            self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location, swallowed))
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ from .describe import call_row, device_name, located, rerun_command, target_name
 from .exact_limits import Figures, counting_kernels, limit_findings, measured_on_gpu, require_countable
 from .expected_exceptions import compared_exceptions, given_up, without_expected
 from .judge import judge, merged_over_calls
-from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
+from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error, without_failed_compilations
 from .remarks import unused_breaks, unused_tolerances
 from .requirements import require_usable
 from .steady import after_warm_up, steady_findings, warm_up_only
@@ -346,7 +346,8 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
     judged += given_up(run.seen, run.expected, work.calls, budget)
     judged += steady_findings(run.late, run.seen, work.warmup)
     judged += limit_findings(budget, run.seen, run.figures) if run.compile_error is None else []
-    return judged + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
+    compared = merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
+    return judged + without_failed_compilations(compared, run.seen)
 
 
 def _remarks(run: _Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:

@@ -92,7 +92,7 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
     now = seen.during(index + 1)
     if raised and call.exceptions:
         outcome, guard = "raised", ""
-    elif now.errors and raised:
+    elif now.errors and (raised or not any(error.swallowed for error in now.errors)):
         outcome, guard = "compilation failed", ""
     elif now.errors:
         outcome, guard = "eager (error swallowed)", (now.errors[0].message or now.errors[0].error).splitlines()[0]

@@ -36,7 +36,8 @@ def judge(
     fallbacks = [_fallback(fallback, limit) for fallback in reversed(first_of_each_frame.values())]
     findings += caused(fallbacks, deviations, LIMITS)
     if not aborted:
-        findings += [_swallowed(error, first_of(deviations, SWALLOWS)) for error in seen.errors]
+        setting = first_of(deviations, SWALLOWS)
+        findings += [_swallowed(one, setting) if one.swallowed else _failed(one) for one in seen.errors]
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
         if expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
             findings += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
@@ -140,6 +141,14 @@ def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
         advice.SURFACE_ERRORS,
         subject=error.frame,
     )
+
+
+def _failed(error: CompileError) -> Finding:
+    summary = error.message.strip().splitlines() or [error.error]
+    text = " ".join(summary[:3])
+    evidence = text if text.startswith(error.error) else f"{error.error}: {text}"
+    message = f"compilation of {error.frame} raised {error.error}"
+    return Finding("compile-error", message, error.location, evidence, advice.FIND_STAGE, subject=error.frame)
 
 
 def _nothing_compiled(seen: Observation) -> Finding:

@@ -16,7 +16,7 @@ from .._torch.machine_faults import machine_fault
 from .._torch.trace import error_location
 from ..findings import CompileUsageError, Finding
 from ..numerics import CallRecord
-from ..observation import Deviation, Location
+from ..observation import Deviation, Location, Observation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
@@ -100,6 +100,12 @@ def error_findings(
     inner = support.user_error(error)
     message = f"compilation raised {type(inner).__name__}"
     return [Finding("compile-error", message, location, _evidence(error, inner), advice.FIND_STAGE)]
+
+
+def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
+    """The findings without the exceptions of calls in which a compilation raised: that is a finding already."""
+    failed = {error.call for error in seen.errors if not error.swallowed}
+    return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]
 
 
 def _evidence(error: BaseException, inner: BaseException) -> str:
