@@ -117,16 +117,16 @@ SAME_CONTAINERS = "return the same containers in every branch of the checked fun
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on it, in both modes, before it is returned"
 # What is not the same about a tensor apart from its values, by the part that is named first.
 METADATA = {
-    "type": "return the same class of tensor in both modes: a subclass that is lost needs its own __torch_function__ or "
-    "__torch_dispatch__, or compute with plain tensors and wrap the result outside",
-    "shape": f"{COMPARE_STAGES}. Where a size comes from data, as in torch.Tensor(size) or a constructor of another library, "
-    "use a factory of torch with the size as an int: torch.empty(size), torch.zeros(size)",
-    "dtype": "name the dtype where the value is made (dtype=..., .to(...)): what NumPy or Python would promote to is not "
-    "always what torch does",
-    "device": "name the device where the value is made (device=..., .to(...)), and make no tensor from another one's default",
-    "layout": "convert it to the same layout in both modes before it is returned (.to_dense(), .to_sparse())",
-    "requires_grad": "look for detach(), no_grad(), .data or requires_grad_() on the way to this tensor, and call detach() "
-    "on it where no gradient is meant",
+    "type": "return one class of tensor in both modes: a subclass that is lost needs a __torch_function__ or "
+    "__torch_dispatch__ of its own, or is put around the result outside of the compiled function",
+    "shape": f"{COMPARE_STAGES}. Make tensors with torch's factories and sizes that are numbers, torch.empty(size): "
+    "torch.Tensor(size) takes a traced size for a value",
+    "dtype": "name the dtype where the value is made (dtype=..., .to(...)): NumPy and Python promote in their own way, "
+    "and torch traces such code in its own",
+    "device": "name the device where the value is made (device=..., .to(...))",
+    "layout": "convert it to one layout before it is returned (.to_dense(), .to_sparse())",
+    "requires_grad": "look for detach(), no_grad(), .data or requires_grad_() on the way to this tensor, and detach() "
+    "it where no gradient is meant",
     "strides": CONTIGUOUS,
 }
 ALIASING = "clone() the output if the caller may write to it; a view in one mode and a copy in the other is a bug"

@@ -40,9 +40,9 @@ def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> st
             left, right = f"{eager.kind.__module__}.{left}", f"{compiled.kind.__module__}.{right}"
         return f"{path} is {left} in eager, {right} compiled"
     if eager.is_leaf != compiled.is_leaf or eager.shape != compiled.shape:
-        if eager.shape.startswith(KEYS) and sorted(eager.shape) == sorted(compiled.shape):
-            orders = [node.shape.removeprefix(KEYS) for node in (eager, compiled)]
-            return f"{path} has its keys in the order {orders[0]} in eager, {orders[1]} compiled"
+        keys = [node.shape.removeprefix(KEYS) for node in (eager, compiled)]
+        if keys[0] != eager.shape and sorted(keys[0].split(", ")) == sorted(keys[1].split(", ")):
+            return f"{path} has its keys in the order {keys[0]} in eager, {keys[1]} compiled"
         return f"{path} has {eager.shape or 'no parts'} in eager, {compiled.shape or 'no parts'} compiled"
     return ""
 
