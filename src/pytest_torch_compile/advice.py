@@ -178,6 +178,23 @@ ARTIFACT_REFUSES = (
     "name the dimensions that vary, dynamic_dims={'x': 0}; one that stays fixed all the same is tied to a number by "
     "the code: TORCH_LOGS=+dynamic shows where"
 )
+ARTIFACT_SIZES = (
+    "the artifact was built for the sizes of call 1, and does not refuse others: name the dimensions that vary, "
+    "dynamic_dims={'x': 0}"
+)
+COMPARE_ARTIFACT = (
+    "hold the model itself against eager, check_compile(model, calls=[...]), and try via='export': what goes wrong "
+    "there too does not come from the package"
+)
+# Eager differs by far more than rounding: the code is at fault, and a tolerance or another kernel would not help.
+VARIANT_IN_EAGER = {
+    "batch": "eager differs too, and not by rounding: the code mixes the rows of a batch. Look for a mean, sum, norm "
+    "or softmax over the batch dimension, and batch norm in train(); where that is meant, leave 'batch' out of over=",
+    "run": "eager differs too, and not by rounding: the code keeps something from run to run, or draws random numbers "
+    "that no seed of torch decides. Look for counters, caches and generators of its own",
+    "process": "eager differs too, and not by rounding: the code depends on the process. Look for seeds taken from it, "
+    "hash(), the order of sets, and environment variables",
+}
 VARIANT = {
     "batch": "kernels are chosen by the size of the batch: pad to one size, or state "
     "how far apart they may be: tolerance=Tolerance(rtol=..., atol=...)",
@@ -215,6 +232,19 @@ def for_break(found: GraphBreak) -> str:
     return (
         f"the line belongs to {package}: call it outside of the compiled function, or allow breaks of {package}, "
         f"max_graph_breaks={{{package!r}: 1, '*': 0}}. For {package} itself: {fix}"
+    )
+
+
+def for_artifact(hint: str) -> str:
+    """The fix line of a comparison, for an artifact: it has no backend to change."""
+    return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
+
+
+def after_break(line: int) -> str:
+    """What to do about recompiles of what comes after a graph break."""
+    return (
+        f"graph break: the graph breaks at line {line}, so the code after it is compiled apart, with guards on all "
+        "that it is handed. Remove the break first"
     )
 
 

@@ -101,7 +101,8 @@ class FailedGuard:
 class Recompile:
     """One compilation of code that had been compiled before, with the guard that failed for every cache entry.
 
-    The newest entry's guard comes first, unless another has a cause that is new.
+    The newest entry's guard comes first, unless another has a cause that is new. ``after_break`` is the line of the
+    graph break after which the code begins, 0 for a whole function.
     """
 
     frame: str
@@ -109,6 +110,7 @@ class Recompile:
     guards: tuple[FailedGuard, ...]
     call: int = 0
     compile_id: str = ""
+    after_break: int = 0
 
     @property
     def guard(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..observation import Location
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
-_RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+?)_at_\d+$")
+_RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+?)_at_(?P<line>\d+)$")
 OWN_FOLDER = str(Path(__file__).resolve().parents[1])
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
@@ -20,6 +20,12 @@ def function_name(name: str) -> str:
     """The name a person wrote: without dynamo's ``torch_dynamo_resume_in_..._at_N``."""
     match = _RESUME.match(name)
     return match["name"] if match else name
+
+
+def resumed_at(name: str) -> int:
+    """The line of the graph break after which dynamo resumes in a function of this name; 0 for any other function."""
+    match = _RESUME.match(name)
+    return int(match["line"]) if match else 0
 
 
 def parse_stack(text: str) -> list[Location]:

@@ -90,13 +90,15 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding
     if total <= allowed:
         return []
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
+    lines = dict.fromkeys(recompile.after_break for recompile in recompiles if recompile.after_break)
+    hints = [*map(advice.after_break, lines), *(advice.for_guard(cause) for cause, _ in causes.most_common())]
     return [
         Finding(
             "recompile",
             f"{count(total, 'recompile')}, {allowed} allowed",
             recompiles[0].location,
             "\n".join(_described(recompile) for recompile in recompiles),
-            "\n".join(advice.for_guard(cause) for cause, _ in causes.most_common()),
+            "\n".join(hints),
             subject=recompiles[0].frame,
             measured=total,
             limit=allowed,
@@ -115,7 +117,8 @@ def _described(recompile: Recompile) -> str:
         guards.append(f"and {len(recompile.guards) - 3} more")
     cause = f" ({recompile.guards[0].cause})" if recompile.guards else ""
     call = f"call {recompile.call}: " if recompile.call else ""
-    return f"{call}{recompile.frame}{cause}: {'; '.join(guards)}"
+    after = f" after the graph break at line {recompile.after_break}" if recompile.after_break else ""
+    return f"{call}{recompile.frame}{after}{cause}: {'; '.join(guards)}"
 
 
 def _fallback(fallback: EagerFallback, limit: int) -> Finding:

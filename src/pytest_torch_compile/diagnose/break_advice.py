@@ -29,7 +29,7 @@ from .rewrites import (
     with_where,
     without_context,
 )
-from .subject import OutOfTime, Subject
+from .subject import MORE_TIME, OutOfTime, Subject
 
 MOST = 8  # breaks that are looked into
 NAMED_LOSS = "ForCausalLM"  # what transformers takes for a model that names no loss, after looking for one
@@ -57,7 +57,7 @@ def break_advice(subject: Subject) -> list[str]:
         except OutOfTime:
             if not lines:
                 raise
-            lines.append("no time was left to try more against graph breaks: --compile-diagnose=full takes more")
+            lines.append(f"no time was left to try more against graph breaks: {MORE_TIME}")
     return lines
 
 

@@ -16,6 +16,9 @@ from ..numerics import Tolerances
 Examine = Callable[[Work, Compiling, Budget, Tolerances], CompileReport]
 
 
+MORE_TIME = "diagnose='full' (--compile-diagnose=full) takes up to ten minutes"
+
+
 class OutOfTime(Exception):
     """The time for the diagnosis is over."""
 

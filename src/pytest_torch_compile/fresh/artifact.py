@@ -17,7 +17,7 @@ from .._torch import artifacts, canary, support
 from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import kept_rng, sandbox, seed_everything
-from .._torch.trace import TraceObserver, error_location
+from .._torch.trace import TraceObserver, error_location, not_captured
 from .._torch.warning_filters import calm
 from ..check.describe import rerun_command, shapes_text, target_name
 from ..check.judge import merged_over_calls, not_observable
@@ -132,7 +132,13 @@ def check_artifact(
     if missing := artifacts.unavailable(via):
         report.findings = [Finding("not-observable", missing, hint=advice.SKIP_ON_THIS_TORCH)]
     else:
-        with TemporaryFolder("torch-compile-artifact-") as folder, machine_faults_named(), calm(), sandbox() as box:
+        with (
+            TemporaryFolder("torch-compile-artifact-") as folder,
+            machine_faults_named(),
+            calm(),
+            not_captured(),
+            sandbox() as box,
+        ):
             file = Path(path) if path is not None else folder / "artifact.pt2"
             expected, eager = [], Leg(work)
             for index in range(len(given)):
@@ -297,7 +303,7 @@ def _compared(
     artifact = replace(compared, output=there.output, arguments=there.arguments)
     reference = LazyLeg(lambda: ReferenceLeg(work, eager))
     repeat = LazyLeg(lambda: Leg(work, eager.shared))
-    return compare_calls(
+    comparison = compare_calls(
         compared,
         artifact,
         reference=partial(reference.record, index),
@@ -305,6 +311,16 @@ def _compared(
         perturbed=partial(perturbed_records, work, index, eager.shared),
         tolerances=tolerances,
     )
+    fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])
+    comparison.findings = [
+        replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint))
+        for one in comparison.findings
+    ]
+    return comparison
+
+
+def _sizes(call: Call) -> list[torch.Size]:
+    return [tensor.shape for tensor in flatten((call.args, dict(call.kwargs))).tensors.values()]
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
