@@ -174,8 +174,12 @@ def _labelled(text: str, label: str) -> list[str]:
 
 def categorise(reason: str) -> str:
     """The coarse kind of a reason, the same word on every torch version."""
-    said = _ADVICE.sub("", reason)
-    return next((name for name, pattern in _CATEGORIES if pattern.search(said)), OTHER)
+    return categories(_ADVICE.sub("", reason))[0]
+
+
+def categories(said: str) -> list[str]:
+    """All kinds that a text speaks of, the one that decides first."""
+    return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
