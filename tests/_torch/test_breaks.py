@@ -135,3 +135,8 @@ def test_module_of_a_file_is_found(tmp_path):
     assert module_of(str(package / "__init__.py")) == "made.inner"
     assert module_of(str(tmp_path / "alone.py")) == "alone"
     assert module_of(linecache.__file__) == "linecache"
+
+
+def test_branch_is_the_same_kind_whether_it_breaks_the_graph_or_is_refused():
+    refused = "UserError: Dynamic control flow is not supported at the moment. Please use functorch.experimental.control_flow.cond"
+    assert categorise(refused) == "data-dependent branch"

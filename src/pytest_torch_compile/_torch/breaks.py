@@ -42,7 +42,11 @@ _ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribut
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "data-dependent branch",
-        re.compile(r"data-dependent (jump|branching|control|assertion)|generic_jump|data-dependent expression", re.I),
+        re.compile(
+            r"data-dependent (jump|branching|control|assertion)|generic_jump|data-dependent expression|"
+            r"dynamic control flow",
+            re.I,
+        ),
     ),
     (
         "scalar from a tensor",
