@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ._torch.hints import MAY_FAIL_IN_EAGER, dynamic_output_hint
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
-from ._torch.hints import dynamic_output_hint
 from .observation import GraphBreak
 
 # Recompiles and eager fallback, by the kind of guard that failed.
@@ -29,8 +29,12 @@ EXPLANATIONS: dict[str, str] = {
     "grad-mode": "grad mode changed: keep torch.no_grad() in the same state around every call",
     "inference-mode": "inference mode changed: keep it in the same state around every call",
     "autocast": "autocast changed: keep it in the same state around every call",
-    "global-state": "a global torch state changed (grad mode, autocast, default dtype, deterministic algorithms); set "
-    "it once, before the first call",
+    "threads": "the number of threads changed, and generated code is made for one number: set it once, before "
+    "the first call (torch.set_num_threads)",
+    "deterministic": "deterministic algorithms were switched on or off: set them once, before the first call "
+    "(torch.use_deterministic_algorithms)",
+    "default-dtype": "the default dtype changed: set it once, before the first call (torch.set_default_dtype)",
+    "global-state": "a global state of torch changed, which the guard names: set it once, before the first call",
     "train-or-eval": "the module went from train() to eval() or back, and torch compiles a graph for each; allow one "
     "recompile with max_recompiles, or check train and eval apart",
     "length": "the length or the keys of a container changed; pass a tensor, or always the same structure",
@@ -111,6 +115,20 @@ ONE_SIDED_GRADIENT = (
 )
 SAME_CONTAINERS = "return the same containers in every branch of the checked function"
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on it, in both modes, before it is returned"
+# What is not the same about a tensor apart from its values, by the part that is named first.
+METADATA = {
+    "type": "return one class of tensor in both modes: a subclass that is lost needs a __torch_function__ or "
+    "__torch_dispatch__ of its own, or is put around the result outside of the compiled function",
+    "shape": f"{COMPARE_STAGES}. Make tensors with torch's factories and sizes that are numbers, torch.empty(size): "
+    "torch.Tensor(size) takes a traced size for a value",
+    "dtype": "name the dtype where the value is made (dtype=..., .to(...)): NumPy and Python promote in their own way, "
+    "and torch traces such code in its own",
+    "device": "name the device where the value is made (device=..., .to(...))",
+    "layout": "convert it to one layout before it is returned (.to_dense(), .to_sparse())",
+    "requires_grad": "look for detach(), no_grad(), .data or requires_grad_() on the way to this tensor, and detach() "
+    "it where no gradient is meant",
+    "strides": CONTIGUOUS,
+}
 ALIASING = "clone() the output if the caller may write to it; a view in one mode and a copy in the other is a bug"
 RANDOM_STREAM = (
     "compiled code drew other random numbers: check for seeds set inside, or custom random ops; "
@@ -160,6 +178,23 @@ ARTIFACT_REFUSES = (
     "name the dimensions that vary, dynamic_dims={'x': 0}; one that stays fixed all the same is tied to a number by "
     "the code: TORCH_LOGS=+dynamic shows where"
 )
+ARTIFACT_SIZES = (
+    "the artifact was built for the sizes of call 1, and does not refuse others: name the dimensions that vary, "
+    "dynamic_dims={'x': 0}"
+)
+COMPARE_ARTIFACT = (
+    "hold the model itself against eager, check_compile(model, calls=[...]), and try via='export': what goes wrong "
+    "there too does not come from the package"
+)
+# Eager differs by far more than rounding: the code is at fault, and a tolerance or another kernel would not help.
+VARIANT_IN_EAGER = {
+    "batch": "eager differs too, and not by rounding: the code mixes the rows of a batch. Look for a mean, sum, norm "
+    "or softmax over the batch dimension, and batch norm in train(); where that is meant, leave 'batch' out of over=",
+    "run": "eager differs too, and not by rounding: the code keeps something from run to run, or draws random numbers "
+    "that no seed of torch decides. Look for counters, caches and generators of its own",
+    "process": "eager differs too, and not by rounding: the code depends on the process. Look for seeds taken from it, "
+    "hash(), the order of sets, and environment variables",
+}
 VARIANT = {
     "batch": "kernels are chosen by the size of the batch: pad to one size, or state "
     "how far apart they may be: tolerance=Tolerance(rtol=..., atol=...)",
@@ -179,11 +214,38 @@ ONLY_INDUCTOR = "only Inductor has a cache: see that backend is 'inductor' and t
 
 
 def for_break(found: GraphBreak) -> str:
-    """What to do about a graph break: ours where we know its category, else torch's own words."""
+    """What to do about a graph break: ours where we know its category, else torch's own words.
+
+    In a line of an installed package the caller cannot change it: what the caller can do comes first.
+    """
     if found.category == "dynamic output shape":
-        return dynamic_output_hint(f"{found.reason} {found.explanation}")
-    fallback = found.hints[0] if found.hints else f"{REWRITE}, or accept the break by its fingerprint"
-    return BREAK_HINTS.get(found.category, fallback)
+        fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
+    else:
+        # Torch does not know that eager ran: that the code may fail in eager is not what is wrong.
+        hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
+        fix = BREAK_HINTS.get(
+            found.category, hints[0] if hints else f"{REWRITE}, or accept the break by its fingerprint"
+        )
+    if not found.installed:
+        return fix
+    package = found.package
+    return (
+        f"the line belongs to {package}: call it outside of the compiled function, or allow breaks of {package}, "
+        f"max_graph_breaks={{{package!r}: 1, '*': 0}}. For {package} itself: {fix}"
+    )
+
+
+def for_artifact(hint: str) -> str:
+    """The fix line of a comparison, for an artifact: it has no backend to change."""
+    return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
+
+
+def after_break(line: int) -> str:
+    """What to do about recompiles of what comes after a graph break."""
+    return (
+        f"graph break: the graph breaks at line {line}, so the code after it is compiled apart, with guards on all "
+        "that it is handed. Remove the break first"
+    )
 
 
 def for_guard(cause: str) -> str:

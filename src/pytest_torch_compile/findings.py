@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
@@ -27,6 +28,9 @@ NO_LONGER_FAILS = "known failure no longer fails"  # how the message begins abou
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)
 )
+
+
+_PACKAGE = re.compile(r"\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 class Reference(Enum):
@@ -82,8 +86,12 @@ class Budget:
     A limit may depend on the torch version: a mapping from a version specifier to a number, for example
     ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that matches decides; without a match it is 0.
 
+    The limit of graph breaks may depend on the package that has the line that breaks, for example
+    ``{"mypackage": 0, "*": 3}``: none in mypackage, three in all other code together. The longest name that fits
+    decides, ``"mypackage.layers"`` before ``"mypackage"``; without ``"*"`` other code may have none.
+
     Args:
-        max_graph_breaks: Distinct graph breaks.
+        max_graph_breaks: Distinct graph breaks, in all or by package.
         max_recompiles: Recompiles.
         accepted_breaks: Fingerprints of graph breaks that do not count.
         max_graphs: Graphs that are compiled, over all calls.
@@ -99,7 +107,8 @@ class Budget:
         max_syncs: How often the host waits for the GPU: in the warm call that waits the most, or in the whole body.
 
     Raises:
-        CompileUsageError: a negative limit, a specifier that does not parse, or fingerprints that are no strings.
+        CompileUsageError: a negative limit, a specifier that does not parse, packages beside torch versions, or
+            fingerprints that are no strings.
     """
 
     max_graph_breaks: int | Mapping[str, int] = 0
@@ -124,9 +133,33 @@ class Budget:
             raise CompileUsageError(f"max_memory_ratio is {ratio!r}; give a multiple of eager's memory, such as 1.1")
 
     def on(self, torch_version: str) -> Budget:
-        """The same budget with plain numbers, for one torch version such as ``"2.13.0"``."""
+        """The same budget for one torch version such as ``"2.13.0"``: plain numbers, and limits by package."""
         limits: dict[str, Any] = {name: _limit_on(getattr(self, name), torch_version) for name in _COUNTS}
         return replace(self, **limits)
+
+    @property
+    def breaks_by_package(self) -> dict[str, int]:
+        """The limits of graph breaks by package; ``*`` is all code that no other name fits.
+
+        Raises:
+            TypeError: the budget depends on the torch version.
+        """
+        limit = self.max_graph_breaks
+        if isinstance(limit, int):
+            return {"*": limit}
+        if not limit or any(map(_is_specifier, limit)):
+            raise TypeError("the budget depends on the torch version: give budget.on(version)")
+        return {**limit, "*": limit.get("*", 0)}
+
+    def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
+        """The breaks of each limit by package that has more than it allows; accepted ones do not count."""
+        limits = self.breaks_by_package
+        counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
+        for found in breaks:
+            if found.fingerprint not in self.accepted_breaks:
+                fitting = [name for name in limits if f"{found.module}.".startswith(f"{name}.")]
+                counted[max(fitting, key=len, default="*")].append(found)
+        return {name: found for name, found in counted.items() if len(found) > limits[name]}
 
     def limits(self) -> dict[str, Any]:
         """The limits that are set, by name, as a report holds them; accepted breaks are not among them."""
@@ -136,24 +169,21 @@ class Budget:
 
 def as_budget(
     budget: Budget | None,
-    max_graph_breaks: int | Mapping[str, int],
-    max_recompiles: int | Mapping[str, int],
-    accepted_breaks: Iterable[str],
+    max_graph_breaks: int | Mapping[str, int] | None,
+    max_recompiles: int | Mapping[str, int] | None,
+    accepted_breaks: Iterable[str] | None,
 ) -> Budget:
-    """A budget, in which limits that were given on their own take the place of its own.
+    """A budget, in which limits that were given on their own take the place of its own; None was not given.
 
     Raises:
         CompileUsageError: as ``Budget``, or where it is none.
     """
     if budget is not None and not isinstance(budget, Budget):
         raise CompileUsageError(f"budget is {budget!r}; write budget=Budget(max_kernels=4)")
-    alone = Budget(max_graph_breaks, max_recompiles, accepted_breaks)
-    if budget is None:
-        return alone
-    own: dict[str, Any] = {
-        name: getattr(alone, name) for name in ("max_graph_breaks", "max_recompiles", "accepted_breaks")
-    }
-    return replace(budget, **{name: limit for name, limit in own.items() if limit})
+    alone: dict[str, Any] = {
+        "max_graph_breaks": max_graph_breaks, "max_recompiles": max_recompiles, "accepted_breaks": accepted_breaks
+    }  # fmt: skip
+    return replace(budget or Budget(), **{name: limit for name, limit in alone.items() if limit is not None})
 
 
 def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
@@ -171,19 +201,35 @@ def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
 
 
 def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
-    for specifier, number in limit.items() if isinstance(limit, Mapping) else [("", limit)]:
-        try:
-            SpecifierSet(specifier)
-        except InvalidSpecifier:
+    by_version = [key for key in limit if _is_specifier(key)] if isinstance(limit, Mapping) else []
+    for key, number in limit.items() if isinstance(limit, Mapping) else [("", limit)]:
+        by_package = name == "max_graph_breaks" and _PACKAGE.fullmatch(str(key)) is not None
+        if by_package and by_version:
             raise CompileUsageError(
-                f"{name}: {specifier!r} is not a version specifier; write one like '>=2.8' or '<2.11'"
-            ) from None
+                f"{name} names torch versions ({by_version[0]!r}) and packages ({key!r}); give a limit by one of them"
+            )
+        if not (by_package or _is_specifier(key)):
+            or_package = " or a package; write '>=2.8', 'mypackage' or '*'" if name == "max_graph_breaks" else ""
+            raise CompileUsageError(
+                f"{name}: {key!r} is not a version specifier{or_package or '; write one like >=2.8 or <2.11'}"
+            )
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise CompileUsageError(f"{name} is {number!r}; it must be a whole number, 0 or more")
 
 
-def _limit_on(limit: int | Mapping[str, int] | None, torch_version: str) -> int | None:
+def _is_specifier(key: object) -> bool:
+    try:
+        SpecifierSet(str(key))
+    except InvalidSpecifier:
+        return False
+    return True
+
+
+def _limit_on(limit: int | Mapping[str, int] | None, torch_version: str) -> int | Mapping[str, int] | None:
+    """The limit on a torch version: a number, or by package."""
     if limit is None or isinstance(limit, int):
+        return limit
+    if limit and not any(map(_is_specifier, limit)):
         return limit
     base = torch_version.split("+")[0]
     return next((n for specifier, n in limit.items() if SpecifierSet(specifier).contains(base, prereleases=True)), 0)

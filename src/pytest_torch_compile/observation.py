@@ -59,7 +59,8 @@ class GraphBreak:
 
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
     ``callers`` are the user's lines in it that lead to ``location``. ``times`` counts the compilations in which the
-    break was met.
+    break was met. ``module`` is the one that has the line which breaks (``kornia.filters.canny``); ``installed`` says
+    that it is part of an installed package.
     """
 
     location: Location
@@ -73,6 +74,13 @@ class GraphBreak:
     times: int = 1
     stack: tuple[Location, ...] = ()
     callers: tuple[Location, ...] = ()
+    module: str = ""
+    installed: bool = False
+
+    @property
+    def package(self) -> str:
+        """The package, or the single module, that has the line which breaks."""
+        return self.module.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,8 @@ class FailedGuard:
 class Recompile:
     """One compilation of code that had been compiled before, with the guard that failed for every cache entry.
 
-    The newest entry's guard comes first, unless another has a cause that is new.
+    The newest entry's guard comes first, unless another has a cause that is new. ``after_break`` is the line of the
+    graph break after which the code begins, 0 for a whole function.
     """
 
     frame: str
@@ -101,6 +110,7 @@ class Recompile:
     guards: tuple[FailedGuard, ...]
     call: int = 0
     compile_id: str = ""
+    after_break: int = 0
 
     @property
     def guard(self) -> str:
@@ -122,7 +132,10 @@ class EagerFallback:
 
 @dataclass(frozen=True)
 class CompileError:
-    """A frame whose compilation failed; ``error`` is the exception's type, ``backend`` whether the backend raised."""
+    """A frame whose compilation failed; ``error`` is the exception's type.
+
+    ``swallowed``: torch's settings made it run the frame in eager instead of raising the exception.
+    """
 
     frame: str
     error: str
@@ -130,6 +143,7 @@ class CompileError:
     call: int = 0
     compile_id: str = ""
     location: Location | None = None
+    swallowed: bool = False
 
 
 @dataclass(frozen=True)

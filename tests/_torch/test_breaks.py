@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
+from dataclasses import replace
+
 import pytest
 
 from pytest_torch_compile._torch.breaks import categorise, fingerprint, parse_break, parse_error
-from pytest_torch_compile._torch.user_lines import function_name, is_library, is_torch, stable_path, user_location
+from pytest_torch_compile._torch.user_lines import function_name, is_library, is_torch, module_of, user_location
 from pytest_torch_compile.findings import Location
 
 OLD = """Graph break in user code at /repo/src/model.py:26
@@ -94,5 +97,46 @@ def test_files_are_told_apart():
     assert not is_torch("/env/lib/python3.11/site-packages/torchvision/models/resnet.py")
     assert is_library("/env/lib/python3.11/site-packages/transformers/x.py")
     assert not is_library("/repo/src/model.py")
-    assert stable_path("/env/lib/python3.11/site-packages/lib/b.py") == "lib/b.py"
     assert function_name("torch_dynamo_resume_in_forward_at_24") == "forward"
+
+
+def test_fingerprint_is_the_same_wherever_the_file_is(tmp_path):
+    torch = pytest.importorskip("torch")
+    from pytest_torch_compile import check_compile
+
+    found = []
+    for folder, name in (("one/src", "model.py"), ("two", "model.py"), ("two", "renamed.py")):
+        file = tmp_path / folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n" * len(found) + "def step(x):\n    print('a')\n    return x + 1\n")
+        scope = {}
+        exec(compile(file.read_text(), str(file), "exec"), scope)
+        (graph_break,) = check_compile(
+            scope["step"], torch.ones(2), backend="eager", fullgraph=False, max_graph_breaks=1
+        ).graph_breaks
+        found.append(graph_break.fingerprint)
+    assert len(set(found)) == 1
+
+
+def test_fingerprint_of_another_line_or_function_is_another():
+    place = Location("/repo/a.py", 3, "f", "print(x)")
+    others = [replace(place, source="print(y)"), replace(place, function="g")]
+    assert len({fingerprint(one, "call to print or a logger") for one in (place, *others)}) == 3
+    assert fingerprint(place, "a") != fingerprint(place, "b")
+    assert fingerprint(place, "a") == fingerprint(replace(place, file="/elsewhere/b.py", line=9), "a")
+
+
+def test_module_of_a_file_is_found(tmp_path):
+    package = tmp_path / "made" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    assert module_of(str(package / "a.py")) == "made.inner.a"
+    assert module_of(str(package / "__init__.py")) == "made.inner"
+    assert module_of(str(tmp_path / "alone.py")) == "alone"
+    assert module_of(linecache.__file__) == "linecache"
+
+
+def test_branch_is_the_same_kind_whether_it_breaks_the_graph_or_is_refused():
+    refused = "UserError: Dynamic control flow is not supported at the moment. Please use functorch.experimental.control_flow.cond"
+    assert categorise(refused) == "data-dependent branch"

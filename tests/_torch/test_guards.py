@@ -170,6 +170,42 @@ def deterministic():
         torch.use_deterministic_algorithms(False)
 
 
+@contextlib.contextmanager
+def other_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def double():
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def of_autocast(x, autocast):
+    return x * len(autocast)
+
+
+def of_s0(x, s0):
+    return x * s0
+
+
+@dataclasses.dataclass
+class Flags:
+    requires_grad: bool
+
+
+def by_flag(x, flags):
+    return x.sin() if flags.requires_grad else x.cos()
+
+
 def ones(*shape, **options):
     return torch.ones(*shape, **options)
 
@@ -208,7 +244,7 @@ CASES = {
     # Inference mode switches grad mode off, which is the guard that fails first.
     "inference mode": (sine, [call(X), call(X).under(torch.inference_mode)], "grad-mode", "grad_mode"),
     "autocast": (squared, [call(ones(3, 3)), call(ones(3, 3)).under(autocast)], "autocast", None),
-    "deterministic": (sine, [call(X), call(X).under(deterministic)], "global-state", "deterministic_algorithms"),
+    "deterministic": (sine, [call(X), call(X).under(deterministic)], "deterministic", "deterministic_algorithms"),
     "train and eval": (Model(), [call(X), call(X).before(lambda m: m.eval())], "train-or-eval", "self.dropout.training"),
     "module attribute": (Model(), [call(X), call(X).before(lambda m: setattr(m, "act", ""))], "python-string", "self.act"),
     "module counter": (Counting(), [call(X), call(X)], "python-number", "self.steps"),
@@ -231,6 +267,18 @@ CASES = {
 }  # fmt: skip
 
 
+# Each state of its own, and names that people give which read like a guard.
+NAMED = {
+    "threads": (sine, [call(X), call(X).under(other_threads)], "threads", "num_threads"),
+    "default dtype": (sine, [call(X), call(X).under(double)], "default-dtype", "default_dtype"),
+    "string like a symbol": (repeated, [call(X, "s0"), call(X, "s1000")], "python-string", "name"),
+    "string like a state": (repeated, [call(X, "autocast"), call(X, "grad_mode")], "python-string", "name"),
+    "argument named like a state": (of_autocast, [call(X, "a"), call(X, "bc")], "python-string", "autocast"),
+    "argument named like a symbol": (of_s0, [call(X, 2.5), call(X, 3.5)], "python-number", "s0"),
+    "attribute named like a state": (by_flag, [call(X, Flags(True)), call(X, Flags(False))], "python-bool", None),
+}  # fmt: skip
+
+
 @pytest.fixture(autouse=True)
 def _same_global():
     yield
@@ -238,9 +286,9 @@ def _same_global():
     MODE = "mean"
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", {**CASES, **NAMED})
 def test_cause_is_counted_and_named(case):
-    target, calls, cause, names, *options = CASES[case]
+    target, calls, cause, names, *options = {**CASES, **NAMED}[case]
     report = check_compile(target, calls=calls, backend="eager", max_recompiles=1, **(options[0] if options else {}))
     assert [(found.call, found.guards[0].cause) for found in report.recompiles] == [(2, cause)]
     assert names in (None, report.recompiles[0].guards[0].names)
@@ -296,7 +344,7 @@ def test_new_code_object_for_one_line_is_a_recompile():
 
 
 def test_every_cause_has_an_explanation():
-    causes = {case[2] for case in CASES.values()} | {"new-code", "other"}
+    causes = {case[2] for case in (*CASES.values(), *NAMED.values())} | {"new-code", "other"}
     assert causes <= EXPLANATIONS.keys()
 
 
@@ -311,6 +359,16 @@ def test_every_cause_has_an_explanation():
         ("0/0: ___check_obj_id(L['self']._modules['act'], 94)", "new-object", "self.act"),
         pytest.param(f"0/0: ___check_obj_id(L['flag'], {id(True)})", "python-bool", "flag", id="id of True"),
         ("0/0: G['MODE'] == 'mean'", "global", "global MODE"),
+        ("0/0: L['name'] == 's0'", "python-string", "name"),
+        ("0/0: name == 's0'", "python-string", "name"),
+        ("0/0: L['mode'] == 'requires_grad mismatch'", "python-string", "mode"),
+        ("0/0: L['config']['autocast'] == 'on'", "python-string", None),
+        ("0/0: ___dict_contains('autocast', options)", "length", "options"),
+        ("0/0: tensor 'L['ndim']' dtype mismatch. expected Float, actual Double", "dtype", "ndim"),
+        ("0/0: Eq(s0, 4)", "size", None),
+        ("0/0: L['x'].size()[0]*s1 < 2147483648", "size", None),
+        ("0/0: self._modules['dropout'].training == True", "train-or-eval", "self.dropout.training"),
+        ("0/0: GLOBAL_STATE changed: num_threads ", "threads", "num_threads"),
         ("0/0: something that no version of torch says", "other", None),
     ],
 )

@@ -30,32 +30,32 @@ breaks = loaded(BREAKS)
 
 # The line of each break and its fingerprint: the same on every torch, or accepted_breaks would not survive an upgrade.
 PLACES = {
-    "at_start": [(7, "explicit graph break", "gb-bd0948e308")],
-    "in_middle": [(13, "explicit graph break", "gb-4c09fff728")],
-    "at_end": [(19, "explicit graph break", "gb-c64d5a20d5")],
-    "in_loop": [(26, "explicit graph break", "gb-34728cc199")],
-    "in_with": [(33, "explicit graph break", "gb-b01aa11e31")],
-    "in_try": [(40, "explicit graph break", "gb-1027c9fb6a")],
-    "in_called_function": [(47, "call to print or a logger", "gb-3709781796")],
-    "on_data": [(57, "data-dependent branch", "gb-50196fb156")],
-    "in_custom_backward": [(69, "call to print or a logger", "gb-a7c0617b0e")],
+    "at_start": [(7, "explicit graph break", "gb-5235c04dfe")],
+    "in_middle": [(13, "explicit graph break", "gb-1ea42f57fc")],
+    "at_end": [(19, "explicit graph break", "gb-288e8a7dcb")],
+    "in_loop": [(26, "explicit graph break", "gb-9450a303ec")],
+    "in_with": [(33, "explicit graph break", "gb-bb078b42c5")],
+    "in_try": [(40, "explicit graph break", "gb-74bc955ea8")],
+    "in_called_function": [(47, "call to print or a logger", "gb-fdd57ad8fb")],
+    "on_data": [(57, "data-dependent branch", "gb-26bb721acf")],
+    "in_custom_backward": [(69, "call to print or a logger", "gb-987b315c1b")],
     "several": [
-        (78, "call to print or a logger", "gb-d4a5596693"),
-        (80, "call to print or a logger", "gb-9b835bbb86"),
-        (82, "data-dependent branch", "gb-a372160018"),
-        (84, "explicit graph break", "gb-33761c762a"),
+        (78, "call to print or a logger", "gb-6d5ec82f60"),
+        (80, "call to print or a logger", "gb-c67c22d19f"),
+        (82, "data-dependent branch", "gb-679c8829df"),
+        (84, "explicit graph break", "gb-001799a1d7"),
     ],
     "through_a_helper": [
-        (89, "explicit graph break", "gb-e603161668"),
-        (89, "explicit graph break", "gb-bf2a47cdd0"),
-        (89, "explicit graph break", "gb-a04e003cf6"),
+        (89, "explicit graph break", "gb-fd36a5e133"),
+        (89, "explicit graph break", "gb-1768e760e6"),
+        (89, "explicit graph break", "gb-77c1dae379"),
     ],
     "through_layers": [
-        (106, "explicit graph break", "gb-b69a8dce94"),
-        (106, "explicit graph break", "gb-97807c67a2"),
+        (106, "explicit graph break", "gb-42206e9c44"),
+        (106, "explicit graph break", "gb-d927cd96af"),
     ],
-    "met_in_a_loop": [(89, "explicit graph break", "gb-e3c7078d6e")],
-    "in_a_comprehension": [(141, "call to print or a logger", "gb-d939f44c09")],
+    "met_in_a_loop": [(89, "explicit graph break", "gb-1903a8b4da")],
+    "in_a_comprehension": [(141, "call to print or a logger", "gb-9c592296dd")],
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 
 import pytest
 
@@ -12,8 +13,11 @@ from pytest_torch_compile import (  # noqa: E402
     Budget,
     CompileSuite,
     CompileUsageError,
+    Tolerance,
     call,
+    check_artifact,
     check_compile,
+    check_invariance,
     compile_guard,
     padded,
     random_lengths,
@@ -22,6 +26,7 @@ from pytest_torch_compile import (  # noqa: E402
 from pytest_torch_compile._torch import support  # noqa: E402
 
 X = torch.ones(4)
+LINEAR = torch.nn.Linear(4, 4)
 
 
 def sine(x):
@@ -30,6 +35,11 @@ def sine(x):
 
 def raising(x):
     raise KeyError("no such key")
+
+
+class Raising(torch.nn.Module):
+    def forward(self, x):
+        raise KeyError("no such key")
 
 
 class Opaque:
@@ -99,6 +109,58 @@ CASES = {
         lambda: check_compile(sine, X, dynamic_dims={"x": 2}),
         "'x' has 1 dimensions, so no dimension 2",
     ),
+    "tolerances of one number": (
+        lambda: check_compile(sine, X, tolerances=1e-3),
+        r"tolerances is 0.001; write tolerances=Tolerances\(rtol=0.001, atol=0.001\)",
+    ),
+    "one tolerance for all": (
+        lambda: check_compile(sine, X, tolerances=Tolerance(rtol=1e-2, atol=0)),
+        r"write tolerances=Tolerances\(rtol=0.01, atol=0\)",
+    ),
+    "tolerance of one number": (
+        lambda: check_invariance(sine, X, tolerance=1e-3),
+        r"write tolerance=Tolerance\(rtol=0.001, atol=0.001\)",
+    ),
+    "tolerances of an artifact": (
+        lambda: check_artifact(torch.nn.Linear(4, 4), X, tolerances=1e-3),
+        "tolerances is 0.001; write tolerances=Tolerances",
+    ),
+    "optimizer, not a factory": (
+        lambda: check_compile(LINEAR, X, optimizer=torch.optim.Adam(LINEAR.parameters())),
+        r"optimizer is one Adam; give a function that makes one, .* optimizer=lambda params: torch.optim.Adam\(params",
+    ),
+    "name of an optimizer": (lambda: check_compile(LINEAR, X, optimizer="SGD"), "optimizer is one str; give a function"),
+    "calls of a dict": (lambda: check_compile(sine, calls={"x": X}), r"calls is one dict, and it takes a list of calls"),
+    "calls of a tensor": (lambda: check_compile(sine, calls=torch.ones(2, 4)), r"calls is one tensor, .* check_compile\(model, x\)"),
+    "calls of one call": (lambda: check_compile(sine, calls=call(X)), r"calls is one call\(...\), and it takes a list"),
+    "calls of a number": (lambda: check_compile(sine, calls=3), "calls is one int, and it takes a list"),
+    "calls of an array": (lambda: check_artifact(LINEAR, calls=X.numpy()), "calls is one array, and it takes a list"),
+    "model and input on meta": (
+        lambda: check_compile(torch.nn.Linear(4, 4, device="meta"), torch.ones(4, 4, device="meta")),
+        "are on the meta device, which holds no values, so there is nothing to compare",
+    ),
+    "function of an input on meta": (lambda: check_compile(sine, X.to("meta")), "on the meta device"),
+    "artifact on meta": (
+        lambda: check_artifact(torch.nn.Linear(4, 4, device="meta"), torch.ones(4, 4, device="meta")),
+        "on the meta device",
+    ),
+    "invariance on meta": (lambda: check_invariance(sine, torch.ones(4, 4, device="meta")), "on the meta device"),
+    "breaks by version and package": (
+        lambda: check_compile(sine, X, max_graph_breaks={"<2.8": 2, "mypackage": 0}),
+        "max_graph_breaks names torch versions .'<2.8'. and packages .'mypackage'.; give a limit by one of them",
+    ),
+    "breaks by package and version in a guard": (
+        lambda: compile_guard(max_graph_breaks={"*": 3, ">=2.8": 0}).__enter__(),
+        "names torch versions",
+    ),
+    "recompiles by package": (
+        lambda: check_compile(sine, X, max_recompiles={"mypackage": 0}),
+        "max_recompiles: 'mypackage' is not a version specifier",
+    ),
+    "breaks by something else": (
+        lambda: check_compile(sine, X, max_graph_breaks={"my-package": 0}),
+        "'my-package' is not a version specifier or a package; write '>=2.8', 'mypackage' or",
+    ),
     "context, not a factory": (lambda: call(X).under(torch.no_grad()), "under.. takes factories"),
     "action, not a function": (lambda: call(X).before("eval"), "before.. takes a function"),
     "sizes of nothing": (lambda: sizes(lambda: X), "needs sizes for at least one dimension"),
@@ -118,10 +180,46 @@ def test_bad_input_is_refused_in_one_line(case):
     assert len(str(failure.value).splitlines()) == 1
 
 
-def test_own_error_of_the_target_is_kept_as_the_cause():
-    with pytest.raises(CompileUsageError) as failure:
+def test_own_error_of_the_target_is_named_with_its_line_and_shown_once():
+    with pytest.raises(
+        CompileUsageError, match=r"KeyError: 'no such key' \(at .*test_bad_input.py:\d+ in raising\)"
+    ) as failure:
         check_compile(raising, X, backend="eager")
-    assert isinstance(failure.value.__cause__, KeyError)
+    shown = "".join(traceback.format_exception(failure.value))
+    assert "Traceback" in shown
+    assert shown.count("Traceback") == 1
+    assert isinstance(failure.value.__context__, KeyError)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda: check_compile(raising, calls=[call(X).raises(IndexError)], backend="eager"),
+        lambda: check_invariance(raising, torch.ones(2, 2), backend="eager"),
+        lambda: check_artifact(Raising(), X),
+    ],
+)
+def test_usage_error_has_no_other_traceback_above_it(attempt):
+    with pytest.raises(CompileUsageError, match="KeyError") as failure:
+        attempt()
+    assert "".join(traceback.format_exception(failure.value)).count("Traceback") == 1
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [[{"x": X}], ({"x": X},), [X], [(X,)], (call(X) for _ in range(2)), {1: call(X)}.values(), [[X, X]]],
+)
+def test_every_list_of_calls_is_taken(calls):
+    def target(x):
+        return x.sin() if isinstance(x, torch.Tensor) else x[0].sin()
+
+    assert check_compile(target, calls=calls, backend="eager").ok
+
+
+def test_tensor_on_meta_beside_values_is_compared():
+    shape = torch.ones(3, device="meta")
+    report = check_compile(lambda x, like: x.sin() + like.shape[0], X, shape, backend="eager")
+    assert report.numerics.leaves
 
 
 def test_missing_compiler_is_said_to_be_missing(monkeypatch):

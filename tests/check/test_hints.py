@@ -8,11 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
+from pytest_torch_compile import CompileCheckFailed, advice, call, check_compile  # noqa: E402
 from pytest_torch_compile._torch.error_text import error_summary  # noqa: E402
 from pytest_torch_compile.advice import EXPLANATIONS  # noqa: E402
 from pytest_torch_compile.check.describe import target_name  # noqa: E402
 from pytest_torch_compile.check.leg_errors import error_findings  # noqa: E402
+from pytest_torch_compile.observation import GraphBreak, Location  # noqa: E402
 
 
 def found_in(target, *args, **options):
@@ -190,3 +191,55 @@ def test_integers_that_differ_are_a_defect():
 )
 def test_target_has_its_public_name(target, name):
     assert target_name(target) == name
+
+
+def breaks_by_value(x):
+    n = int(x.sum().tolist())
+    return x * n
+
+
+def by_number(x, n):
+    return x * n
+
+
+def test_recompiles_of_what_comes_after_a_break_name_the_break():
+    calls = [call(torch.full((2,), value)) for value in (1.0, 2.0)]
+    options = {"backend": "eager", "fullgraph": False, "max_graph_breaks": 9, "dynamic": False, "diagnose": "off"}
+    failed = found_in(breaks_by_value, calls=calls, **options)
+    (finding,) = [finding for finding in failed.report.findings if finding.kind == "recompile"]
+    line = failed.report.graph_breaks[0].location.line
+    assert f"breaks_by_value after the graph break at line {line}" in finding.evidence
+    assert finding.hint.startswith(
+        f"graph break: the graph breaks at line {line}, so the code after it is compiled apart"
+    )
+
+
+def test_recompiles_without_a_break_name_none():
+    failed = found_in(by_number, calls=[call(torch.ones(2), 2), call(torch.ones(2), 3)], diagnose="off")
+    assert "break" not in failed.report.findings[0].hint + failed.report.findings[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("hints", "fix"),
+    [
+        (("Your code may result in an error when running in eager. Please double check.", "Do this."), "Do this."),
+        (("Your code may result in an error when running in eager.",), advice.REWRITE),
+        (("Write it in another way.",), "Write it in another way."),
+    ],
+)
+def test_fix_does_not_doubt_that_eager_runs(hints, fix):
+    found = GraphBreak(Location("a.py", 1), "odd", "unsupported code", "gb-1", hints=hints)
+    assert advice.for_break(found).startswith(fix)
+
+
+@pytest.mark.parametrize("what", ["type", "shape", "dtype", "device", "layout", "requires_grad", "strides"])
+def test_every_part_of_a_tensor_that_differs_has_a_fix(what):
+    assert advice.METADATA[what]
+
+
+def test_shape_and_dtype_that_differ_come_with_a_fix():
+    def other(x):
+        return x.double() if torch.compiler.is_compiling() else x
+
+    failed = found_in(other, torch.ones(2), diagnose="off")
+    assert failed.report.findings[0].hint.startswith("name the dtype where the value is made")

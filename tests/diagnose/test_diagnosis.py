@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 
 from pytest_torch_compile import CompileCheckFailed, CompileUsageError, check_compile  # noqa: E402
 from pytest_torch_compile.diagnose import STEPS, subject  # noqa: E402
-from pytest_torch_compile.diagnose.subject import Subject  # noqa: E402
+from pytest_torch_compile.diagnose.subject import OutOfTime, Subject  # noqa: E402
 from pytest_torch_compile.findings import Finding  # noqa: E402
 
 
@@ -189,3 +189,22 @@ def test_callers_model_and_inputs_are_as_before():
     assert torch.equal(x, kept)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_step_without_time_does_not_end_the_others_and_names_the_option(monkeypatch):
+    def out_of_time(subject):
+        raise OutOfTime
+
+    steps = {"the dear one": out_of_time, "the cheap one": lambda subject: ["found"], "another": out_of_time}
+    monkeypatch.setitem(STEPS, "auto", steps)
+    lines = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
+    assert lines == [
+        "found",
+        "no time was left to look for the dear one, another: diagnose='full' (--compile-diagnose=full) takes up to ten "
+        "minutes",
+    ]
+
+
+def test_trials_without_code_generation_come_first():
+    assert list(STEPS["auto"])[:2] == ["advice against recompiles", "advice against graph breaks"]
+    assert list(STEPS["full"])[-1] == "the part of Inductor"

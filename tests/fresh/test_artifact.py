@@ -12,6 +12,7 @@ import torch
 
 from pytest_torch_compile import CompileCheckFailed, CompileUsageError, call, check_artifact
 from pytest_torch_compile._torch.artifacts import WAYS, unavailable
+from pytest_torch_compile._torch.error_text import error_summary
 
 LIBRARY = torch.library.Library("shipped_ops", "FRAGMENT")
 PARENT = os.getpid()
@@ -342,3 +343,51 @@ def test_mistakes_are_named():
         check_artifact(Linear(), torch.randn(3, 5))
     with pytest.raises(CompileUsageError, match="names 'y', which is no tensor argument"):
         check_artifact(Linear(), torch.randn(3, 4), dynamic_dims={"y": 0})
+
+
+def wrong(x):
+    return x.sin() if torch.compiler.is_compiling() else x.cos()
+
+
+class AnswersWrongly(torch.nn.Module):
+    def forward(self, x):
+        return wrong(x)
+
+
+class KeepsItsSize(torch.nn.Module):
+    def forward(self, x):
+        return x.new_zeros(x.shape[0]) + x.sum()
+
+
+def hints(*args, **options):
+    with pytest.raises(CompileCheckFailed) as failure:
+        check_artifact(*args, **options)
+    return [finding.hint for finding in failure.value.findings]
+
+
+def test_advice_for_an_artifact_names_no_option_that_it_does_not_have():
+    (hint,) = hints(AnswersWrongly(), torch.ones(3), via="export")
+    assert "check_compile(model, calls=[...])" in hint
+    assert "backend=" not in hint
+
+
+def test_package_that_answers_for_other_sizes_is_told_of_dynamic_dims():
+    calls = [torch.ones(4), torch.ones(8)]
+    (hint,) = hints(KeepsItsSize(), calls=calls)
+    assert hint.startswith("the artifact was built for the sizes of call 1") and "dynamic_dims=" in hint
+    assert check_artifact(KeepsItsSize(), calls=calls, dynamic_dims={"x": 0}).ok
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        (
+            "cannot be saved: [f]\nPlease mark these by using `external_data=...`",
+            "cannot be saved: [f]\nPlease mark these by using `external_data=...`",
+        ),
+        ("internal error\nPlease file an issue at example.org", "internal error"),
+        ("said\nmore", "said"),
+    ],
+)
+def test_summary_of_an_error_keeps_what_it_asks_for(text, summary):
+    assert error_summary(RuntimeError(text)) == f"RuntimeError: {summary}"

@@ -186,3 +186,28 @@ def test_a_fresh_process_is_in_the_modes_that_the_check_is_in():
     with torch.autocast("cpu", torch.bfloat16):
         report = check_invariance(Block(torch.nn.ReLU()), torch.randn(3, 4), over="process", backend="eager")
     assert report.results[0].equal
+
+
+def centred(x):
+    return x - x.mean(0)
+
+
+def noisy(x):
+    """Eager differs by a rounding: as if another kernel had been chosen for one row."""
+    return x * (1 + 1e-7 * (x.shape[0] == 1))
+
+
+@pytest.mark.parametrize(
+    ("target", "compiled", "advised"),
+    [
+        (centred, True, "the code mixes the rows"),
+        (centred, False, "the code mixes the rows"),
+        (noisy, True, "tolerance="),
+    ],
+)
+def test_fix_is_in_the_code_where_eager_differs_by_more_than_rounding(target, compiled, advised):
+    with pytest.raises(CompileCheckFailed) as failure:
+        check_invariance(target, torch.rand(4, 3) + 1, over="batch", compiled=compiled, backend="eager")
+    (finding,) = failure.value.findings
+    assert advised in finding.hint
+    assert ("tolerance=" in finding.hint) == (target is noisy)

@@ -99,6 +99,8 @@ class TestContainers:
             lambda t: Result(t, [t]),
             lambda t: ModelOutput(logits=t, cache=Cache(t, t)),
             lambda t: OrderedDict(b=t, a=t),
+            lambda t: {"b": t, "a": {"z": 1, "y": t}},
+            lambda t: {1, 2, 3} if t is None else {"set": {3, 2, 1}},
             lambda t: deque([t]),
             lambda t: {"set": {1, 2}, 3: "text", None: None, "size": torch.Size([2])},
             lambda t: Cache(t),
@@ -126,6 +128,17 @@ class TestContainers:
             (torch.Size([2]), (2,), "output is Size in eager, tuple compiled"),
             (Batch(a=x()), Batch(b=x()), "output has keys a in eager, keys b compiled"),
             (Cache(x()), Cache(), "output.layers has length 1 in eager, length 0 compiled"),
+            (
+                {"b": x(), "a": x()},
+                {"a": x(), "b": x()},
+                "output has its keys in the order b, a in eager, a, b compiled",
+            ),
+            (
+                [{1: x(), 0: x()}],
+                [{0: x(), 1: x()}],
+                "output[0] has its keys in the order 1, 0 in eager, 0, 1 compiled",
+            ),
+            ({"ab": x()}, {"ba": x()}, "output has keys ab in eager, keys ba compiled"),
         ],
     )
     def test_different(self, eager, compiled, said):

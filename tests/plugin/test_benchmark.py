@@ -509,3 +509,43 @@ def test_failure_shows_the_tests_own_log_and_nothing_of_torchs_trace(pytester: p
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*a word of the test"])
     result.stdout.no_fnmatch_line("*torch.__trace*")
+
+
+def test_target_that_does_not_compile_has_the_finding_of_a_check(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import torch
+
+
+        def breaks(x):
+            torch._dynamo.graph_break()
+            return x.sin()
+
+
+        def raising(x):
+            raise KeyError("no such key")
+
+
+        def test_breaks(compile_benchmark):
+            compile_benchmark(breaks, torch.ones(3), backend="eager", fullgraph=True)
+
+
+        def test_raises(compile_benchmark):
+            compile_benchmark(raising, torch.ones(3), backend="eager")
+
+
+        def test_splits(compile_benchmark):
+            compile_benchmark(breaks, torch.ones(3), backend="eager", fullgraph=False)
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:xdist", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "E *CompileCheckFailed: breaks failed the torch.compile check: 1 finding *",
+            "E *1. graph-break: graph break 1 of 1, 0 allowed: explicit graph break",
+            "E *CompileUsageError: call 1 raises in eager, *KeyError: 'no such key' (at *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*convert_frame.py*")
+    result.stdout.no_fnmatch_line("*direct cause*")

@@ -9,6 +9,9 @@ from packaging.version import Version
 
 torch = pytest.importorskip("torch")
 
+from pytest_torch_compile.legs.copies import on_device  # noqa: E402
+
+from pytest_torch_compile import call  # noqa: E402
 from pytest_torch_compile import events as progress  # noqa: E402
 from tests.plugin.projects import lines_with  # noqa: E402
 
@@ -190,7 +193,7 @@ def test_a(compile_check, n):
     result.stdout.fnmatch_lines(["Not observable in 2 checks: torch * is newer than 2.5, *"])
 
 
-@pytest.mark.parametrize("option", [[], ["--compile-device=cpu"], ["--compile-device=meta"]], ids=str)
+@pytest.mark.parametrize("option", [[], ["--compile-device=cpu"]], ids=str)
 def test_keywords_of_the_target_pass_on_every_device(project, option):
     result = project(
         """
@@ -261,17 +264,21 @@ def test_right({fixture}):
     )
 
 
-def test_dynamic_marks_move_with_the_inputs(project):
+def test_dynamic_marks_move_with_the_inputs():
+    x = torch.ones(4)
+    torch._dynamo.mark_dynamic(x, 0)
+    _, (moved,) = on_device(None, [call(x)], "meta")
+    assert moved.args[0].device.type == "meta"
+    assert moved.args[0]._dynamo_dynamic_indices == {0}
+
+
+def test_device_without_values_is_refused(project):
     result = project(
-        """
-def test_a(compile_check):
-    calls = [torch.ones(4), torch.ones(6)]
-    torch._dynamo.mark_dynamic(calls[0], 0)
-    assert compile_check(lambda x: x.sin(), calls=calls).device == "meta"
-""",
+        "def test_a(compile_check):\n    compile_check(torch.nn.Linear(4, 4), torch.ones(2, 4))\n",
         "--compile-device=meta",
     )
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*CompileUsageError: the model and its inputs are on the meta device*"])
 
 
 def test_remarks_stand_below_the_table(project):
@@ -392,3 +399,25 @@ def test_second():
     assert len(graphs) == 1
 """
     project(tests).assert_outcomes(passed=2)
+
+
+def test_marker_takes_a_limit_of_breaks_by_package(project):
+    result = project(
+        """
+        def loud(x):
+            print("own")
+            return x.sin()
+
+
+        @pytest.mark.torch_compile(max_graph_breaks={"OWN": 0, "*": 3})
+        def test_own(compile_check):
+            compile_check(loud, torch.ones(3))
+
+
+        @pytest.mark.torch_compile(max_graph_breaks={"mypackage": 0, "*": 3})
+        def test_other(compile_check):
+            compile_check(loud, torch.ones(3))
+        """.replace("\n        ", "\n").replace("OWN", "test_marker_takes_a_limit_of_breaks_by_package")
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*graph break 1 of 1 in test_marker_takes_a_limit_of_breaks_by_package, 0 allowed: *"])

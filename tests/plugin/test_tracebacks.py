@@ -51,3 +51,21 @@ def test_error_that_is_no_finding_keeps_its_frames(project):
         "def test_a(compile_check):\n    compile_check(changing, torch.ones(2), 2, compile=lambda f: 1 / 0)\n"
     )
     result.stdout.fnmatch_lines([OURS])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "check_artifact(Fixed(), calls=[torch.ones(3), torch.ones(5)], via='export')",
+        "check_invariance(lambda x: x - x.mean(0), torch.randn(4, 3), over='batch')",
+        "check_compile(breaking, torch.ones(2))",
+    ],
+)
+def test_events_of_torch_are_no_part_of_the_captured_log(project, line):
+    result = project(
+        "from pytest_torch_compile import check_artifact, check_compile, check_invariance\n\n"
+        "class Fixed(torch.nn.Module):\n    def forward(self, x):\n        return x.sin()\n\n"
+        f"def test_a():\n    {line}\n"
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*torch.__trace*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import logging
@@ -19,7 +20,7 @@ from torch import nn  # noqa: E402
 
 from pytest_torch_compile import Budget, CompileCheckFailed, call, check_compile, compile_guard, settings  # noqa: E402
 from pytest_torch_compile.reproduce import reproduction  # noqa: E402
-from pytest_torch_compile.reproduce.script import Script  # noqa: E402
+from pytest_torch_compile.reproduce.script import TEMPLATES, Renamed, Script, _defined  # noqa: E402
 from pytest_torch_compile.reproduce.writer import Writer  # noqa: E402
 
 log = logging.getLogger(__name__)
@@ -469,3 +470,44 @@ def test_option_of_the_command_line(pytester):
     (file,) = (pytester.path / "out").glob("*.py")
     assert re.fullmatch(r"test_option_of_the_command_line-py-test_it-graph-break-[0-9a-f]{6}\.py", file.name)
     result.stdout.fnmatch_lines(["*reproduction: *needs only torch*"])
+
+
+STEPS = 3
+KIND = "sin"
+
+
+def run(x):
+    return x.cos() if KIND == "cos" else x.sin()
+
+
+def uses_names_of_the_template(x):
+    print(STEPS)
+    return run(x) * STEPS
+
+
+def test_names_of_the_users_code_are_kept_beside_those_of_the_file(repro, tmp_path):
+    line = repro(uses_names_of_the_template, torch.ones(3))
+    assert line.startswith("reproduction: ")
+    text, last = run_alone(tmp_path / "repro")
+    assert last.startswith("AssertionError: graph-break:")
+    assert "print(STEPS)" in text and "STEPS = 3" in text and "STEPS_ = 1" in text and "def run_(" in text
+
+
+@pytest.mark.parametrize("judge", ["values", "raises", "counts"])
+def test_templates_can_be_renamed_throughout(judge):
+    templates = [(TEMPLATES / f"{name}.txt").read_text() for name in ("run", judge)]
+    defined = {*_defined(templates), "KIND", "STEPS", "STATE"}
+    assert {"run", "leaves", "observed"} <= defined
+    renamed = Renamed(defined, ["KIND", "STEPS", "STATE"], templates)
+    text = "\n".join(map(renamed.applied, templates))
+    named = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    assert not named & defined
+
+
+def test_file_that_breaks_for_another_cause_is_not_kept(repro, monkeypatch):
+    def other_cause(candidate, seconds, *, alone):
+        return 1, ["AssertionError: graph-break: Unsupported: Data-dependent branching"]
+
+    monkeypatch.setattr(reproduction, "_run", other_cause)
+    line = repro(prints, torch.ones(3))
+    assert "it breaks for another cause: AssertionError: graph-break: Unsupported: Data-dependent branching" in line

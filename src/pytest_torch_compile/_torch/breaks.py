@@ -11,9 +11,19 @@ import linecache
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ..observation import GraphBreak, Location
-from .user_lines import below_own, is_library, is_torch, raw_frames, readable, stable_path, user_location
+from .user_lines import (
+    below_own,
+    is_library,
+    is_of_python,
+    is_torch,
+    module_of,
+    raw_frames,
+    readable,
+    user_location,
+)
 
 _HEAD = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)
 _REASON = re.compile(
@@ -32,7 +42,11 @@ _ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribut
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "data-dependent branch",
-        re.compile(r"data-dependent (jump|branching|control|assertion)|generic_jump|data-dependent expression", re.I),
+        re.compile(
+            r"data-dependent (jump|branching|control|assertion)|generic_jump|data-dependent expression|"
+            r"dynamic control flow",
+            re.I,
+        ),
     ),
     (
         "scalar from a tensor",
@@ -94,6 +108,7 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
     reason, _, rest = reason_text.strip().partition("\n")
     labelled = _labelled(reason_text, "Explanation")
     led_here = callers(frames, location)
+    broken = breaking_line(frames, location)
     return GraphBreak(
         location=location,
         reason=reason.strip() or "unknown reason",
@@ -105,6 +120,8 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
         skipped_frame="Skipping the function" in payload,
         stack=tuple(frames),
         callers=led_here,
+        module=module_of(broken.file),
+        installed=is_library(broken.file),
     )
 
 
@@ -112,6 +129,12 @@ def written_stack(payload: str) -> list[Location]:
     """The stack of user code as torch wrote it, outermost first."""
     stack_text = _STACK.search(payload)
     return raw_frames(stack_text["stack"]) if stack_text else []
+
+
+def breaking_line(frames: Sequence[Location], location: Location) -> Location:
+    """The innermost line that is neither torch's nor Python's: whoever wrote it can take the break away."""
+    written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
+    return written[-1] if written else location
 
 
 def callers(frames: Sequence[Location], location: Location) -> tuple[Location, ...]:
@@ -155,18 +178,22 @@ def _labelled(text: str, label: str) -> list[str]:
 
 def categorise(reason: str) -> str:
     """The coarse kind of a reason, the same word on every torch version."""
-    said = _ADVICE.sub("", reason)
-    return next((name for name, pattern in _CATEGORIES if pattern.search(said)), OTHER)
+    return categories(_ADVICE.sub("", reason))[0]
+
+
+def categories(said: str) -> list[str]:
+    """All kinds that a text speaks of, the one that decides first."""
+    return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
-    """A short name of a break: the same when lines above it move, when torch rewords it, and on another machine.
+    """A short name of a break: the same when its line or its file moves, when torch rewords it, and on another machine.
 
     The calls that led to it belong to it: a helper that breaks, called from two lines, is two breaks.
     """
     parts = [*_written_at(location), category]
     if location.library is not None:
-        parts += [stable_path(location.library.file), location.library.function]
+        parts.append(location.library.function)
     for caller in callers:
         parts += _written_at(caller)
     return "gb-" + hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()[:10]
@@ -175,7 +202,7 @@ def fingerprint(location: Location, category: str, callers: Sequence[Location] =
 def _written_at(place: Location) -> list[str]:
     """A line by its text, which moves with it; equal lines of one function differ by their order."""
     function = place.function.rsplit(".", 1)[-1]
-    parts = [stable_path(place.file), function, place.source or str(place.line)]
+    parts = [function, place.source or f"{Path(place.file).name}:{place.line}"]
     above = [line.strip() for line in linecache.getlines(place.file)[: place.line - 1]]
     definition = (f"def {function}(", f"async def {function}(")
     starts = [number for number, line in enumerate(above) if line.startswith(definition)]

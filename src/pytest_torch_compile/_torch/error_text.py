@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import re
+import traceback
 from itertools import dropwhile, pairwise, takewhile
 
+from ..findings import CompileUsageError
+from ..observation import Location
+from .user_lines import OWN_FOLDER, is_of_python, user_location
+
+_REPORT_IT = re.compile(r"\b(report|file|open)\b.*\b(issue|bug)", re.I)
 # How g++, clang++ and their linkers begin to say what is wrong; "ld returned 1 exit status" comes last.
 _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
+
+
+def usage_error(text: str, error: BaseException) -> CompileUsageError:
+    """``text`` with the user's line that raised ``error``, to be raised ``from None``.
+
+    The traceback of ``error`` would stand above the one line that says what to change. It stays the context.
+    """
+    frames = [
+        Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not (frame.filename.startswith(OWN_FOLDER) or is_of_python(frame.filename))
+    ]
+    place = user_location(frames) if frames else None
+    found = CompileUsageError(f"{text} (at {place.shown()})" if place is not None else text)
+    found.__context__ = error
+    return found
 
 
 def error_summary(error: BaseException) -> str:
     """The exception's type and its key sentences.
 
     These are the first line, the next one where a line ends in a colon, and the list of points (``- ...``) that
-    follows: torch names there what its first line only announces. Of what a C++ compiler printed it is the first error.
+    follows: torch names there what its first line only announces. A line that asks for something (``Please ...``)
+    is one of them. Of what a C++ compiler printed it is the first error.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    belongs = takewhile(lambda pair: pair[0].endswith(":") or pair[1].startswith("- "), pairwise(lines))
+    belongs = [line for _, line in takewhile(lambda p: p[0].endswith(":") or p[1].startswith("- "), pairwise(lines))]
+    asked = [line for line in lines[1:] if line.startswith("Please ") and not _REPORT_IT.search(line)]
     printed = dropwhile(lambda line: line != "Output:", lines)
     wrong = [line for line in printed if any(words in line for words in _OF_A_CPP_COMPILER)]
-    return "\n".join([f"{type(error).__name__}: {lines[0]}", *(line for _, line in belongs), *wrong[:1]])
+    return "\n".join([f"{type(error).__name__}: {lines[0]}", *dict.fromkeys([*belongs, *asked[:1], *wrong[:1]])])

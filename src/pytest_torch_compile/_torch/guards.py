@@ -31,6 +31,17 @@ _WRAPPING = re.compile(r"^(?:(?:not )?(?:len|list|type|id|__\w+|isinstance|hasat
 _METHODS = re.compile(r"\.(?:size|stride|keys|dim|storage_offset|shape(?:\[\d+\])?|__code__)$")
 _PATH = re.compile(r"(?:[LG]\[(?P<quote>['\"])\w+(?P=quote)\]|\b[A-Za-z_]\w*)(?:\.[A-Za-z_]\w*|\[[^\[\]]*\])*")
 
+# Guards that torch writes as sentences, in which names are quoted; the others are expressions.
+_SENTENCE = re.compile(r"mismatch|expected type|GLOBAL_STATE|BACKEND_MATCH|KeyError on|dispatch keys|dim_marking")
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_STRING_COMPARED = re.compile(rf"(?<=[=!]= )(?:{_STRING.pattern})")
+_NAME = re.compile(r"(?<![\w'\"])[A-Za-z_]\w*(?![\w(])")
+_SYMBOL = re.compile(r"s\d+")
+_MEANT = {
+    *("L", "G", "not", "is", "in", "None", "True", "False", "inf", "nan", "set", "dict", "list"),
+    *("shape", "training", "cell_contents", "the", "same", "object"),
+}
+
 OTHER = "other"
 # The first that fits decides: from the particular to the general.
 _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -39,18 +50,21 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("size-0-or-1", re.compile(r"size mismatch at index -?\d+\. expected (?:[01], actual|\d+, actual [01]\b)")),
     ("size", re.compile(r"size mismatch at index")),
     ("stride", re.compile(r"stride mismatch|strides? mismatch|\.stride\(\)|is_contiguous")),
-    ("rank", re.compile(r"rank mismatch|ndim|\.dim\(\)")),
+    ("rank", re.compile(r"rank mismatch|\.dim\(\)")),
     ("dtype", re.compile(r"dtype mismatch")),
     ("device", re.compile(r"device index mismatch|device mismatch")),
     ("device", re.compile(r"dispatch keys changed: (?:.*, )?(?:CPU|CUDA|HIP|XPU|MPS|HPU|Meta|PrivateUse\d)\b")),
     ("type", re.compile(r"expected type of '|^type\(.+\) is (?:<class|the same)")),
-    ("requires-grad", re.compile(r"requires_grad mismatch|requires_grad")),
+    ("requires-grad", re.compile(r"requires_grad mismatch")),
     ("autocast", re.compile(r"dispatch keys changed: [^\n]*Autocast")),
     ("dispatch-keys", re.compile(r"dispatch keys? (?:set mismatch|changed)")),
     ("grad-mode", re.compile(r"grad_mode|is_grad_enabled|GRAD_MODE")),
     ("autocast", re.compile(r"autocast", re.I)),
     ("inference-mode", re.compile(r"inference_mode|is_inference")),
-    ("global-state", re.compile(r"check_global_state|GLOBAL_STATE|deterministic_alg|default_dtype|num_threads")),
+    ("threads", re.compile(r"GLOBAL_STATE.*num_threads")),
+    ("deterministic", re.compile(r"GLOBAL_STATE.*deterministic_alg")),
+    ("default-dtype", re.compile(r"GLOBAL_STATE.*default_dtype")),
+    ("global-state", re.compile(r"check_global_state|GLOBAL_STATE")),
     ("global-state", re.compile(r"torch_function_mode_stack")),
     ("train-or-eval", re.compile(r"\.training\b|\['training'\]")),
     ("duck-shape", re.compile(r"(?:size\(\)|shape)\[\d+\]\s*(?:==|!=)\s*[^\n]*(?:size\(\)|shape)\[\d+\]")),
@@ -107,11 +121,29 @@ def _same_object(guard: re.Match[str]) -> str:
 
 
 def classify(text: str) -> str:
-    """The kind of cause of a guard."""
+    """The kind of cause of a guard. What people called their variables, keys and strings says nothing about it."""
+    text = _without_names(text)
     for name, pattern in _CAUSES:
         if pattern.search(text):
             return name
     return OTHER
+
+
+def _without_names(text: str) -> str:
+    """The guard with ``_`` in place of names and of the contents of strings, apart from those that mean something."""
+    if _SENTENCE.search(_STRING_COMPARED.sub("''", text)):
+        return re.sub(r"(tensor|of|on) '.+?'(?= |$)", r"\1 '_'", text)
+    is_variable = re.match(r"s\d+\b[^<>*+]*==", text) is not None
+
+    def name(found: re.Match[str]) -> str:
+        word = found[0]
+        symbol = _SYMBOL.fullmatch(word) is not None and not is_variable
+        return word if word in _MEANT or word.startswith("__") or symbol else "_"
+
+    def string(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith("'_dynamo_") or "training" in found[0] else "'_'"
+
+    return _NAME.sub(name, _STRING.sub(string, text))
 
 
 def readable(text: str) -> str:

@@ -7,6 +7,8 @@ import re
 SURFACE_ERRORS = "fix the error, or set torch._dynamo.config.suppress_errors = False to let it surface"
 SEE_CACHE_BYPASS = "TORCH_LOGS=+torch._inductor.codecache says why a graph is not cached: often an op or a custom pass"
 
+MAY_FAIL_IN_EAGER = re.compile(r"may result in an error when running in eager")
+
 _CAPTURE = "or let dynamo capture such ops: torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 _DYNAMIC_OUTPUTS = {
     "nonzero": "torch.nonzero(c), torch.where(c) with one argument and x[mask] give as many rows as the data says: use "

@@ -2,7 +2,7 @@
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.list_backends``,
 ``torch._dynamo.exc``, ``torch._inductor.list_mode_options``, ``torch._dynamo.config.recompile_limit``
-(``cache_size_limit`` before 2.7), ``torch._TorchCompileInductorWrapper``.
+(``cache_size_limit`` before 2.7) and ``suppress_errors``, ``torch._TorchCompileInductorWrapper``.
 """
 
 from __future__ import annotations
@@ -142,6 +142,12 @@ def recompile_limit() -> int:
     """How many graphs dynamo keeps for one piece of code before it falls back to eager."""
     config: Any = torch._dynamo.config
     return int(config.recompile_limit if hasattr(config, "recompile_limit") else config.cache_size_limit)
+
+
+def swallows_errors() -> bool:
+    """Whether dynamo runs a function in eager whose compilation raises, in place of raising."""
+    config: Any = torch._dynamo.config
+    return bool(config.suppress_errors)
 
 
 def is_compiler_error(error: BaseException) -> bool:

@@ -29,12 +29,12 @@ from ..observation import (
     Observation,
     Recompile,
 )
-from . import breaks, guards
+from . import breaks, guards, support
 from .collectives import GRAPHS, collectives
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .guard_context import GuardContext
 from .stack import CodeKey, Running, inlined_now, whole_stack
-from .user_lines import function_name, is_library, is_torch, parse_stack, user_location
+from .user_lines import function_name, is_library, is_torch, parse_stack, resumed_at, user_location
 
 _OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
 _PLAIN_NAME = re.compile(r"^[\w.]+$")
@@ -201,8 +201,8 @@ class TraceObserver(logging.Handler):
         frame = location.function if location else ""
         if frame == TARGET_FRAME:
             location = None
-        failed = self._most_telling_first(key[:2], failed)
-        self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key)))
+        failed, after = self._most_telling_first(key[:2], failed), resumed_at(self._names.get(key[:2], ""))
+        self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
         """Each cache entry fails a guard; the one that is new to this frame is why no graph fits, not the newest."""
@@ -299,7 +299,8 @@ class TraceObserver(logging.Handler):
             stack = whole_stack([], breaks.error_stack(text), Running.now(), self._broke_at)
             self._note_break(breaks.parse_error(text, reason, self.call, stack))
         elif kind not in _BREAK_ERRORS:
-            self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location))
+            swallowed = support.swallows_errors()
+            self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location, swallowed))
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from ..observation import Location
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
-_RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+?)_at_\d+$")
+_RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+?)_at_(?P<line>\d+)$")
 OWN_FOLDER = str(Path(__file__).resolve().parents[1])
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
@@ -19,6 +20,12 @@ def function_name(name: str) -> str:
     """The name a person wrote: without dynamo's ``torch_dynamo_resume_in_..._at_N``."""
     match = _RESUME.match(name)
     return match["name"] if match else name
+
+
+def resumed_at(name: str) -> int:
+    """The line of the graph break after which dynamo resumes in a function of this name; 0 for any other function."""
+    match = _RESUME.match(name)
+    return int(match["line"]) if match else 0
 
 
 def parse_stack(text: str) -> list[Location]:
@@ -85,10 +92,22 @@ def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
     return not path.startswith((_STDLIB, "<frozen"))
 
 
-def stable_path(file: str) -> str:
-    """A path that is the same on every machine: inside site-packages, or the last two parts."""
+def is_of_python(file: str) -> bool:
+    """Whether a file belongs to Python itself, or is code that was made while the program runs."""
     path = file.replace("\\", "/")
-    for marker in ("/site-packages/", "/dist-packages/"):
-        if marker in path:
-            return path.split(marker, 1)[1]
-    return "/".join(path.split("/")[-2:])
+    in_packages = "/site-packages/" in path or "/dist-packages/" in path
+    return path.startswith("<") or (path.startswith(_STDLIB) and not in_packages)
+
+
+def module_of(file: str) -> str:
+    """The dotted name of the module that is written in a file: as it was imported, else by its folders."""
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and getattr(module, "__dict__", {}).get("__file__") == file:
+            return name
+    path = Path(file)
+    folders = []
+    while path.parent.name and (path.parent / "__init__.py").exists():
+        path = path.parent
+        folders.append(path.name)
+    names = [*reversed(folders), Path(file).stem]
+    return ".".join(name for name in names if name != "__init__")

@@ -83,16 +83,15 @@ def note(report: CompileReport, own: Budget) -> None:
     """Record what a check has over its ``own`` budget; while accepting, remove the findings about it."""
     if current is None:
         return
-    breaks = [b for b in report.graph_breaks if b.fingerprint not in own.accepted_breaks]
-    if len(breaks) > _number(own.max_graph_breaks):
-        for b in breaks:
-            place = {"file": b.location.file, "line": str(b.location.line), "reason": b.category}
-            current.found_breaks[b.fingerprint] = place
+    for b in (b for exceeding in own.exceeded(report.graph_breaks).values() for b in exceeding):
+        place = {"file": b.location.file, "line": str(b.location.line), "reason": b.category}
+        current.found_breaks[b.fingerprint] = place
     if len(report.recompiles) > _number(own.max_recompiles):
         current.found_recompiles = max(current.found_recompiles, len(report.recompiles))
     if current.accepting:
         # A break that torch gives no place for has no fingerprint to accept it by.
-        kinds = ("graph-break", "recompile") if breaks else ("recompile",)
+        named = any(b.fingerprint not in own.accepted_breaks for b in report.graph_breaks)
+        kinds = ("graph-break", "recompile") if named else ("recompile",)
         report.findings = [finding for finding in report.findings if finding.kind not in kinds]
 
 

@@ -38,8 +38,9 @@ from ..legs.compiling import Compiling
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.leg import LazyLeg, Leg, Loss, OptimizerFactory, Work
 from ..legs.references import ReferenceLeg, perturbed_records
-from ..legs.targets import DynamicDims, argument_names, modules_of
-from ..numerics import CallRecord, Comparison, Tolerances, compare_calls, flatten
+from ..legs.targets import DynamicDims, argument_names
+from ..numerics import CallRecord, Comparison, Tolerances, compare_calls
+from ..numerics.tolerances import require_tolerances
 from ..observation import Deviation, LateCompilation, Observation
 from ..report.failure_text import failure_text, not_compared_text
 from ..reproduce.reproduction import add_reproduction
@@ -49,9 +50,10 @@ from .describe import call_row, device_name, located, rerun_command, target_name
 from .exact_limits import Figures, counting_kernels, limit_findings, measured_on_gpu, require_countable
 from .expected_exceptions import compared_exceptions, given_up, without_expected
 from .judge import judge, merged_over_calls
-from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error
+from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error, without_failed_compilations
 from .remarks import unused_breaks, unused_tolerances
-from .steady import after_warm_up, require_warmup, steady_findings, warm_up_only
+from .requirements import require_usable
+from .steady import after_warm_up, steady_findings, warm_up_only
 from .time_limit import time_limit
 from .warm_start import cache_misses
 
@@ -75,9 +77,9 @@ def check_compile(
     train: bool | Loss = False,
     optimizer: OptimizerFactory | None = None,
     steps: int = 1,
-    max_graph_breaks: int | Mapping[str, int] = 0,
-    max_recompiles: int | Mapping[str, int] = 0,
-    accepted_breaks: Iterable[str] = (),
+    max_graph_breaks: int | Mapping[str, int] | None = None,
+    max_recompiles: int | Mapping[str, int] | None = None,
+    accepted_breaks: Iterable[str] | None = None,
     budget: Budget | None = None,
     tolerances: Tolerances | None = None,
     seed: int = 0,
@@ -114,11 +116,12 @@ def check_compile(
         train: True runs backward with random cotangents through every floating output. A callable is the loss.
         optimizer: ``params -> Optimizer``. Parameters and buffers are compared after the steps.
         steps: How many optimizer steps each call takes.
-        max_graph_breaks: How many graph breaks are allowed: a number, or by torch version ``{"<2.8": 2, ">=2.8": 0}``.
-        max_recompiles: How many recompiles are allowed, in the same form.
+        max_graph_breaks: How many graph breaks are allowed: a number (by default 0), by torch version
+            ``{"<2.8": 2, ">=2.8": 0}``, or by the package that has the line which breaks ``{"mypackage": 0, "*": 3}``.
+        max_recompiles: How many recompiles are allowed: a number (by default 0), or by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count.
         budget: Limits of all that is counted, ``Budget(max_kernels=4, max_syncs=0)``. The three above, where they are
-            given, take the place of its own.
+            given, also a 0, take the place of its own.
         tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides, and
             equality of all bits where ``options={"numerics": "strict"}`` asks Inductor for it.
         seed: The seed of the random state that each leg starts from.
@@ -145,7 +148,8 @@ def check_compile(
     sequence = as_calls(args, kwargs, calls)
     if fullgraph is None:
         # With fullgraph torch refuses to trace a function that raises, whatever it would raise.
-        allows_breaks = budget.max_graph_breaks or budget.accepted_breaks or any(one.exceptions for one in sequence)
+        allows_breaks = any(budget.breaks_by_package.values()) or bool(budget.accepted_breaks)
+        allows_breaks = allows_breaks or any(one.exceptions for one in sequence)
         fullgraph = compile is None and not allows_breaks
     # Only Inductor has a cache that could be warm.
     usual = settings.current.backend if warm else settings.current.check_backend
@@ -163,8 +167,9 @@ def check_compile(
         dynamic_dims,
         warmup,
     )
-    _validate(work)
+    require_usable(work)
     require_countable(budget, work, compiling)
+    require_tolerances("tolerances", tolerances)
     tolerances = tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances())
     ops = CheckedOps()
     began = time.monotonic()
@@ -239,27 +244,6 @@ class _Run:
     late: list[LateCompilation] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     expected: dict[int, BaseException] = field(default_factory=dict)
-
-
-def _validate(work: Work) -> None:
-    if not callable(work.target):
-        raise CompileUsageError(f"the target is {work.target!r}, which cannot be called; give a module or a function")
-    if work.steps < 1:
-        raise CompileUsageError(f"steps={work.steps}: at least one step is needed")
-    require_warmup(work.warmup, len(work.calls))
-    _require_same_device(work)
-
-
-def _require_same_device(work: Work) -> None:
-    devices = {p.device.type for m in modules_of(work.target).values() for p in m.parameters()}
-    if len(devices) != 1:
-        return
-    for number, call in enumerate(work.calls, 1):
-        for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():
-            if tensor.device.type not in devices and tensor.ndim:
-                raise CompileUsageError(
-                    f"call {number}: {path} is on {tensor.device}, the model on {devices.pop()}; move one of them"
-                )
 
 
 @dataclass
@@ -380,7 +364,8 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
     judged += given_up(run.seen, run.expected, work.calls, budget)
     judged += steady_findings(run.late, run.seen, work.warmup)
     judged += limit_findings(budget, run.seen, run.figures) if run.compile_error is None else []
-    return judged + merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
+    compared = merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
+    return judged + without_failed_compilations(compared, run.seen)
 
 
 def _remarks(run: _Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:

@@ -30,9 +30,9 @@ from .time_limit import time_limit
 @contextmanager
 def compile_guard(
     *,
-    max_graph_breaks: int | Mapping[str, int] = 0,
-    max_recompiles: int | Mapping[str, int] = 0,
-    accepted_breaks: Iterable[str] = (),
+    max_graph_breaks: int | Mapping[str, int] | None = None,
+    max_recompiles: int | Mapping[str, int] | None = None,
+    accepted_breaks: Iterable[str] | None = None,
     budget: Budget | None = None,
     cudagraphs: bool = False,
     steady: bool = False,
@@ -51,7 +51,7 @@ def compile_guard(
         max_recompiles: how many recompiles are allowed.
         accepted_breaks: fingerprints of graph breaks that do not count.
         budget: limits of everything that is counted, ``Budget(max_graphs=2, max_syncs=0)``. The three above, where they
-            are given, take the place of its own.
+            are given, also a 0, take the place of its own.
         cudagraphs: True makes a skipped CUDA graph a finding.
         steady: True where all has been warmed up before: nothing may compile, no kernel may be tuned and no CUDA graph
             recorded in the body. That nothing compiles is then right, if anything was compiled before.

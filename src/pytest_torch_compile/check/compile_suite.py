@@ -29,8 +29,8 @@ class CompileSuite:
             def make_inputs(self, shape): return torch.randn(*shape, 16)
 
     ``shapes`` are arguments of ``make_inputs``, or finished calls (``sizes(...)``). ``options`` are those of
-    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``; None allows what automatic dynamic shapes cost:
-    one recompile for each dimension that changes.
+    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``; None allows what ``budget`` among the options
+    says, and without one what automatic dynamic shapes cost: one recompile for each dimension that changes.
     """
 
     shapes: ClassVar[Sequence[Any]] = ()
@@ -61,8 +61,10 @@ class CompileSuite:
         if len(self.shapes) < 2:
             raise unittest.SkipTest("one shape only")
         calls = self._calls()
-        budget = changing_dimensions(calls) if self.max_recompiles is None else self.max_recompiles
-        self._check(calls, grad=False, max_recompiles=budget)
+        allowed = self.max_recompiles
+        if allowed is None and "budget" not in self.options:
+            allowed = changing_dimensions(calls)
+        self._check(calls, grad=False, max_recompiles=allowed)
 
     def _calls(self) -> list[Call]:
         if not self.shapes:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .._torch.breaks import fingerprint
-from .._torch.user_lines import is_torch
+from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
 from ..legs.leg import Work
@@ -60,6 +60,7 @@ def located(seen: Observation, target: Any) -> None:
         if is_torch(graph_break.location.file) and place is not None:
             graph_break.location = replace(place, library=graph_break.location)
             graph_break.fingerprint = fingerprint(place, graph_break.category)
+            graph_break.module, graph_break.installed = module_of(place.file), is_library(place.file)
     seen.recompiles[:] = [r if _is_users(r.location) else replace(r, location=place) for r in seen.recompiles]
     seen.errors[:] = [e if _is_users(e.location) else replace(e, location=place) for e in seen.errors]
     seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]
@@ -91,7 +92,7 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
     now = seen.during(index + 1)
     if raised and call.exceptions:
         outcome, guard = "raised", ""
-    elif now.errors and raised:
+    elif now.errors and (raised or not any(error.swallowed for error in now.errors)):
         outcome, guard = "compilation failed", ""
     elif now.errors:
         outcome, guard = "eager (error swallowed)", (now.errors[0].message or now.errors[0].error).splitlines()[0]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from .. import advice
 from .._torch import support
-from .._torch.error_text import error_summary
+from .._torch.error_text import error_summary, usage_error
 from ..findings import Budget, CompileUsageError, Finding
 from ..legs.calls import Call
 from ..numerics import CallRecord, Comparison
@@ -24,7 +24,8 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
     wanted = " or ".join(kind.__name__ for kind in call.exceptions)
     if not isinstance(eager.error, call.exceptions):
         does = f"raises {type(eager.error).__name__}: {eager.error}" if eager.error else "returns"
-        raise CompileUsageError(f"call {eager.number} is meant to raise {wanted}, and eager {does}") from eager.error
+        text = f"call {eager.number} is meant to raise {wanted}, and eager {does}"
+        raise (usage_error(text, eager.error) if eager.error else CompileUsageError(text)) from None
     error = compiled.error
     if isinstance(error, call.exceptions) and not support.is_failed_compilation(error):
         return Comparison()

@@ -36,7 +36,8 @@ def judge(
     fallbacks = [_fallback(fallback, limit) for fallback in reversed(first_of_each_frame.values())]
     findings += caused(fallbacks, deviations, LIMITS)
     if not aborted:
-        findings += [_swallowed(error, first_of(deviations, SWALLOWS)) for error in seen.errors]
+        setting = first_of(deviations, SWALLOWS)
+        findings += [_swallowed(one, setting) if one.swallowed else _failed(one) for one in seen.errors]
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
         if expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
             findings += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
@@ -58,14 +59,14 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
 
 
 def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
-    counted = [found for found in breaks if found.fingerprint not in budget.accepted_breaks]
-    allowed, total = _number(budget.max_graph_breaks), len(counted)
-    if total <= allowed:
-        return []
-    found = [
-        graph_break_finding(one, f"graph break {i} of {total}, {allowed} allowed") for i, one in enumerate(counted, 1)
-    ]
-    return [replace(finding, measured=total, limit=allowed) for finding in found]
+    limits, findings = budget.breaks_by_package, list[Finding]()
+    for name, counted in budget.exceeded(breaks).items():
+        allowed, total = limits[name], len(counted)
+        owner = f" in {name}" if name != "*" else " in other code" if len(limits) > 1 else ""
+        for number, one in enumerate(counted, 1):
+            finding = graph_break_finding(one, f"graph break {number} of {total}{owner}, {allowed} allowed")
+            findings.append(replace(finding, measured=total, limit=allowed))
+    return findings
 
 
 def graph_break_finding(found: GraphBreak, total: str) -> Finding:
@@ -89,13 +90,15 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding
     if total <= allowed:
         return []
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
+    lines = dict.fromkeys(recompile.after_break for recompile in recompiles if recompile.after_break)
+    hints = [*map(advice.after_break, lines), *(advice.for_guard(cause) for cause, _ in causes.most_common())]
     return [
         Finding(
             "recompile",
             f"{count(total, 'recompile')}, {allowed} allowed",
             recompiles[0].location,
             "\n".join(_described(recompile) for recompile in recompiles),
-            "\n".join(advice.for_guard(cause) for cause, _ in causes.most_common()),
+            "\n".join(hints),
             subject=recompiles[0].frame,
             measured=total,
             limit=allowed,
@@ -114,7 +117,8 @@ def _described(recompile: Recompile) -> str:
         guards.append(f"and {len(recompile.guards) - 3} more")
     cause = f" ({recompile.guards[0].cause})" if recompile.guards else ""
     call = f"call {recompile.call}: " if recompile.call else ""
-    return f"{call}{recompile.frame}{cause}: {'; '.join(guards)}"
+    after = f" after the graph break at line {recompile.after_break}" if recompile.after_break else ""
+    return f"{call}{recompile.frame}{after}{cause}: {'; '.join(guards)}"
 
 
 def _fallback(fallback: EagerFallback, limit: int) -> Finding:
@@ -140,6 +144,14 @@ def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
         advice.SURFACE_ERRORS,
         subject=error.frame,
     )
+
+
+def _failed(error: CompileError) -> Finding:
+    summary = error.message.strip().splitlines() or [error.error]
+    text = " ".join(summary[:3])
+    evidence = text if text.startswith(error.error) else f"{error.error}: {text}"
+    message = f"compilation of {error.frame} raised {error.error}"
+    return Finding("compile-error", message, error.location, evidence, advice.FIND_STAGE, subject=error.frame)
 
 
 def _nothing_compiled(seen: Observation) -> Finding:

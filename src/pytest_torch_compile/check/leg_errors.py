@@ -10,13 +10,13 @@ from .. import advice
 from .._torch import support
 from .._torch.causes import LIMITS, REFUSES_RECOMPILES, caused
 from .._torch.deviations import deviations
-from .._torch.error_text import error_summary
+from .._torch.error_text import error_summary, usage_error
 from .._torch.guards import parse_guard, readable
 from .._torch.machine_faults import machine_fault
 from .._torch.trace import error_location
 from ..findings import CompileUsageError, Finding
 from ..numerics import CallRecord
-from ..observation import Deviation, Location
+from ..observation import Deviation, Location, Observation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
@@ -31,13 +31,12 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
     for leg, record in (("eager", expected), ("compiled", actual)):
         only_compiled = record is actual and expected.error is None
         if record.error is not None and (fault := machine_fault(record.error, compiling=only_compiled)):
-            raise CompileUsageError(f"call {record.number}, {leg}: {fault}") from record.error
+            raise usage_error(f"call {record.number}, {leg}: {fault}", record.error) from None
     if expected.error is not None and actual.error is not None and not expected.exceptions:
         error = expected.error
-        raise CompileUsageError(
-            f"call {expected.number} raises in eager, before torch.compile is involved: {type(error).__name__}: {error}"
-            f"{_leaked_defaults(str(error))}"
-        ) from error
+        raised = f"call {expected.number} raises in eager, before torch.compile is involved"
+        text = f"{raised}: {type(error).__name__}: {error}{_leaked_defaults(str(error))}"
+        raise usage_error(text, error) from None
 
 
 # Where a default is not torch's own, and an error is about it.
@@ -69,7 +68,7 @@ def machine_faults_named() -> Iterator[None]:
         fault = machine_fault(error, compiling=not isinstance(error, CompileUsageError))
         if not fault or fault in str(error):
             raise
-        raise CompileUsageError(f"the check cannot be made: {fault}") from error
+        raise usage_error(f"the check cannot be made: {fault}", error) from None
 
 
 def error_findings(
@@ -101,6 +100,12 @@ def error_findings(
     inner = support.user_error(error)
     message = f"compilation raised {type(inner).__name__}"
     return [Finding("compile-error", message, location, _evidence(error, inner), advice.FIND_STAGE)]
+
+
+def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
+    """The findings without the exceptions of calls in which a compilation raised: that is a finding already."""
+    failed = {error.call for error in seen.errors if not error.swallowed}
+    return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]
 
 
 def _evidence(error: BaseException, inner: BaseException) -> str:

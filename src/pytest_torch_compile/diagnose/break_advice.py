@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from .._torch.capture import DYNAMIC_OUTPUTS, SCALARS, capturing, disabled_functions, enabled, written
+from .._torch.sandbox import kept_rng
 from .._torch.user_lines import is_library
 from ..findings import CompileReport
 from ..legs.targets import modules_of
 from ..observation import GraphBreak
 from ..report.failure_text import count
-from .first_call import ADVICE, called_in_eager_first
+from .first_call import ADVICE, set_up
 from .rewrites import (
     Rewrite,
     as_tensor,
@@ -28,7 +29,7 @@ from .rewrites import (
     with_where,
     without_context,
 )
-from .subject import OutOfTime, Subject
+from .subject import MORE_TIME, OutOfTime, Subject
 
 MOST = 8  # breaks that are looked into
 NAMED_LOSS = "ForCausalLM"  # what transformers takes for a model that names no loss, after looking for one
@@ -56,7 +57,7 @@ def break_advice(subject: Subject) -> list[str]:
         except OutOfTime:
             if not lines:
                 raise
-            lines.append("no time was left to try more against graph breaks: --compile-diagnose=full takes more")
+            lines.append(f"no time was left to try more against graph breaks: {MORE_TIME}")
     return lines
 
 
@@ -118,9 +119,14 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
     functions = [function for change in changes for function in change.enables]
 
     def compile_changed(target: Any) -> Callable[..., Any]:
-        compiled = compiling(target)
+        compiled, started = compiling(target), False
 
         def run(*args: Any, **kwargs: Any) -> Any:
+            nonlocal started
+            if not started and any(change.eager_first for change in changes):
+                with kept_rng():
+                    set_up(target, args, kwargs)
+            started = True
             with in_force(written_so), enabled(functions), capturing(switches) if switches else nullcontext():
                 return compiled(*args, **kwargs)
 
@@ -130,8 +136,6 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
     calls, seed = subject.work.calls, subject.work.seed + 1
     if any(change.names_loss for change in changes):
         calls = [replace(call, actions=(*call.actions, name_loss)) for call in calls]
-    if any(change.eager_first for change in changes):
-        calls = called_in_eager_first(calls)
     return subject.again(backend, calls=calls, seed=seed, wrapper=compile_changed, more={})
 
 

@@ -15,7 +15,8 @@ from ..findings import CompileReport
 from ..legs.calls import Call
 from ..legs.targets import argument_names
 from ..report.failure_text import count
-from .first_call import ADVICE, called_in_eager_first
+from .adapted import Adaptation, checked
+from .first_call import ADVICE
 from .subject import Subject, recompile_causes
 
 KINDS = {"recompile", "eager-fallback"}
@@ -41,8 +42,11 @@ def recompile_advice(subject: Subject) -> Iterator[str]:
 
 
 def _again(subject: Subject, changes: dict[str, Any], backend: str | None = None) -> CompileReport | None:
+    fields = {name: value for name, value in changes.items() if name not in ("switches", "adaptation")}
     with capturing(changes.get("switches", ())):
-        return subject.again(backend, **{name: value for name, value in changes.items() if name != "switches"})
+        if "adaptation" in changes:
+            return checked(subject, changes["adaptation"], backend, **fields)
+        return subject.again(backend, **fields)
 
 
 def _result(subject: Subject, report: CompileReport) -> str:
@@ -51,7 +55,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What to change, as people read it and as fields of the work or of the compilation."""
+    """What to change, as people read it and as fields of the work or of the compilation, or as an ``Adaptation``."""
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
     for call in calls:
@@ -60,15 +64,15 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
 
     numbers = [name for name, seen in values.items() if all(map(_is_number, seen)) and len(set(seen)) > 1]
     if numbers:
-        changed = [_changed(call, names, numbers, lambda _, n: torch.tensor(n, device="cpu")) for call in calls]
-        yield f"pass {_listed(numbers)} as a tensor in place of a Python number", {"calls": changed}
+        as_tensors = partial(_changed, names, numbers, lambda _, number: torch.tensor(number, device="cpu"))
+        yield f"pass {_listed(numbers)} as a tensor in place of a Python number", {"adaptation": Adaptation(as_tensors)}
 
     if recompile_causes(subject.report) - {"size", "python-number"}:
-        yield ADVICE, {"calls": called_in_eager_first(calls)}
+        yield ADVICE, {"adaptation": Adaptation(eager_first=True)}
     causes = recompile_causes(subject.report)
     if "stride" in causes and (tensors := [name for name, seen in values.items() if _differ_in_strides(seen)]):
-        contiguous = [_changed(call, names, tensors, lambda _, tensor: tensor.contiguous()) for call in calls]
-        yield f"pass {_listed(tensors)} contiguous", {"calls": contiguous}
+        contiguous = partial(_changed, names, tensors, lambda _, tensor: tensor.contiguous())
+        yield f"pass {_listed(tensors)} contiguous", {"adaptation": Adaptation(contiguous)}
     if "python-number" in causes and not numbers:
         yield written(INTEGERS_OF_MODULES), {"switches": (INTEGERS_OF_MODULES,)}
         if not subject.compiling.dynamic:
@@ -95,11 +99,13 @@ def _of_sizes(
     if not subject.compiling.dynamic:
         yield "dynamic=True", {"dynamic": True}
     for multiple in MULTIPLES:
-        pad = partial(_padded, padded_dims, multiple)
-        padded = [_changed(call, names, padded_dims, pad) for call in calls]
-        shapes = {tuple(_named(call, names)[name].shape for name in padded_dims) for call in padded}
+        padded = partial(_changed, names, padded_dims, partial(_padded, padded_dims, multiple))
+        shapes = {tuple(_named(padded(call), names)[name].shape for name in padded_dims) for call in calls}
         if len(shapes) <= 1 + int(subject.report.budget["max_recompiles"]):
-            yield f"pad {_listed(padded_dims)} to a multiple of {multiple}", {"calls": padded}
+            yield (
+                f"pad {_listed(padded_dims)} to a multiple of {multiple}",
+                {"adaptation": Adaptation(padded, cuts=True)},
+            )
             return
 
 
@@ -135,7 +141,7 @@ def _changing_dims(values: Sequence[Any], least: int) -> tuple[int, ...]:
     return tuple(dim for dim, seen in sizes if len(set(seen)) > 1 and min(seen) >= least)
 
 
-def _changed(call: Call, names: Sequence[str], chosen: Collection[Name], change: Callable[[Name, Any], Any]) -> Call:
+def _changed(names: Sequence[str], chosen: Collection[Name], change: Callable[[Name, Any], Any], call: Call) -> Call:
     """The call with the chosen arguments changed."""
     new = {name: change(name, value) if name in chosen else value for name, value in _named(call, names).items()}
     args = tuple(new[_name(names, i)] for i in range(len(call.args)))
@@ -146,9 +152,7 @@ def _padded(dims: Dims, multiple: int, name: Name, tensor: torch.Tensor) -> torc
     missing = [(-size) % multiple if dim in dims[name] else 0 for dim, size in enumerate(tensor.shape)]
     # torch counts from the last dimension, with the padding before and behind.
     flat = [number for behind in reversed(missing) for number in (0, behind)]
-    with torch.no_grad():
-        padded = torch.nn.functional.pad(tensor, flat)
-    return padded.requires_grad_(tensor.requires_grad)
+    return torch.nn.functional.pad(tensor, flat)
 
 
 def _listed_dims(dims: Dims) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,9 @@ from ..legs.leg import Work
 from ..numerics import Tolerances
 
 Examine = Callable[[Work, Compiling, Budget, Tolerances], CompileReport]
+
+
+MORE_TIME = "diagnose='full' (--compile-diagnose=full) takes up to ten minutes"
 
 
 class OutOfTime(Exception):
@@ -40,6 +44,8 @@ class Subject:
     def __init__(self, report: CompileReport, remake: Remake, seconds: float) -> None:
         self.report, self.work, self.compiling = report, remake.work, remake.compiling
         self._remake, self._end = remake, time.monotonic() + seconds
+        self._tolerances = remake.tolerances
+        self._took: dict[str | None, float] = {}
         # The changes that make it a check of its smallest module, where that is known and shows the same.
         self.smallest: dict[str, Any] = {}
 
@@ -55,11 +61,25 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """How long a trial with this backend should take: the check without the compile time of what is left out."""
+        """How long a trial with this backend should take: as the longest one did, or else the check.
+
+        Of the check it is the time without compiling what is left out. It has the imports of a first compilation in it.
+        """
+        if backend in self._took:
+            return self._took[backend]
         spent = self.report.observation.compile_seconds
         saved = spent.inductor + spent.backward if backend not in (None, "inductor") else 0.0
         saved += spent.aot_autograd if backend == "eager" else 0.0
         return max(self._remake.seconds - saved, 0.0)
+
+    @contextmanager
+    def loosened(self, **tolerances: Any) -> Iterator[None]:
+        """In the body, checks are made with these fields of the tolerances changed."""
+        before, self._tolerances = self._tolerances, replace(self._tolerances, **tolerances)
+        try:
+            yield
+        finally:
+            self._tolerances = before
 
     def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
         """The check once more, with fields of its work or its compiling changed; None where it cannot be made.
@@ -74,12 +94,14 @@ class Subject:
         if backend is not None and compiling.wrapper is None:
             of_compiling = {"backend": backend, "mode": None, "options": None, **of_compiling}
         work = replace(self.work, **{name: value for name, value in changes.items() if name not in of_compiling})
+        began = time.monotonic()
         try:
-            return self._remake.examine(
-                work, replace(compiling, **of_compiling), self._remake.budget, self._remake.tolerances
-            )
+            return self._remake.examine(work, replace(compiling, **of_compiling), self._remake.budget, self._tolerances)
         except CompileUsageError:
             return None
+        finally:
+            if "target" not in changes:  # a part of it takes less
+                self._took[backend] = max(self._took.get(backend, 0.0), time.monotonic() - began)
 
     def shows(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
         """Whether a report has a finding of these kinds; a break or a recompile counts only with the same cause."""

@@ -14,14 +14,15 @@ import torch
 
 from .. import advice
 from .._torch import artifacts, canary, support
-from .._torch.error_text import error_summary
+from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import kept_rng, sandbox, seed_everything
-from .._torch.trace import TraceObserver, error_location
+from .._torch.trace import TraceObserver, error_location, not_captured
 from .._torch.warning_filters import calm
 from ..check.describe import rerun_command, shapes_text, target_name
 from ..check.judge import merged_over_calls, not_observable
 from ..check.leg_errors import machine_faults_named
+from ..check.requirements import require_values
 from ..disk import TemporaryFolder
 from ..events import announce, doing
 from ..findings import CallReport, CompileCheckFailed, CompileReport, CompileUsageError, Finding
@@ -30,6 +31,7 @@ from ..legs.leg import LazyLeg, Leg, Work, World
 from ..legs.references import ReferenceLeg, perturbed_records
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
+from ..numerics.tolerances import require_tolerances
 from ..observation import Graph
 from ..ranks.worker import Raised
 from ..report.failure_text import count, failure_text
@@ -119,7 +121,9 @@ def check_artifact(
         raise CompileUsageError(f"the target is {model!r}; an artifact is made of a module: wrap it in one")
     if via not in artifacts.WAYS:
         raise CompileUsageError(f"via={via!r} is not known; it is one of: {', '.join(artifacts.WAYS)}")
+    require_tolerances("tolerances", tolerances)
     given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
+    require_values(model, given)
     work = Work(model, given, seed=seed, dynamic_dims=dynamic_dims)
     report = ArtifactReport(
         target_name(model), "artifact", via, str(torch.__version__), _device(work), via=via, rerun=rerun_command()
@@ -127,7 +131,13 @@ def check_artifact(
     if missing := artifacts.unavailable(via):
         report.findings = [Finding("not-observable", missing, hint=advice.SKIP_ON_THIS_TORCH)]
     else:
-        with TemporaryFolder("torch-compile-artifact-") as folder, machine_faults_named(), calm(), sandbox() as box:
+        with (
+            TemporaryFolder("torch-compile-artifact-") as folder,
+            machine_faults_named(),
+            calm(),
+            not_captured(),
+            sandbox() as box,
+        ):
             file = Path(path) if path is not None else folder / "artifact.pt2"
             expected, eager = [], Leg(work, holds_records=True)
             for index in range(len(given)):
@@ -144,9 +154,9 @@ def check_artifact(
 
 def _require_that_eager_runs(first: CallRecord) -> None:
     if first.error is not None:
-        raise CompileUsageError(
-            f"call 1, from which the artifact is built, raises in eager: {type(first.error).__name__}: {first.error}"
-        ) from first.error
+        said = f"{type(first.error).__name__}: {first.error}"
+        text = f"call 1, from which the artifact is built, raises in eager: {said}"
+        raise usage_error(text, first.error) from None
 
 
 def _examine(
@@ -296,7 +306,7 @@ def _compared(
     artifact = replace(compared, output=there.output, arguments=there.arguments)
     reference = LazyLeg(lambda: ReferenceLeg(work, eager))
     repeat = LazyLeg(lambda: Leg(work, eager.world))
-    return compare_calls(
+    comparison = compare_calls(
         compared,
         artifact,
         reference=partial(reference.record, index),
@@ -304,6 +314,16 @@ def _compared(
         perturbed=partial(perturbed_records, work, index, eager.world),
         tolerances=tolerances,
     )
+    fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])
+    comparison.findings = [
+        replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint))
+        for one in comparison.findings
+    ]
+    return comparison
+
+
+def _sizes(call: Call) -> list[torch.Size]:
+    return [tensor.shape for tensor in flatten((call.args, dict(call.kwargs))).tensors.values()]
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:

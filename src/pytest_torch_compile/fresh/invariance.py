@@ -12,8 +12,11 @@ import torch.utils._pytree
 
 from .. import advice, settings
 from .._torch import support
+from .._torch.error_text import usage_error
+from .._torch.trace import not_captured
 from ..check.describe import rerun_command, target_name
 from ..check.leg_errors import error_findings, machine_faults_named
+from ..check.requirements import require_values
 from ..disk import TemporaryFolder
 from ..events import announce, doing
 from ..findings import CompileCheckFailed, CompileReport, CompileUsageError, Finding
@@ -22,6 +25,7 @@ from ..legs.compiling import Compiling
 from ..legs.targets import argument_names, modules_of
 from ..numerics import Tolerance, flatten
 from ..numerics.measure import difference, element
+from ..numerics.tolerances import require_tolerances
 from ..report.failure_text import failure_text, number
 from .observed import Observed, RaisedInCall, observe
 from .process import run_fresh
@@ -29,6 +33,7 @@ from .process import run_fresh
 WAYS = ("batch", "run", "process")
 RUNS = 3  # under CUDA graphs the first warms up, the second is recorded, the third is replayed
 ROWS = 16
+ROUNDING = 1000  # roundings, of which a difference that kernels make is the sum at most
 
 
 @dataclass
@@ -65,6 +70,7 @@ class _Difference:
     largest: float
     limit: float
     text: str
+    is_rounding: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,9 @@ def check_invariance(
     ways = [over] if isinstance(over, str) else list(over)
     if unknown := [way for way in ways if way not in WAYS]:
         raise CompileUsageError(f"over={unknown[0]!r} is not known; it is one of: {', '.join(WAYS)}")
+    require_tolerances("tolerance", tolerance, Tolerance)
     one = args[0] if len(args) == 1 and isinstance(args[0], Call) and not kwargs else as_calls(args, kwargs, None)[0]
+    require_values(target, [one])
     compiling = Compiling(backend or settings.current.backend, mode, options, dynamic, fullgraph) if compiled else None
     rows = _rows(target, one, batch_dims) if "batch" in ways else {}
     subject = _Subject(target, one, rows, compiling, tolerance or Tolerance(0.0, 0.0), seed, timeout)
@@ -151,7 +159,7 @@ def check_invariance(
         _device(target, one),
         rerun=rerun_command(),
     )
-    with machine_faults_named():
+    with machine_faults_named(), not_captured():
         _examine(report, subject, ways)
     report.text = failure_text(report)
     announce(report)
@@ -165,7 +173,7 @@ def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -
         eager = observe(subject.target, subject.calls, None, subject.seed)
     except RaisedInCall as raised:
         which = f"row {list(subject.rows)[raised.number - RUNS - 1]} alone" if raised.number > RUNS else "the call"
-        raise CompileUsageError(f"{which} raises in eager: {raised}") from raised.error
+        raise usage_error(f"{which} raises in eager: {raised}", raised.error) from None
     try:
         seen = observe(subject.target, subject.calls, subject.compiling, subject.seed) if subject.compiling else eager
     except RaisedInCall as raised:
@@ -198,10 +206,13 @@ def _checked(
         return Invariance(way, True), []
     module = _first_module(way, subject)
     evidence = [found.text, f"first module that differs: {module}" if module else _NO_MODULE]
+    in_eager = _of_eager(way, subject, eager) if subject.compiling is not None else found
     if subject.compiling is not None:
-        evidence.append(_of_eager(way, subject, eager))
+        too = f"eager differs too: largest difference {number(in_eager.largest)} at {in_eager.path}" if in_eager else ""
+        evidence.append(too or "eager: equal")
     message = f"{found.path} {_DIFFERS[way]}"
-    hint, measure = advice.VARIANT[way], "largest difference"
+    measure = "largest difference"
+    hint = (advice.VARIANT_IN_EAGER if in_eager is not None and not in_eager.is_rounding else advice.VARIANT)[way]
     finding = Finding("invariance", message, None, "\n".join(evidence), hint, subject=found.path, measure=measure)
     finding = replace(finding, measured=found.largest, limit=found.limit)
     return Invariance(way, False, found.largest, found.path, module), [finding]
@@ -272,7 +283,16 @@ def _difference(
     (index, value), (_, there) = element(first, where), element(other, where)
     text = f"{path}{list(index)} is {number(value)}, and {number(there)} in {pair.label}"
     largest = found.error if found.nonfinite is None else math.inf
-    return _Difference(path, largest, found.limit, f"{text}; {found.differing} of {first.numel()} elements differ")
+    text = f"{text}; {found.differing} of {first.numel()} elements differ"
+    return _Difference(path, largest, found.limit, text, _is_rounding(first, largest))
+
+
+def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
+    """Whether sums in another order can make such a difference: a small share of the largest element."""
+    if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
+        return False
+    share = min(ROUNDING * torch.finfo(tensor.dtype).eps, 0.05)
+    return bool(error <= share * float(tensor.abs().max()))
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
@@ -312,12 +332,9 @@ def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | No
     return None
 
 
-def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> str:
+def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> _Difference | None:
     pairs = _pairs(way, replace(subject, compiling=None), eager)
-    found = None if isinstance(pairs, Finding) else _worst(pairs, subject.tolerance)
-    if found is None:
-        return "eager: equal"
-    return f"eager differs too: largest difference {number(found.largest)} at {found.path}"
+    return None if isinstance(pairs, Finding) else _worst(pairs, subject.tolerance)
 
 
 def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:

@@ -121,11 +121,17 @@ def random_lengths(
     return [min(high, max(low, round(distribution(source)))) for _ in range(count)]
 
 
+def _described(value: Any) -> str:
+    """What people call a value: ``tensor``, ``dict``, ``call(...)``."""
+    names = {"Tensor": "tensor", "Call": "call(...)", "ndarray": "array"}
+    return names.get(type(value).__name__, type(value).__name__)
+
+
 def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any] | None) -> list[Call]:
     """The sequence that a check was given: ``calls=``, or one call of its positional arguments.
 
     Raises:
-        CompileUsageError: both given, or neither, or an empty sequence.
+        CompileUsageError: both given, or neither, an empty sequence, or a value that is no list of calls.
     """
     if calls is None:
         if not args and not kwargs:
@@ -136,6 +142,11 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
         return [Call(tuple(args), kwargs)]
     if args or kwargs:
         raise CompileUsageError("give the arguments of one call, or calls=[...], not both")
+    if isinstance(calls, (Call, Mapping, str, bytes)) or hasattr(calls, "__array__") or not isinstance(calls, Iterable):
+        raise CompileUsageError(
+            f"calls is one {_described(calls)}, and it takes a list of calls: calls=[call(x), call(y)]; "
+            "a single call needs no calls=, check_compile(model, x)"
+        )
     sequence = [as_call(item) for item in calls]
     if not sequence:
         raise CompileUsageError("calls=[] holds no call: give at least one, for example calls=[call(x)]")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..findings import CompileUsageError
-from .tree import FUNCTIONS, Flat, Node, data_attributes, defines_equality
+from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
@@ -40,6 +40,9 @@ def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> st
             left, right = f"{eager.kind.__module__}.{left}", f"{compiled.kind.__module__}.{right}"
         return f"{path} is {left} in eager, {right} compiled"
     if eager.is_leaf != compiled.is_leaf or eager.shape != compiled.shape:
+        keys = [node.shape.removeprefix(KEYS) for node in (eager, compiled)]
+        if keys[0] != eager.shape and sorted(keys[0].split(", ")) == sorted(keys[1].split(", ")):
+            return f"{path} has its keys in the order {keys[0]} in eager, {keys[1]} compiled"
         return f"{path} has {eager.shape or 'no parts'} in eager, {compiled.shape or 'no parts'} compiled"
     return ""
 

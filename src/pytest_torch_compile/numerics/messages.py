@@ -121,12 +121,11 @@ def metadata_finding(
     record: CallRecord, section: SectionName, path: str, differences: Sequence[MetadataDifference]
 ) -> Finding:
     """Shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
-    only_strides = all(difference.what == "strides" for difference in differences)
     return Finding(
         METADATA_KINDS.get(section, "metadata"),
         f"{path} differs from eager in {differences[0]}",
         evidence="\n".join(map(str, differences[1:])),
-        hint=advice.CONTIGUOUS if only_strides else "",
+        hint=advice.METADATA[differences[0].what],
         calls=(record.number,),
         subject=path,
     )

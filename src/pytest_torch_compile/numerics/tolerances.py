@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from ..findings import CompileUsageError
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -98,6 +100,21 @@ class Tolerances:
         known = list(paths)
         patterns = (*self.leaves, *self.ignored)
         return [pattern for pattern in patterns if not any(_matches(path, pattern) for path in known)]
+
+
+def require_tolerances(name: str, given: object, wanted: type[Tolerance] | type[Tolerances] = Tolerances) -> None:
+    """Refuse a number, or one of the two classes in place of the other; None is the documented rule.
+
+    Raises:
+        CompileUsageError: with what to write.
+    """
+    if given is None or isinstance(given, wanted):
+        return
+    number = given if isinstance(given, (int, float)) and not isinstance(given, bool) else "..."
+    values = f"rtol={given.rtol}, atol={given.atol}" if isinstance(given, (Tolerance, Tolerances)) else ""
+    raise CompileUsageError(
+        f"{name} is {given!r}; write {name}={wanted.__name__}({values or f'rtol={number}, atol={number}'})"
+    )
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import types
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+KEYS = "keys "
 FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
 
 
@@ -75,11 +76,9 @@ def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | 
     if is_mapping(value):
         # Iterating is not the same as asking for the keys: a TensorDict iterates over its batch.
         keys = list(value.keys())
-        if not isinstance(value, OrderedDict):
-            keys.sort(key=repr)
         # A dataclass that is also a mapping (transformers' ModelOutput) reads best with dots.
         dotted = dataclasses.is_dataclass(value)
-        return f"keys {_names(keys)}", ((f"{path}.{k}" if dotted else f"{path}[{k!r}]", value[k]) for k in keys)
+        return f"{KEYS}{_names(keys)}", ((f"{path}.{k}" if dotted else f"{path}[{k!r}]", value[k]) for k in keys)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"length {len(value)}", ((f"{path}.{k}", getattr(value, k)) for k in value._fields)
     if isinstance(value, (list, tuple, deque)):

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -31,6 +31,9 @@ from ..speed.measuring.device import DeviceBusy, device_lock
 from ..speed.measuring.stack_depth import with_spare_stack
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
 from . import in_child, payload
+
+if TYPE_CHECKING:
+    from ..speed.measuring.bench import Bench
 
 Result = TypeVar("Result")
 FIXTURE = "compile_benchmark"
@@ -72,12 +75,13 @@ class CompileBenchmark:
         ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: under ``--compile-perf=gate``, a count over its baseline or a confirmed slowdown.
+            CompileCheckFailed: the target does not compile. Under ``--compile-perf=gate`` also a count over its
+                baseline, or a confirmed slowdown.
             CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
         """
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
-        from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, Bench, device_of, environment_of
+        from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, device_of, environment_of
 
         own = {
             "seconds": (seconds, SECONDS),
@@ -97,7 +101,7 @@ class CompileBenchmark:
         require_counted(allow_more)
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if settings.current.perf == "off":
-            self._time(Bench(target, *args, **chosen))
+            self._time(_bench(target, args, chosen))
             return None
         stored, problems = self._stored(environment)
         try:
@@ -107,7 +111,7 @@ class CompileBenchmark:
                 told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
                 kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
-                    bench = Bench(target, *args, **chosen)
+                    bench = _bench(target, args, chosen)
                     sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
                     self._time(bench)
                     del bench
@@ -229,6 +233,31 @@ class CompileBenchmark:
             counts = exact.merged(stored.counts, [sample.exact for sample in samples], decision.changed)
             result["counts"] = {**counts, "python": environment["python"]}
         payload.of(self._item).timings.append(result)
+
+
+def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench:
+    """The legs to measure, warm.
+
+    Raises:
+        CompileCheckFailed: the target does not compile; the findings are those of ``check_compile``.
+    """
+    from .._torch.machine_faults import machine_fault
+    from ..check.check_compile import KEYWORDS, check_compile
+    from ..legs.calls import Call
+    from ..speed.measuring.bench import Bench
+
+    try:
+        return Bench(target, *args, **chosen)
+    except CompileUsageError:
+        raise
+    except Exception as raised:
+        if machine_fault(raised, compiling=True):
+            raise
+        error = raised
+    # It does not run, so there is nothing to measure: a check says why in a few lines, and torch in many.
+    same = {name: value for name, value in chosen.items() if name in KEYWORDS.options}
+    check_compile(target, calls=[Call(tuple(args), chosen.get("kwargs") or {})], **{**same, "diagnose": "off"})
+    raise error
 
 
 def name_of(environment: Mapping[str, Any]) -> str:

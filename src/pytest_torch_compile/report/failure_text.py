@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..findings import CallReport, CompileReport, Finding, Reference
+from ..observation import GraphBreak
 from .safe_text import terminal_block
 
 
@@ -81,7 +83,7 @@ def _summary(report: CompileReport) -> str:
     parts = [
         count(len(seen.graphs), "graph"),
         count(seen.ops, "op"),
-        count(len(seen.graph_breaks), "graph break"),
+        count(len(seen.graph_breaks), "graph break") + _by_package(seen.graph_breaks),
         count(len(seen.recompiles), "recompile"),
         f"compiled in {seen.compile_seconds.total:.1f} s",
     ]
@@ -94,6 +96,14 @@ def _summary(report: CompileReport) -> str:
         if numerics.ill_conditioned:
             parts.append(f"eager is equally sensitive to rounding in {count(numerics.ill_conditioned, 'tensor')}")
     return "Seen: " + ", ".join(parts)
+
+
+def _by_package(breaks: Sequence[GraphBreak]) -> str:
+    """``(1 in mypackage, 2 in kornia)``, where an installed package has some."""
+    packages = Counter(found.package for found in breaks)
+    if not any(found.installed for found in breaks):
+        return ""
+    return f" ({', '.join(f'{number} in {package}' for package, number in packages.items())})"
 
 
 def headline(finding: Finding | Mapping[str, Any]) -> str:

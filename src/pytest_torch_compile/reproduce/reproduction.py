@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from .._torch.breaks import categories
 from ..child import end
 from ..diagnose.smallest import parts_of
 from ..diagnose.subject import OutOfTime, Remake, Subject
@@ -67,7 +68,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
                 reasons.append(f"no time was left of {SECONDS:.0f} s")
                 break
             path = _path(report, finding, folder)
-            difference = _kept_if_alike(candidate, path, finding.kind, left)
+            difference = _kept_if_alike(candidate, path, finding, left)
             if not difference:
                 return Reproduction(str(path), candidate.needs, report.findings.index(finding))
             reasons.append(difference)
@@ -111,8 +112,8 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
     return next(path for path in paths if path not in _written)
 
 
-def _kept_if_alike(candidate: Script, path: Path, kind: str, seconds: float) -> str:
-    """Run it; keep it if it fails with the same kind. Otherwise what happened, in a few words."""
+def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: float) -> str:
+    """Run it; keep it if it fails with the same kind, a break for the same cause. Otherwise what happened, in short."""
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
         file.write_text(candidate.text, encoding="utf-8")
@@ -121,8 +122,11 @@ def _kept_if_alike(candidate: Script, path: Path, kind: str, seconds: float) -> 
         status, lines = _run(file, seconds, alone=not candidate.needs)
         if status is None:
             return f"it took longer than the {seconds:.0f} s that were left of {SECONDS:.0f}"
-        if status != 1 or not any(line.startswith(f"AssertionError: {kind}:") for line in lines):
+        said = next((line for line in lines if line.startswith(f"AssertionError: {finding.kind}:")), None)
+        if status != 1 or said is None:
             return "it passed" if status == 0 else f"it ended with {lines[-1][:200]}"
+        if finding.kind == "graph-break" and not any(finding.message.endswith(f": {one}") for one in categories(said)):
+            return f"it breaks for another cause: {said[:200]}"
         path.parent.mkdir(parents=True, exist_ok=True)
         if candidate.stored:
             write_atomically(path.with_suffix(".pt"), file.with_suffix(".pt").read_bytes())

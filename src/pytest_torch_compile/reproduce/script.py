@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import platform
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +45,35 @@ class Script:
     needs: tuple[str, ...]
 
 
+class Renamed:
+    """The names of a file's own, apart from those that the user's code has as well: its text is copied as it is."""
+
+    def __init__(self, taken: Collection[str], names: Iterable[str], templates: Iterable[str]) -> None:
+        self._new = {name: self._free(name, taken) for name in (*names, *_defined(templates)) if name in taken}
+
+    @staticmethod
+    def _free(name: str, taken: Collection[str]) -> str:
+        while name in taken:
+            name += "_"
+        return name
+
+    def applied(self, text: str) -> str:
+        """The text with its own names, f-strings included, where they are no attributes."""
+        for name, new in self._new.items():
+            text = re.sub(rf"(?<![\w.]){name}(?!\w)", new, text)
+        return text
+
+
+def _defined(templates: Iterable[str]) -> Iterator[str]:
+    """The names that the templates bind at their top level."""
+    for statement in (one for text in templates for one in ast.parse(text).body):
+        if isinstance(statement, ast.FunctionDef):
+            yield statement.name
+        for node in ast.walk(statement) if isinstance(statement, (ast.Assign, ast.For, ast.If)) else ():
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+
+
 def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, *, exact: bool) -> Script:
     """The file for one finding of ``report``; ``exact`` keeps the numbers of tensors.
 
@@ -57,8 +88,11 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
     target = writer.expression(work.target, "target")
     with _marked(work):
         calls = [writer.call(one) for one in work.calls]
-    constants = "\n".join(f"{name} = {value}" for name, value in _constants(writer, finding, work, remake).items())
-    judge = _judge(finding, remake.compiling)
+    constants = _constants(writer, finding, work, remake)
+    templates = [
+        (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8") for name in ("run", _judge(finding, remake.compiling))
+    ]
+    own = Renamed(writer.definitions.taken, [*constants, "make", "MODES"], templates)
     body = [f"global {', '.join(writer.state)}"] if writer.state else []
     body += ["torch.manual_seed(0)", *writer.body, f"return {target}, {listed(calls, '    ')}"]
     sections = [
@@ -66,10 +100,10 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
         writer.definitions.text,
         *writer.helpers,
         'values = torch.load(__file__[:-2] + "pt", weights_only=False)' if writer.stored else "",
-        settings,
-        constants,
-        "def make():\n" + "\n".join(f"    {line}" for text in body for line in text.splitlines()),
-        *((TEMPLATES / f"{name}.txt").read_text(encoding="utf-8") for name in ("run", judge)),
+        own.applied(settings),
+        "\n".join(f"{own.applied(name)} = {value}" for name, value in constants.items()),
+        own.applied("def make():\n") + "\n".join(f"    {line}" for text in body for line in text.splitlines()),
+        *map(own.applied, templates),
     ]
     text = "\n\n".join(section.strip("\n") for section in sections if section.strip())
     return Script(text + "\n", writer.stored, tuple(sorted(writer.definitions.needs)))

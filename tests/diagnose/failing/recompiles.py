@@ -40,7 +40,8 @@ def batch_size():
     return Check(doubled, [(torch.randn(4, 3),), (torch.randn(6, 3),)])
 
 
-@failing("recompile", cause="size", fixes={"pad ": padded(8)})
+# Padding would make every size even, and so give other results.
+@failing("recompile", cause="size", innocent=True)
 def divisible_size():
     def even(x):
         return x.sin() if x.shape[0] % 8 == 0 else x.cos()
@@ -64,7 +65,6 @@ def empty_batch():
     fixes={
         "use_duck_shape": within(without_duck_shapes),
         "dynamic_dims=": options(dynamic_dims={"x": 0, "y": 0}),
-        "pad ": padded(8),
     },
 )
 def two_sizes_equal_by_accident():
@@ -343,13 +343,13 @@ class OtherFunctions(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@failing("recompile", cause="global-state")
+@failing("recompile", cause="deterministic")
 def deterministic_algorithms():
     x = torch.randn(4)
     return Check(doubled, [call(x), call(x).under(deterministic)])
 
 
-@failing("recompile", cause="global-state")
+@failing("recompile", cause="default-dtype")
 def default_dtype():
     x = torch.randn(4)
     return Check(doubled, [call(x), call(x).under(float64_by_default)])

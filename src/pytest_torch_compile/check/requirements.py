@@ -1,0 +1,68 @@
+"""What a check needs to say anything: a target that can be called, and calls with values on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..findings import CompileUsageError
+from ..legs.calls import Call
+from ..legs.leg import Work
+from ..legs.targets import modules_of
+from ..numerics import flatten
+from .steady import require_warmup
+
+
+def require_usable(work: Work) -> None:
+    """Refuse work that cannot be carried out.
+
+    Raises:
+        CompileUsageError: with what to give.
+    """
+    if not callable(work.target):
+        raise CompileUsageError(f"the target is {work.target!r}, which cannot be called; give a module or a function")
+    if work.steps < 1:
+        raise CompileUsageError(f"steps={work.steps}: at least one step is needed")
+    _require_factory(work.optimizer)
+    require_warmup(work.warmup, len(work.calls))
+    require_values(work.target, work.calls)
+    _require_same_device(work)
+
+
+def _require_factory(optimizer: Callable[..., Any] | None) -> None:
+    if optimizer is None or (callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer)):
+        return
+    kind = type(optimizer).__name__
+    raise CompileUsageError(
+        f"optimizer is one {kind}; give a function that makes one, since each leg needs its own: "
+        f"optimizer=lambda params: torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
+    )
+
+
+def _require_same_device(work: Work) -> None:
+    devices = {p.device.type for m in modules_of(work.target).values() for p in m.parameters()}
+    if len(devices) != 1:
+        return
+    for number, call in enumerate(work.calls, 1):
+        for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():
+            if tensor.device.type not in devices and tensor.ndim:
+                raise CompileUsageError(
+                    f"call {number}: {path} is on {tensor.device}, the model on {devices.pop()}; move one of them"
+                )
+
+
+def require_values(target: Any, calls: Sequence[Call]) -> None:
+    """Refuse a target and calls of which every tensor is on the meta device: all results would pass.
+
+    Raises:
+        CompileUsageError: there is no value to compare.
+    """
+    tensors = [t for m in modules_of(target).values() for t in (*m.parameters(), *m.buffers())]
+    tensors += [t for one in calls for t in flatten((one.args, dict(one.kwargs)), "input").tensors.values()]
+    if tensors and all(tensor.device.type == "meta" for tensor in tensors):
+        raise CompileUsageError(
+            "the model and its inputs are on the meta device, which holds no values, so there is nothing to compare: "
+            "move them to a device, model.to_empty(device='cpu') and inputs with values"
+        )

@@ -1,0 +1,92 @@
+"""A change of what the compiled leg is called with. Eager keeps the check's calls: its own results are the measure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from .._torch.sandbox import kept_rng
+from ..findings import CompileReport
+from ..legs.calls import Call
+from .first_call import set_up
+from .subject import Subject
+
+Sizes = list[list[torch.Size | None]]  # of each call, those of the leaves of its output
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """How the compiled leg is called: with each call changed, and its results cut to the sizes that eager gives.
+
+    ``eager_first``: the target runs once in eager with the arguments of the first call before it is compiled.
+    """
+
+    call: Callable[[Call], Call] = lambda call: call
+    cuts: bool = False
+    eager_first: bool = False
+
+
+def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **changes: Any) -> CompileReport | None:
+    """The check with the compiled leg called in another way; None where it cannot be made."""
+    sizes = _sizes_in_eager(subject) if adaptation.cuts else []
+    if sizes is None:
+        return None
+    compiling = replace(subject.compiling, **changes)
+    if backend is not None:
+        compiling = replace(compiling, backend=backend, mode=None, options=None)
+
+    def compile_adapted(target: Any) -> Callable[..., Any]:
+        compiled, left, started = compiling(target), itertools.cycle(sizes), False
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            nonlocal started
+            if adaptation.eager_first and not started:
+                with kept_rng():
+                    set_up(target, args, kwargs)
+            started = True
+            changed = adaptation.call(Call(args, kwargs))
+            output = compiled(*changed.args, **changed.kwargs)
+            return _cut(output, next(left)) if adaptation.cuts else output
+
+        return run
+
+    # Layout is the caller's affair: a cut result, or one of contiguous inputs, lies in memory in its own way.
+    with subject.loosened(strides=False):
+        return subject.again(backend, wrapper=compile_adapted, more={})
+
+
+def _sizes_in_eager(subject: Subject) -> Sizes | None:
+    """The sizes of eager's results; None where they cannot be had."""
+    sizes: Sizes = []
+
+    def in_eager(target: Any) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with torch.compiler.set_stance("force_eager"):
+                output = target(*args, **kwargs)
+            sizes.append([leaf.shape if isinstance(leaf, torch.Tensor) else None for leaf in tree_leaves(output)])
+            return output
+
+        return run
+
+    report = subject.again("eager", wrapper=in_eager, more={})
+    alike = report is not None and all(finding.kind == "nothing-compiled" for finding in report.findings)
+    return sizes if alike else None
+
+
+def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
+    """The output with what padding added left out; what is not larger in any dimension stays as it is."""
+    leaves, structure = tree_flatten(output)
+    if len(leaves) != len(sizes):
+        return output
+    return tree_unflatten([_first_part(leaf, size) for leaf, size in zip(leaves, sizes, strict=True)], structure)
+
+
+def _first_part(leaf: Any, size: torch.Size | None) -> Any:
+    if size is None or not isinstance(leaf, torch.Tensor) or leaf.ndim != len(size) or leaf.shape == size:
+        return leaf
+    return leaf[tuple(slice(length) for length in size)]
