@@ -9,10 +9,9 @@ from packaging.version import Version
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile.legs.copies import on_device  # noqa: E402
-
 from pytest_torch_compile import call  # noqa: E402
 from pytest_torch_compile import events as progress  # noqa: E402
+from pytest_torch_compile.legs.converted import on_device  # noqa: E402
 from tests.plugin.projects import lines_with  # noqa: E402
 
 
@@ -267,9 +266,9 @@ def test_right({fixture}):
 def test_dynamic_marks_move_with_the_inputs():
     x = torch.ones(4)
     torch._dynamo.mark_dynamic(x, 0)
-    _, (moved,) = on_device(None, [call(x)], "meta")
-    assert moved.args[0].device.type == "meta"
-    assert moved.args[0]._dynamo_dynamic_indices == {0}
+    with on_device(None, [call(x)], "meta") as (moved,):
+        assert moved.args[0].device.type == "meta"
+        assert moved.args[0]._dynamo_dynamic_indices == {0}
 
 
 def test_device_without_values_is_refused(project):
