@@ -29,7 +29,7 @@ class CompileSuite:
             def make_inputs(self, shape): return torch.randn(*shape, 16)
 
     ``shapes`` are arguments of ``make_inputs``, or finished calls (``sizes(...)``). ``options`` are those of
-    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``. With None it is the one in the ``budget`` option,
+    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``. With None it is that of the ``budget`` option,
     and where that allows none, the cost of automatic dynamic shapes: one recompile for each dimension that changes.
     """
 
