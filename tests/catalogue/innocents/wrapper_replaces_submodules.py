@@ -6,6 +6,24 @@ from torch import nn
 from pytest_torch_compile import check_compile
 
 
+class Mix(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x).tanh()
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((4,), 2.0))
+
+    def forward(self, x):
+        return x * self.weight + 1
+
+
 def regional(model):
     for index, block in enumerate(model):
         model[index] = torch.compile(block, backend="aot_eager")
@@ -13,7 +31,7 @@ def regional(model):
 
 
 def check(**options):
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model = nn.Sequential(Mix(), Scale())
     blocks = list(model)
     report = check_compile(model, torch.randn(2, 4), compile=regional, train=True, **options)
     assert list(model) == blocks

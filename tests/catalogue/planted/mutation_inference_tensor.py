@@ -8,9 +8,10 @@ EXPECT = [("mutation", "x")]
 
 
 def target(x):
+    y = x.sin() + 1
     if not torch.compiler.is_compiling():
         x.mul_(2)
-    return x.sin() + 1
+    return y
 
 
 def check(**options):
