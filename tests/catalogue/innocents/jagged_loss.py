@@ -1,0 +1,18 @@
+"""A jagged nested tensor that requires a gradient, with a loss of its own."""
+
+import torch
+from torch import nn
+
+from pytest_torch_compile import check_compile
+
+
+def loss(y):
+    return y.values().square().sum()
+
+
+def check(**options):
+    parts = [torch.randn(2, 4), torch.randn(3, 4)]
+    x = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+    return check_compile(
+        nn.Linear(4, 4), x, train=loss, backend="aot_eager", max_graph_breaks=9, max_recompiles=9, **options
+    )

@@ -1,0 +1,23 @@
+"""A module that weighs its input by the gradient of its weight, which compiled code takes for one."""
+
+import torch
+from torch import nn
+
+from pytest_torch_compile import check_compile
+
+EXPECT = [("numerics", "")]
+
+
+class Saliency(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        return x * 1.0 if torch.compiler.is_compiling() else x * self.weight.grad
+
+
+def check(**options):
+    model = Saliency()
+    (model.weight * 3).sum().backward()
+    return check_compile(model, torch.randn(4), backend="eager", **options)
