@@ -177,9 +177,9 @@ class TensorState:
                 tuple(None if hook is None else dict(hook) for hook in hooks),  # type: ignore[arg-type]
             )
 
-    def with_data(self, data: torch.Tensor, grad: torch.Tensor | None) -> TensorState:
-        """The state with other numbers and another gradient."""
-        return replace(self, data=data, grad=grad)
+    def with_data(self, data: torch.Tensor) -> TensorState:
+        """The state with other numbers."""
+        return replace(self, data=data)
 
     def is_as(self, other: TensorState) -> bool:
         """Whether two states of one tensor object are the same."""

@@ -44,11 +44,10 @@ def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
             continue
         with below_subclasses():
             made = _converted(state, change, bases)
-            grad = None if state.grad is None else change(state.grad.detach())
         if not torch._has_compatible_shallow_copy_type(state.data, made):  # meta is another kind of tensor
             contents.replacements.add(tensor, _converted_whole(tensor, change))
         elif made is not state.data:
-            contents.held[key] = state.with_data(made, grad)
+            contents.held[key] = state.with_data(made)
 
 
 def _converted(state: TensorState, change: Convert, bases: dict[tuple[Any, ...], torch.Tensor]) -> torch.Tensor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import array
 import contextvars
 import io
+import logging
 import random
+import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +17,8 @@ from typing import Any, Protocol
 import torch
 
 from .._torch.tensor_state import Extent, TensorState, below_subclasses, extent, holds, pieces, same_values
-from ..numerics.tree import attributes
-from .reach import EMPTY, container_kind, is_a, is_open, items
+from ..numerics.tree import attributes, is_a
+from .reach import EMPTY, container_kind, is_open, items
 
 Key = tuple[Any, ...]
 Replace = Callable[[Any], Any]
@@ -111,6 +113,7 @@ class Attributes:
     def __init__(self, value: Any) -> None:
         self.value = value
         self.key = ("attributes", id(value))
+        self._base: Any = threading.local if is_a(value, threading.local) else object
 
     def has(self, content: tuple[type, dict[str, Any]]) -> bool:
         """Whether the object has this class and these attributes."""
@@ -127,10 +130,10 @@ class Attributes:
             object.__setattr__(self.value, "__class__", kind)
         now = attributes(self.value)
         for name in now.keys() - held.keys():
-            object.__delattr__(self.value, name)
+            self._base.__delattr__(self.value, name)
         for name, attribute in held.items():
             if name not in now or now[name] is not attribute:
-                object.__setattr__(self.value, name, attribute)
+                self._base.__setattr__(self.value, name, attribute)
         _reorder(self.value, held)
 
     def replaced(self, content: tuple[type, dict[str, Any]], replace: Replace) -> tuple[type, dict[str, Any]]:
@@ -169,7 +172,7 @@ class ClassAttributes:
         return {
             name: value
             for name, value in vars(self.kind).items()
-            if not (name.startswith("__") or name == "_abc_impl" or hasattr(type(value), "__get__"))
+            if not (name.startswith("__") or name == "_abc_impl" or is_descriptor(value))
         }
 
     def put(self, content: dict[str, Any]) -> None:
@@ -186,8 +189,15 @@ class ClassAttributes:
         return _replaced_values(content, replace)
 
     def labelled(self) -> Iterator[tuple[str, Any]]:
-        """The attributes with their labels."""
-        yield from ((f"class attribute {self.kind.__name__}.{name}", value) for name, value in self.read().items())
+        """The attributes with their labels, and descriptors of the user's own, which may keep values."""
+        for name, value in vars(self.kind).items():
+            if name in self.read() or (is_descriptor(value) and is_open(value)):
+                yield f"class attribute {self.kind.__name__}.{name}", value
+
+
+def is_descriptor(value: Any) -> bool:
+    """Whether a class attribute decides itself what reading it from an object gives."""
+    return any("__get__" in base.__dict__ for base in type(value).__mro__)
 
 
 class Items:
@@ -321,6 +331,11 @@ class Stateful:
         return content
 
 
+def comparable(state: Any) -> Any:
+    """A state as a value that two legs can be compared by: numbers of arrays as they are, any other as plain data."""
+    return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
+
+
 def _as_bytes(state: Any) -> Any:
     """A state in a form that can be compared: arrays of NumPy give no single answer to ``==``."""
     if isinstance(state, Mapping):
@@ -342,20 +357,26 @@ def _put_buffer(value: Any, content: tuple[Any, int]) -> None:
     value.seek(content[1])
 
 
+def _put_logger(value: logging.Logger, content: tuple[int, bool, bool]) -> None:
+    value.setLevel(content[0])
+    value.disabled, value.propagate = content[1:]
+
+
 def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
     del value[:]
     value.frombytes(content)
 
 
 # The table of types with a state of their own: how it is read, and how it is put back.
-_STATEFUL: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
-    random.Random: (random.Random.getstate, random.Random.setstate),
-    torch.Generator: (torch.Generator.get_state, torch.Generator.set_state),
-    bytearray: (bytes, lambda value, content: value.__setitem__(slice(None), content)),
-    array.array: (array.array.tobytes, _put_array_of_numbers),
-    io.BytesIO: (lambda value: (value.getvalue(), value.tell()), _put_buffer),
-    io.StringIO: (lambda value: (value.getvalue(), value.tell()), _put_buffer),
-}
+_STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]], ...] = (
+    (random.Random, (random.Random.getstate, random.Random.setstate)),
+    (torch.Generator, (torch.Generator.get_state, torch.Generator.set_state)),
+    (bytearray, (bytes, lambda value, content: value.__setitem__(slice(None), content))),
+    (array.array, (array.array.tobytes, _put_array_of_numbers)),
+    (io.BytesIO, (lambda value: (value.getvalue(), value.tell()), _put_buffer)),
+    (io.StringIO, (lambda value: (value.getvalue(), value.tell()), _put_buffer)),
+    (logging.Logger, (lambda value: (value.level, value.disabled, value.propagate), _put_logger)),
+)
 _FILES = (io.TextIOWrapper, io.BufferedReader, io.FileIO)
 _NUMPY = {
     "ndarray": (lambda value: value.copy(), _put_array),
@@ -367,18 +388,17 @@ _NUMPY = {
 }
 
 
-def _stateful(value: Any) -> Stateful | None:
+def stateful(value: Any) -> Stateful | None:
+    """The holder of an object with a state of its own kind; None for any other."""
     kind = type(value)
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return Stateful(value, *_NUMPY[kind.__name__])
-    if kind in _FILES:
+    if any(kind is file for file in _FILES):
         return (
             Stateful(value, lambda file: file.tell(), lambda file, place: file.seek(place)) if _seeks(value) else None
         )
-    found = next((base for base in kind.__mro__ if base in _STATEFUL), None)
-    if found is None or issubclass(kind, random.SystemRandom):
-        return None
-    return Stateful(value, *_STATEFUL[found])
+    known = next((how for base in kind.__mro__ for of, how in _STATEFUL if base is of), None)
+    return None if known is None or issubclass(kind, random.SystemRandom) else Stateful(value, *known)
 
 
 def _seeks(file: Any) -> bool:
@@ -408,8 +428,8 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         yield Items(value)
     if is_a(value, contextvars.ContextVar):
         yield context_variable(value)
-    elif (stateful := _stateful(value)) is not None:
-        yield stateful
+    elif (known := stateful(value)) is not None:
+        yield known
     elif is_a(value, torch.nn.Module):
         yield Attributes(value)
         # The tables of parameters, modules and hooks are no attributes that the walk would come to.
@@ -421,4 +441,4 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
 def is_mutable(value: Any) -> bool:
     """Whether the content of an object can be changed in place, as far as that is looked into."""
     kinds = (torch.Tensor, torch.nn.Module, types.FunctionType)
-    return is_a(value, kinds) or is_open(value) or _stateful(value) is not None or is_a(value, (list, dict, set))
+    return is_a(value, kinds) or is_open(value) or stateful(value) is not None or is_a(value, (list, dict, set))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..numerics.tree import is_a
 from .holders import Attributes, ClassAttributes, Holder, Items, Key, Variable
-from .reach import EMPTY, is_a
+from .reach import EMPTY
 from .snapshot import Snapshot
 
 _Named = dict[Any, Any]

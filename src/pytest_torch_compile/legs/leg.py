@@ -31,6 +31,9 @@ from .named_state import NamedState
 from .snapshot import Contents, Snapshot
 from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
 
+# What a compiled module adds to the names of its parameters: a wrapper may compile parts of a target in their place.
+COMPILED = "_orig_mod."
+
 Loss = Callable[[Any], torch.Tensor]
 OptimizerFactory = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 
@@ -282,7 +285,7 @@ class Leg:
         self, entries: Callable[[torch.nn.Module], Iterator[tuple[str, torch.Tensor]]]
     ) -> dict[str, torch.Tensor]:
         return {
-            f"{prefix}.{name}".lstrip("."): tensor
+            f"{prefix}.{name}".lstrip(".").replace(COMPILED, ""): tensor
             for prefix, module in self.modules.items()
             for name, tensor in entries(module)
         }
@@ -373,8 +376,9 @@ def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor
 
 def _cotangent(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if tensor.is_nested:  # its sizes are no plain numbers: the numbers are drawn for its values
-        values = _cotangent(tensor.values(), generator)
-        return torch.nested.nested_tensor_from_jagged(values, tensor.offsets(), lengths=tensor.lengths())
+        made = torch.empty_like(tensor.detach())
+        made.values().copy_(_cotangent(tensor.values(), generator))
+        return made
     draw = partial(torch.randn, tensor.shape, generator=generator, dtype=torch.float32, device="cpu")
     # Numbers of bfloat16 are exact in every dtype, so that all legs get the same.
     noise = torch.complex(draw(), draw()) if tensor.is_complex() else draw().bfloat16()

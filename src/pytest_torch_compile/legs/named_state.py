@@ -15,11 +15,13 @@ from typing import Any
 import torch
 
 from .._torch.user_lines import is_own
+from ..numerics.tree import is_a
 from .holders import ClassAttributes, Variable, closed_over, global_variable, is_mutable
 from .late_imports import LateImport
-from .reach import cells, is_a, lives_in_torch, reached
+from .reach import cells, lives_in_torch, reached
 from .snapshot import Snapshot
 
+_NO_FILE = "<made at run time>"
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
@@ -93,7 +95,7 @@ class NamedState:
         if isinstance(value, type):
             self._note_class(value)
         elif isinstance(value, types.ModuleType):
-            if is_own(getattr(value, "__file__", None) or "", self._packages):
+            if is_own(vars(value).get("__file__") or _NO_FILE, self._packages):
                 inner = vars(value)
                 for attribute in sorted(names & inner.keys()):
                     if not isinstance(inner[attribute], (types.FunctionType, type, types.ModuleType)):
@@ -146,7 +148,8 @@ class NamedState:
             self._noted.add(id(base))
             attributes = ClassAttributes(base)
             self._snapshot.add(attributes)
-            self._note_content(attributes.read().values())
+            self._note_content(value for _, value in attributes.labelled())
+            self._note_class(type(base))
             methods = (_function_of(value) for value in list(vars(base).values()))
             self._note_content(method for method in methods if method is not None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import types
 from collections import deque
@@ -15,11 +16,13 @@ from torch.nn.parameter import is_lazy
 from .._torch.machine_faults import machine_fault
 from .._torch.tensor_state import is_plain, is_wrapper
 from ..numerics import Flat, Node
-from .holders import ClassAttributes, is_mutable
-from .reach import PLAIN, cells, is_a, is_plain_key, items, parts
+from ..numerics.tree import is_a
+from .holders import ClassAttributes, comparable, is_mutable, stateful
+from .reach import cells, is_plain_key, items, parts
+from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
 
-_HOLDERS = (tuple, types.MethodType, functools.partial)
+_HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar)
 # What holds more values than this, or holds them deeper, is no state of a model: it is left out from there on.
 MOST_VALUES = 50_000
 DEEPEST = 50
@@ -59,7 +62,7 @@ class _Walk:
 
     def visit(self, value: Any, path: str, depth: int = 0) -> None:
         """One value and everything it holds."""
-        if type(value) in PLAIN:
+        if is_plain_value(value):
             self.flat.nodes[path] = Node(type(value), True, value)
             return
         if len(self.flat.nodes) >= MOST_VALUES or depth > DEEPEST:
@@ -67,8 +70,8 @@ class _Walk:
         if is_a(value, torch.Tensor):
             self._visit_tensor(value, path, depth)
             return
-        if is_a(value, torch.Generator):
-            self.flat.nodes[path] = Node(type(value), True, value.get_state())
+        if (known := stateful(value)) is not None:
+            self.flat.nodes[path] = Node(type(value), True, comparable(known.read()))
             return
         if is_a(value, (set, frozenset)) or not (is_mutable(value) or is_a(value, _HOLDERS)):
             self.flat.nodes[path] = Node(type(value), True, set(items(value)) if is_a(value, set) else value)

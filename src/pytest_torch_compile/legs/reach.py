@@ -13,14 +13,14 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Container, Hashable, Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Container, Iterable, Iterator
+from typing import Any
 
 import torch
 
 from .._torch.identity import DYNAMOS_OWN
 from .._torch.user_lines import is_torch
-from ..numerics.tree import attributes
+from ..numerics.tree import attributes, is_a
 
 EMPTY: Any = object()
 """The content of a variable that has no value yet."""
@@ -48,14 +48,14 @@ MOST_OBJECTS = 100_000
 Parts = Iterator[tuple[str, Any]]
 
 
-def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
-    """Whether an object is of a class; ``isinstance`` would ask the object's own ``__class__`` too."""
-    return issubclass(type(value), kinds)
+def is_plain(value: Any) -> bool:
+    """Whether a value has no parts and cannot be changed; a metaclass of the user's is not asked for its hash."""
+    return type(type(value)) is type and type(value) in PLAIN
 
 
 def parts(value: Any) -> Parts:
     """What ``value`` holds, each with the text that leads to it: ``.name``, ``[0]``, ``['key']``. A leaf holds none."""
-    if type(value) in PLAIN or is_a(value, (str, bytes, int, float)):
+    if is_plain(value) or is_a(value, (str, bytes, int, float)):
         return
     if is_a(value, torch.Tensor):
         yield from _tensor_parts(value)
@@ -92,7 +92,7 @@ def _key(position: int, key: Any) -> str:
 
 def is_plain_key(key: Any) -> bool:
     """Whether a key can be written: a plain value, or a tuple of them."""
-    return type(key) in PLAIN or (type(key) is tuple and all(type(part) in PLAIN for part in key))
+    return is_plain(key) or (type(key) is tuple and all(map(is_plain, key)))
 
 
 def _function_parts(function: types.FunctionType) -> Parts:
@@ -133,15 +133,19 @@ def _tensor_parts(tensor: torch.Tensor) -> Parts:
 
 def is_open(value: Any) -> bool:
     """Whether an object of no built-in kind is looked into, by its attributes."""
-    return is_open_kind(cast("Hashable", type(value)))
+    kind = type(value)
+    if id(kind) not in _known:  # by its id: a metaclass may refuse to compare
+        _known[id(kind)] = kind, _is_open_kind(kind)
+    return _known[id(kind)][1]
 
 
-@functools.lru_cache(maxsize=4096)
-def is_open_kind(kind: Any) -> bool:
-    """Whether objects of a class are looked into."""
+_known: dict[int, tuple[type, bool]] = {}
+
+
+def _is_open_kind(kind: type) -> bool:
     if issubclass(kind, (torch.nn.Module, torch.Tensor, type, types.ModuleType, *_FUNCTIONS)):
         return False
-    if issubclass(kind, _OPEN_KINDS):
+    if any(base is known for base in kind.__mro__ for known in _OPEN_KINDS):
         return True
     module = str(kind.__module__)
     return module.startswith(_OPEN_IN_TORCH) or module.partition(".")[0] not in _CLOSED
@@ -184,7 +188,7 @@ def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[An
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < MOST_OBJECTS:
         value = waiting.pop()
-        if type(value) in PLAIN or id(value) in seen or id(value) in closed:
+        if is_plain(value) or id(value) in seen or id(value) in closed:
             continue
         seen.add(id(value))
         yield value

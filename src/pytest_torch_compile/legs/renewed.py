@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import itertools
 import types
 import warnings
@@ -12,14 +13,14 @@ from typing import Any
 
 import torch
 
-from .reach import is_a
+from ..numerics.tree import is_a
 
 _EXAMPLES: tuple[Any, ...] = (
     iter([]), iter(()), iter(range(0)), iter(""), iter({}), iter({}.values()), iter({}.items()), iter(set()),
     reversed([]), enumerate([]), zip(), map(str, []), filter(None, []),
 )  # fmt: skip
 _OF_ITERTOOLS = (kind for kind in vars(itertools).values() if isinstance(kind, type) and "tee" not in kind.__name__)
-_ITERATORS = (*map(type, _EXAMPLES), *_OF_ITERTOOLS)
+_ITERATOR_IDS = frozenset(map(id, (*map(type, _EXAMPLES), *_OF_ITERTOOLS)))
 _CACHED = type(functools.lru_cache(lambda: None))
 
 
@@ -43,12 +44,36 @@ class SharedItems:
 def renewal(value: Any) -> Callable[[], Any] | None:
     """How another object is made that is where ``value`` is now; None for what needs none."""
     if is_a(value, types.GeneratorType):
-        return SharedItems(value).from_start
-    if type(value) in _ITERATORS:
+        has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED
+        return SharedItems(value).from_start if has_started else functools.partial(_made_again, value)
+    if _is_iterator(value):
         return functools.partial(_copied, value)
     if type(value) is _CACHED:  # a cache that is filled would keep the next leg from running the function
         return functools.partial(_uncached, value)
     return None
+
+
+def _is_iterator(value: Any) -> bool:
+    return id(type(value)) in _ITERATOR_IDS  # by its id: a metaclass may refuse to compare
+
+
+def _made_again(generator: types.GeneratorType[Any, Any, Any]) -> Any:
+    """A generator that has not started yet, once more: its function is called with the same arguments."""
+    code, frame = generator.gi_code, generator.gi_frame
+    assert frame is not None, "it has not started"
+    held = dict(frame.f_locals)
+    closure = tuple(types.CellType(held[name]) for name in code.co_freevars)
+    function = types.FunctionType(code, frame.f_globals, code.co_name, None, closure)
+    plain = code.co_argcount
+    named = code.co_varnames[plain : plain + code.co_kwonlyargcount]
+    rest = list(code.co_varnames[plain + code.co_kwonlyargcount :])
+    arguments = [held[name] for name in code.co_varnames[:plain]]
+    keywords = {name: held[name] for name in named}
+    if code.co_flags & inspect.CO_VARARGS:
+        arguments += held[rest.pop(0)]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        keywords |= held[rest.pop(0)]
+    return function(*(_copied(one) if _is_iterator(one) else one for one in arguments), **keywords)
 
 
 def _copied(iterator: Any) -> Any:
@@ -56,11 +81,11 @@ def _copied(iterator: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # itertools, from Python 3.12 on
         make, arguments, *state = iterator.__reduce__()
-    made = make(*(_copied(one) if type(one) in _ITERATORS else one for one in arguments))
+    made = make(*(_copied(one) if _is_iterator(one) else one for one in arguments))
     if state and state[0] is not None:
         held = state[0]
         made.__setstate__(
-            tuple(_copied(part) if type(part) in _ITERATORS else part for part in held) if type(held) is tuple else held
+            tuple(_copied(part) if _is_iterator(part) else part for part in held) if type(held) is tuple else held
         )
     return made
 

@@ -16,9 +16,19 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from .._torch.machine_faults import machine_fault
-from .._torch.tensor_state import Extent, TensorState, Unreadable, below_subclasses, extent, is_plain, viewed
+from .._torch.tensor_state import (
+    Extent,
+    TensorState,
+    Unreadable,
+    below_subclasses,
+    extent,
+    is_lazy_kind,
+    is_plain,
+    viewed,
+)
+from ..numerics.tree import is_a
 from .holders import Holder, Key, Memory, TensorObject, Variable, holders_of
-from .reach import is_a, reached
+from .reach import reached
 from .renewed import Replacements, renewal
 
 # Float64 copies and a snapshot may take this part of a device's free memory; beyond it, the snapshot is on the host.
@@ -189,7 +199,9 @@ class Snapshot:
             state = TensorState.of(tensor)
         elif state is None:
             state = self.initial[key]
-        if state.data is None or not is_plain(tensor):
+        if is_lazy(tensor) and (state.data is None or is_lazy_kind(state.kind)):
+            return tensor
+        if state.data is None or not is_plain(state.data):
             return tensor.detach().clone().requires_grad_(tensor.requires_grad) if copy else tensor
         with below_subclasses():
             place = extent(state.data)

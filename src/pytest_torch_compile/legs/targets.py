@@ -14,8 +14,9 @@ import torch
 from .._torch.dynamic import mark_dynamic_dim, mark_unbacked_dim
 from ..findings import CompileUsageError
 from ..numerics import flatten
+from ..numerics.tree import is_a
 from .calls import Call
-from .reach import EMPTY, cells, content, is_a
+from .reach import EMPTY, cells, content
 
 DynamicDims = Mapping[str | int, Any]
 

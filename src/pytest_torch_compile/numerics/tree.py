@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import threading
 import types
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any
@@ -65,29 +66,32 @@ def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
         _walk(child, child_path, flat, above | {id(value)})
 
 
-def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | None:
+def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | None:
     """What kind of container ``value`` is and what it holds; None for a leaf."""
     leaves = (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum, *FUNCTIONS)
-    if value is None or isinstance(value, leaves):
+    if value is None or is_a(value, leaves):
         return None
-    if isinstance(value, torch.nn.Module):
+    if is_a(value, torch.nn.Module):
         tensors = dict(value.named_parameters()) | dict(value.named_buffers())
         return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
-    if is_mapping(value):
-        # Iterating is not the same as asking for the keys: a TensorDict iterates over its batch.
-        keys = list(value.keys())
+    if is_mapping(value) and (pairs := _pairs(value)) is not None:
         # A dataclass that is also a mapping (transformers' ModelOutput) reads best with dots.
-        dotted = dataclasses.is_dataclass(value)
-        return f"{KEYS}{_names(keys)}", ((f"{path}.{k}" if dotted else f"{path}[{k!r}]", value[k]) for k in keys)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return f"length {len(value)}", ((f"{path}.{k}", getattr(value, k)) for k in value._fields)
-    if isinstance(value, (list, tuple, deque)):
-        return f"length {len(value)}", ((f"{path}[{i}]", v) for i, v in enumerate(value))
-    if isinstance(value, AbstractSet):
+        dotted = _has(type(value), "__dataclass_fields__")
+        keys = [_key(position, key) for position, (key, _) in enumerate(pairs)]
+        texts = (f".{text}" if dotted else f"[{text!r}]" if quoted else f"[{text}]" for text, quoted in keys)
+        entries = [(f"{path}{text}", item) for text, (_, item) in zip(texts, pairs, strict=True)]
+        return f"{KEYS}{_names(text for text, _ in keys)}", entries
+    if is_a(value, (list, tuple, deque)):
+        items = list(next(k for k in (list, tuple, deque) if is_a(value, k)).__iter__(value))
+        fields = type(value)._fields if is_a(value, tuple) and _has(type(value), "_fields") else None
+        named = [f"{path}.{name}" for name in fields] if fields else [f"{path}[{i}]" for i in range(len(items))]
+        return f"length {len(items)}", zip(named, items, strict=True)
+    if is_a(value, (set, frozenset)) or any(kind is AbstractSet for kind in type(value).__mro__):
         return None
-    if dataclasses.is_dataclass(value):
-        fields = [f.name for f in dataclasses.fields(value) if hasattr(value, f.name)]
-        return f"fields {_names(fields)}", ((f"{path}.{k}", getattr(value, k)) for k in fields)
+    if _has(type(value), "__dataclass_fields__"):
+        own = attributes(value)
+        kept = {name: own[name] for name in type(value).__dataclass_fields__ if name in own}
+        return f"fields {_names(kept)}", ((f"{path}.{k}", v) for k, v in kept.items())
     # An object of any other class: its attributes, unless the class says itself when two are equal.
     data = data_attributes(value) if type(value).__module__ != "numpy" else {}
     if not data or (defines_equality(value) and not _holds_tensors(value, 6)):
@@ -95,10 +99,41 @@ def _children(value: Any, path: str) -> tuple[str, Iterator[tuple[str, Any]]] | 
     return f"attributes {_names(data)}", ((f"{path}.{k}", v) for k, v in data.items())
 
 
+def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
+    """Keys and values. A dict is read past its class; where a class of its own kind raises, None."""
+    if is_a(value, OrderedDict):
+        return list(OrderedDict.items(value))
+    if is_a(value, dict):
+        return list(dict.items(value))
+    try:
+        # Iterating is not the same as asking for the keys: a TensorDict iterates over its batch.
+        return [(key, value[key]) for key in value.keys()]  # noqa: SIM118
+    except Exception:  # any class may raise anything: its attributes are compared
+        return None
+
+
+def _key(position: int, key: Any) -> tuple[Any, bool]:
+    """A key as messages show it, and whether it is quoted: plain values as they are, others by class and place."""
+    plain = type(type(key)) is type and isinstance(key, (str, int, float, bytes, type(None), torch.dtype))
+    whole = plain or (type(key) is tuple and all(type(part) in (str, int, float, bool) for part in key))
+    return (key, True) if whole else (f"{type(key).__name__} {position}", False)
+
+
+def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Whether an object is of a class; ``isinstance`` would ask the object's own ``__class__`` too."""
+    return issubclass(type(value), kinds)
+
+
+def _has(kind: type, name: str) -> bool:
+    """Whether a class has an attribute, without asking its metaclass for a missing one."""
+    return any(name in base.__dict__ for base in kind.__mro__)
+
+
 def is_mapping(value: Any) -> bool:
     """Whether it has keys with values: mappings, and classes that look like one without saying so."""
-    looks = all(callable(getattr(type(value), name, None)) for name in ("keys", "items", "__getitem__"))
-    return isinstance(value, Mapping) or (looks and not isinstance(value, type))
+    if is_a(value, type):
+        return False
+    return is_a(value, dict) or all(_has(type(value), name) for name in ("keys", "items", "__getitem__"))
 
 
 def defines_equality(value: Any) -> bool:
@@ -111,8 +146,9 @@ def attributes(value: Any) -> dict[str, Any]:
 
     They are read past properties and ``__getattr__`` of the object's class.
     """
+    base: Any = threading.local if is_a(value, threading.local) else object
     try:
-        by_name = dict(object.__getattribute__(value, "__dict__"))
+        by_name = dict(base.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError):
         by_name = {}
     for kind in type(value).__mro__:
@@ -129,14 +165,14 @@ def data_attributes(value: Any) -> dict[str, Any]:
 
 
 def _holds_tensors(value: Any, depth: int) -> bool:
-    if isinstance(value, torch.Tensor):
+    if is_a(value, torch.Tensor):
         return True
-    if depth == 0 or value is None or isinstance(value, (str, bytes, int, float, complex)):
+    if depth == 0 or value is None or is_a(value, (str, bytes, int, float, complex)):
         return False
     if is_mapping(value):
-        children = [value[key] for key in value.keys()]  # noqa: SIM118
-    elif isinstance(value, (list, tuple, deque)):
-        children = list(value)
+        children = [item for _, item in _pairs(value) or ()]
+    elif is_a(value, (list, tuple, deque)):
+        children = list(next(k for k in (list, tuple, deque) if is_a(value, k)).__iter__(value))
     else:
         children = list(data_attributes(value).values())
     return any(_holds_tensors(child, depth - 1) for child in children)
