@@ -62,8 +62,10 @@ def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
     """
     if is_lazy(tensor) or tensor.device.type == "meta":
         return []
+    if is_wrapper(tensor):
+        return []
     if tensor.layout is torch.strided:
-        return [] if is_wrapper(tensor) else [tensor]
+        return [tensor]
     if tensor.layout is torch.sparse_coo:
         return [tensor._indices(), tensor._values()]
     if tensor.layout in _BY_ROW:

@@ -98,13 +98,21 @@ def closed_over(label: str, cell: types.CellType) -> Variable:
 
 
 def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
-    """A context variable; torch and Python have no way to empty it again."""
+    """A context variable; one that was never set has its default, and cannot be emptied again where it has none."""
+
+    def read() -> Any:
+        if (value := variable.get(EMPTY)) is not EMPTY:
+            return value
+        try:
+            return contextvars.Context().run(variable.get)
+        except LookupError:  # no default
+            return EMPTY
 
     def assign(value: Any) -> None:
         if value is not EMPTY:
             variable.set(value)
 
-    return Variable(("context", id(variable)), "", lambda: variable.get(EMPTY), assign)
+    return Variable(("context", id(variable)), "", read, assign)
 
 
 class Attributes:

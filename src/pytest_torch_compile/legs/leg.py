@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from .._torch.process_state import ProcessState
 from .._torch.sandbox import (
@@ -164,6 +165,7 @@ class Leg:
         call = self._calls[index]
         record = CallRecord(index + 1, exceptions=call.exceptions, argument_names=self._names)
         record.parameters = frozenset(self._parameters())
+        has_lazy = any(is_lazy(parameter) for parameter in self._parameters().values())
         before = Contents(dict(self._contents.held))
         with self._own_random_stream(record), self._own_process(), self.world.in_force(self._contents):
             left = self._left or self._present()
@@ -176,6 +178,8 @@ class Leg:
             record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
             record.state, record.kept = dict(now.state.tensors), now.kept
             record.sharing = sharing_in(record)
+        if has_lazy:  # dynamo makes them while it traces, and puts the random state back after that
+            record.rng = {}
         self._settle(record, arguments, left, before, last=index + 1 == len(self._calls))
         return record
 

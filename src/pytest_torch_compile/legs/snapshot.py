@@ -253,7 +253,7 @@ class Snapshot:
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
     """Numbers as a tensor of the class that they had."""
-    with torch._C.DisableTorchFunctionSubclass():
+    with torch._C.DisableTorchFunctionSubclass(), torch.inference_mode(data.is_inference()):
         if issubclass(state.kind, torch.nn.Parameter):
             return torch.nn.Parameter(data, state.requires_grad)
         made = data if state.kind is torch.Tensor else data.as_subclass(state.kind)
