@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .fresh.artifact import ArtifactReport, check_artifact
     from .fresh.invariance import Invariance, InvarianceReport, check_invariance
     from .legs.calls import Call, call, padded, random_lengths, sizes
+    from .legs.targets import factory
     from .numerics import Tolerance, Tolerances
     from .observation import Location
     from .ranks.group import RankGroup, run_ranks
@@ -37,6 +38,7 @@ _HOMES = {
     "fresh.artifact": ("ArtifactReport", "check_artifact"),
     "fresh.invariance": ("Invariance", "InvarianceReport", "check_invariance"),
     "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
+    "legs.targets": ("factory",),
     "numerics": ("Tolerance", "Tolerances"),
     "observation": ("Location",),
     "ranks.group": ("RankGroup", "run_ranks"),
@@ -66,6 +68,7 @@ __all__ = [
     "check_compile",
     "check_invariance",
     "compile_guard",
+    "factory",
     "measure_compile",
     "on_parts",
     "padded",

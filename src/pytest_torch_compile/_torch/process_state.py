@@ -28,6 +28,7 @@ class ProcessState:
     autocast: tuple[tuple[str, bool, torch.dtype], ...]
     autocast_cache: bool
     deterministic: tuple[bool, bool]
+    anomaly: tuple[bool, bool]
     precision: str
     environment: dict[str, str]
 
@@ -43,6 +44,7 @@ class ProcessState:
             ),
             torch.is_autocast_cache_enabled(),
             (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+            (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
             _precision(),
             {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith(_TORCHS)},
         )
@@ -66,6 +68,8 @@ class ProcessState:
             torch.set_autocast_cache_enabled(self.autocast_cache)
         if now.deterministic != self.deterministic:
             torch.use_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
+        if now.anomaly != self.anomaly:
+            torch.autograd.set_detect_anomaly(*self.anomaly)
         if self.precision and now.precision != self.precision:
             torch.set_float32_matmul_precision(self.precision)
         if now.environment != self.environment:
@@ -82,6 +86,7 @@ class ProcessState:
             "the default device": str(self.defaults.device or "cpu"),
             "the autocast cache": self.autocast_cache,
             "deterministic algorithms": self.deterministic[0],
+            "anomaly detection": self.anomaly[0],
             "the float32 matmul precision": self.precision,
         }
         values |= {f"autocast on {kind}": str(dtype) if enabled else "off" for kind, enabled, dtype in self.autocast}

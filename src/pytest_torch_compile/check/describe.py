@@ -17,7 +17,7 @@ from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
 from ..legs.leg import Work
-from ..legs.targets import modules_of
+from ..legs.targets import Factory, modules_of
 from ..numerics import flatten
 from ..observation import Location, Observation
 from ..report import safe_text
@@ -30,6 +30,8 @@ _NAMESPACES = (torch, torch.nn.functional, torch.linalg, torch.fft, torch.specia
 
 def target_name(target: Any) -> str:
     """What a person would call the target."""
+    if isinstance(target, Factory):
+        return f"the target of {target_name(target.make)}"
     name = str(getattr(target, "__qualname__", ""))
     if inspect.isroutine(target) and ("." in name or inspect.isbuiltin(target)):
         # Torch's own functions name the C++ class or the factory that made them.

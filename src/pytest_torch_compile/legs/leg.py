@@ -62,11 +62,12 @@ class World:
     """What the legs of a check share with the caller, and put back: all that target and calls reach or name."""
 
     def __init__(self, work: Work) -> None:
-        roots = [work.target, work.train, work.optimizer]
+        target = None if isinstance(work.target, Factory) else work.target
+        roots = [target, work.train, work.optimizer]
         for call in work.calls:
             roots += [call.args, call.kwargs, call.actions, call.contexts]
         self.snapshot = Snapshot(roots, on_host=None if work.snapshots is None else work.snapshots == "host")
-        self.names = NamedState(self.snapshot, work.target, roots)
+        self.names = NamedState(self.snapshot, target, roots)
         self.ran_ahead = sorted({type(value).__name__ for value in self.snapshot.generators()})
 
     @contextmanager

@@ -232,7 +232,8 @@ class Snapshot:
 
     def variables(self) -> Iterator[Variable]:
         """The variables that have a name: globals, closed-over ones, defaults."""
-        yield from (holder for holder in self.holders.values() if isinstance(holder, Variable) and holder.label)
+        named = [holder for holder in self.holders.values() if isinstance(holder, Variable) and holder.label]
+        yield from named
 
     def tensors(self) -> list[torch.Tensor]:
         """Every tensor that was noted."""
