@@ -69,6 +69,10 @@ BREAK_HINTS = {
     "call to print or a logger": "remove the call, guard it with torch.compiler.is_compiling(), or move it out",
     "function that dynamo skips": "dynamo does not trace this function: replace it, or call it outside",
 }
+NUMBERS_BREAK = ("unsupported code", "scalar from a tensor")  # the categories of what a NumPy number does to a graph
+NUMPY_NUMBER = (
+    "a NumPy number, which torch traces as a tensor; make it a Python number where it is set, float(...) or int(...)"
+)
 REWRITE = "rewrite the line with what torch.compile can trace"
 NO_FULLGRAPH = f"{REWRITE}, or check the default mode with fullgraph=False"
 
@@ -218,7 +222,9 @@ def for_break(found: GraphBreak) -> str:
 
     In a line of an installed package the caller cannot change it: what the caller can do comes first.
     """
-    if found.category == "dynamic output shape":
+    if found.numbers and found.category in NUMBERS_BREAK:
+        fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
+    elif found.category == "dynamic output shape":
         fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
     else:
         # Torch does not know that eager ran: that the code may fail in eager is not what is wrong.

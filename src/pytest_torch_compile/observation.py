@@ -60,7 +60,7 @@ class GraphBreak:
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
     ``callers`` are the user's lines in it that lead to ``location``. ``times`` counts the compilations in which the
     break was met. ``module`` is the one that has the line which breaks (``kornia.filters.canny``); ``installed`` says
-    that it is part of an installed package.
+    that it is part of an installed package. ``numbers`` are the NumPy numbers of the target that the line names.
     """
 
     location: Location
@@ -76,6 +76,7 @@ class GraphBreak:
     callers: tuple[Location, ...] = ()
     module: str = ""
     installed: bool = False
+    numbers: tuple[str, ...] = ()
 
     @property
     def package(self) -> str:

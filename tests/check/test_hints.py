@@ -243,3 +243,34 @@ def test_shape_and_dtype_that_differ_come_with_a_fix():
 
     failed = found_in(other, torch.ones(2), diagnose="off")
     assert failed.report.findings[0].hint.startswith("name the dtype where the value is made")
+
+
+class Resized(torch.nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x):
+        return torch.nn.functional.interpolate(x, scale_factor=self.scale)
+
+
+def test_numpy_number_that_breaks_the_graph_is_named():
+    np = pytest.importorskip("numpy")
+    finding = only(found_in(Resized(np.float64(0.5)), torch.ones(1, 1, 4), diagnose="off"), "graph-break")
+    assert finding.hint.startswith("self.scale: a NumPy number, which torch traces as a tensor")
+    assert "running in eager" not in finding.evidence + finding.hint
+    assert check_compile(Resized(0.5), torch.ones(1, 1, 4), backend="eager").ok
+
+
+def test_numpy_number_elsewhere_is_not_blamed_for_a_break():
+    np = pytest.importorskip("numpy")
+    factor = np.float64(0.5)
+
+    def both(x):
+        x = x * factor
+        print("here")
+        return x
+
+    assert both.__closure__
+    finding = only(found_in(both, torch.ones(3), diagnose="off"), "graph-break")
+    assert "NumPy" not in finding.hint

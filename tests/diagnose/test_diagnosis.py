@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
+np = pytest.importorskip("numpy")
 from torch import nn  # noqa: E402
+from torch.compiler import is_dynamo_compiling  # noqa: E402
 
 from pytest_torch_compile import CompileCheckFailed, CompileUsageError, check_compile  # noqa: E402
 from pytest_torch_compile.diagnose import STEPS, subject  # noqa: E402
@@ -65,8 +67,13 @@ def batches(*sizes):
     return [(torch.randn(size, 4),) for size in sizes]
 
 
+def of_another_dtype(x):
+    """NumPy promotes to int64, and the function that dynamo takes for it keeps int8."""
+    return torch.from_numpy(np.cumsum(x.numpy()))
+
+
 def test_stage_is_dynamo_when_the_captured_graph_is_wrong():
-    (line,) = diagnosis(Lying(), torch.randn(4), backend="aot_eager")
+    (line,) = diagnosis(of_another_dtype, torch.ones(3, dtype=torch.int8), backend="aot_eager")
     assert line.startswith("stage: goes wrong with backend eager. It is dynamo")
 
 
@@ -208,3 +215,31 @@ def test_step_without_time_does_not_end_the_others_and_names_the_option(monkeypa
 def test_trials_without_code_generation_come_first():
     assert list(STEPS["auto"])[:2] == ["advice against recompiles", "advice against graph breaks"]
     assert list(STEPS["full"])[-1] == "the part of Inductor"
+
+
+def by_flag(x):
+    return x + 1 if torch.compiler.is_compiling() else x
+
+
+def by_imported_name(x):
+    return x.sin() if is_dynamo_compiling() else x.cos()
+
+
+def by_flag_and_right(x):
+    return x + 0 if torch.compiler.is_compiling() else x.clone()
+
+
+@pytest.mark.parametrize("target", [by_flag, by_imported_name])
+def test_branch_for_compiled_code_is_no_fault_of_dynamo(target):
+    (line,) = diagnosis(target, torch.randn(4), backend="aot_eager")
+    assert line.startswith("stage: none of torch's. Eager gives the same where it takes the branch for compiled code")
+    assert f"in {target.__name__}" in line
+
+
+def test_wrong_graph_beside_a_branch_for_compiled_code_is_dynamos():
+    def both(x):
+        return of_another_dtype(by_flag_and_right(x))
+
+    (line,) = diagnosis(both, torch.ones(3, dtype=torch.int8), backend="aot_eager")
+    assert line.startswith("stage: goes wrong with backend eager. It is dynamo")
+    assert not torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -11,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import call  # noqa: E402
 from pytest_torch_compile import events as progress  # noqa: E402
+from pytest_torch_compile._torch import deviations  # noqa: E402
 from pytest_torch_compile.legs.converted import on_device  # noqa: E402
 from tests.plugin.projects import lines_with  # noqa: E402
 
@@ -420,3 +422,32 @@ def test_marker_takes_a_limit_of_breaks_by_package(project):
     )
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*graph break 1 of 1 in test_marker_takes_a_limit_of_breaks_by_package, 0 allowed: *"])
+
+
+@pytest.mark.parametrize("imported", ["at the top", "in a test"])
+def test_library_that_changes_a_setting_is_named_and_no_test(project, imported, monkeypatch):
+    library = f"library_{imported.replace(' ', '_')}"  # each is imported once
+    project.tester.makepyfile(**{library: "import torch\n\ntorch._dynamo.config.disable = True\n"})
+    monkeypatch.syspath_prepend(project.tester.path)
+    before, line = torch._dynamo.config.disable, f"import {library}\n"
+    # Before the first test nothing was noted; before a later one all that was imported by then.
+    monkeypatch.setattr(deviations, "_imported", set() if imported == "at the top" else set(sys.modules))
+    monkeypatch.setattr(deviations, "_left_by", {})
+    try:
+        result = project(
+            f"""
+{line if imported == "at the top" else ""}
+def test_first():
+    {line}
+
+def test_victim(compile_check):
+    compile_check(changing, torch.ones(2), 2)
+"""
+        )
+    finally:
+        torch._dynamo.config.disable = before
+        sys.modules.pop(library, None)
+    result.assert_outcomes(passed=1, failed=1)
+    found = f"torch._dynamo.config.disable is True (torch's default: False), set when {library} was imported, *.py:3"
+    result.stdout.fnmatch_lines([f"*{found}*"])
+    result.stdout.no_fnmatch_line("*left by*")

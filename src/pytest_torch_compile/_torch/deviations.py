@@ -9,23 +9,31 @@ Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of 
 from __future__ import annotations
 
 import functools
+import linecache
 import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
 from ..observation import Deviation
+from .user_lines import is_torch
 
 _CONFIGS = ("torch._dynamo.config", "torch._inductor.config", "torch._functorch.config")
 _VARIABLES = re.compile(r"^TORCH(DYNAMO|_DYNAMO|INDUCTOR|_COMPILE|_COMPILER|_FUNCTORCH)_")
 # They say where files are, how many processes compile, and what is logged: no verdict hangs on them.
 _HARMLESS = re.compile(r"(_DIR|_THREADS|_VERBOSE|_PROFILE|_PROFILER|_CPROFILE|_LOG\w*|_WORKER\w*)$")
 
-# Setting -> the test after which it was first seen.
+_EARLIER_NAMES = {
+    "recompile_limit": "cache_size_limit",
+    "accumulated_recompile_limit": "accumulated_cache_size_limit",
+}
+
+# Setting -> where it comes from, as far as that is known: an import, or the test after which it was first seen.
 _left_by: dict[str, str] = {}
+_imported: set[str] = set()  # the modules that were there when settings were last noted
 
 
 def deviations() -> list[Deviation]:
@@ -39,15 +47,44 @@ def deviations() -> list[Deviation]:
     return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in differing]
 
 
+def note_before_tests() -> None:
+    """Remember the settings that are there before the first test: no test has left them."""
+    if not _imported:
+        _note("set before the first test")
+
+
 def note_left_by(test: str) -> None:
     """Remember the settings that are there after ``test`` and were not before; forget those that are gone."""
+    _note(f"left by {test}")
+
+
+def _note(otherwise: str) -> None:
+    """Note where new settings come from: a module that was imported since they were last noted, or ``otherwise``."""
     if "torch._dynamo" not in sys.modules:
         return
     names = [one.name for one in deviations()]
     for name in _left_by.keys() - set(names):
         del _left_by[name]
+    new = sys.modules.keys() - _imported
     for name in names:
-        _left_by.setdefault(name, f"left by {test}")
+        if name not in _left_by:
+            _left_by[name] = _set_at_import(name, new) or otherwise
+    _imported.update(new)
+
+
+def _set_at_import(setting: str, modules: Iterable[str]) -> str:
+    """The line at the top level of one of these modules that sets a setting; nothing where there is none."""
+    name = setting.rpartition(".")[2]
+    known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
+    sets = re.compile(rf"^[A-Za-z_][\w.]*\.(?:{known})(?:\s*=(?!=)|\()")
+    for module in sorted(modules):
+        file = getattr(sys.modules.get(module), "__dict__", {}).get("__file__")
+        if not isinstance(file, str) or not file.endswith(".py") or is_torch(file):
+            continue
+        for number, line in enumerate(linecache.getlines(file), 1):
+            if sets.match(line):
+                return f"set when {module} was imported, {file}:{number}"
+    return ""
 
 
 def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:

@@ -8,6 +8,7 @@ SURFACE_ERRORS = "fix the error, or set torch._dynamo.config.suppress_errors = F
 SEE_CACHE_BYPASS = "TORCH_LOGS=+torch._inductor.codecache says why a graph is not cached: often an op or a custom pass"
 
 MAY_FAIL_IN_EAGER = re.compile(r"may result in an error when running in eager")
+_DOUBT = re.compile(rf"^\s*Hint: [^\n]*{MAY_FAIL_IN_EAGER.pattern}.*(?:\n {{4}}.*)*\n?", re.M)
 
 _CAPTURE = "or let dynamo capture such ops: torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 _DYNAMIC_OUTPUTS = {
@@ -20,6 +21,11 @@ _DYNAMIC_OUTPUTS = {
     "bincount": "torch.bincount has as many bins as the data says: use "
     "torch.zeros(n, dtype=x.dtype).scatter_add(0, x, torch.ones_like(x))",
 }
+
+
+def without_doubt(said: str) -> str:
+    """Torch's text without the hint that the code may fail in eager, which has run."""
+    return _DOUBT.sub("", said)
 
 
 def dynamic_output_hint(reason: str) -> str:

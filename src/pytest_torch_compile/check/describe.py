@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -58,7 +59,10 @@ def located(seen: Observation, target: Any) -> None:
     place = definition(target)
     if place is None or is_torch(place.file):
         place = None
+    numbers = numpy_numbers(target)
     for graph_break in seen.graph_breaks:
+        words = set(re.findall(r"\w+", graph_break.location.source))
+        graph_break.numbers = tuple(name for name in numbers if name.rpartition(".")[2] in words)
         if is_torch(graph_break.location.file) and place is not None:
             graph_break.location = replace(place, library=graph_break.location)
             graph_break.fingerprint = fingerprint(place, graph_break.category)
@@ -66,6 +70,19 @@ def located(seen: Observation, target: Any) -> None:
     seen.recompiles[:] = [r if _is_users(r.location) else replace(r, location=place) for r in seen.recompiles]
     seen.errors[:] = [e if _is_users(e.location) else replace(e, location=place) for e in seen.errors]
     seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]
+
+
+def numpy_numbers(target: Any) -> list[str]:
+    """The attributes of modules and the variables of a function that hold a NumPy number."""
+    number = getattr(sys.modules.get("numpy"), "generic", ())
+    named = [("self.", vars(part)) for module in modules_of(target).values() for part in module.modules()]
+    if isinstance(target, FunctionType):
+        closed = inspect.getclosurevars(target)
+        named += [("", closed.nonlocals), ("", closed.globals)]
+    found = (
+        f"{prefix}{name}" for prefix, values in named for name, value in values.items() if isinstance(value, number)
+    )
+    return list(dict.fromkeys(found))
 
 
 def _is_users(location: Location | None) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from .. import advice
 from .._torch.breaks import OTHER
 from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
+from .._torch.hints import without_doubt
 from ..findings import Budget, Finding
 from ..observation import CompileError, CudagraphRuns, Deviation, EagerFallback, GraphBreak, Observation, Recompile
 from ..report.failure_text import count, cudagraphs, numbered
@@ -79,7 +80,7 @@ def graph_break_finding(found: GraphBreak, total: str) -> Finding:
     if found.skipped_frame:
         lines.append("torch skipped the whole function, so that all of it runs in eager")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
-    lines += [f"torch says: {whole.strip() or found.reason}", f"fingerprint {found.fingerprint}"]
+    lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found)
     message = f"{total}: {found.category}"
     return Finding("graph-break", message, place, "\n".join(lines), hint)

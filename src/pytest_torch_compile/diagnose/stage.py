@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
+import torch
+
+from .._torch.compiling_flag import believing_to_be_compiled
 from .._torch.support import CONSTRAINT_VIOLATION
 from ..findings import WrongResult
+from ..observation import Location
 from .subject import Subject
 
 # What a later stage can do wrong; breaks and recompiles are dynamo's, which is the first stage.
@@ -41,5 +46,31 @@ def stage(subject: Subject) -> list[str]:
         passed.append(name)
     first = names[len(passed)]
     subject.report.fault = replace(subject.report.fault, stage=first)
+    if first == "eager" and (line := _own_branch(subject, kinds)):
+        return [line]
     earlier = f" (passes with backend {', '.join(passed)})" if passed else ""
     return [f"stage: goes wrong with backend {first}{earlier}. It is {STAGES[first]}"]
+
+
+def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
+    """A line where eager shows the same when it takes a branch that the code has for being compiled; else nothing."""
+    places: list[Location] = []
+
+    def eager_as_if_compiled(target: Any) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with torch.compiler.set_stance("force_eager"), believing_to_be_compiled() as asked:
+                try:
+                    return target(*args, **kwargs)
+                finally:
+                    places.extend(asked)
+
+        return run
+
+    report = subject.again("eager", wrapper=eager_as_if_compiled, more={})
+    if not places or not subject.shows(report, kinds):
+        return ""
+    where = ", ".join(dict.fromkeys(place.shown() for place in places))
+    return (
+        "stage: none of torch's. Eager gives the same where it takes the branch for compiled code, which asks "
+        f"is_compiling() at {where}"
+    )

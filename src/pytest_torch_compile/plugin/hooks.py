@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .. import settings
-from .._torch.compiled_before import compiled_codes
 from .._torch.warning_filters import calm
 from ..cache.folder import CacheFolder
 from ..cache.store import ArtifactsRefused
@@ -176,9 +175,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         else:
             termination.end_in_order(item.config)
         item.config.stash[_FOLDER].enter_test()
-    if usage.starts_fresh(item):
-        usage.reset()
-    item.stash[usage.COMPILED_BEFORE] = compiled_codes()
+    usage.enter(item)
     return (yield)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from .. import __name__ as PACKAGE
 from .._torch.compiled_before import compiled_codes, drop
-from .._torch.deviations import note_left_by
+from .._torch.deviations import note_before_tests, note_left_by
 from .._torch.warning_filters import calm
 
 MARKER = "torch_compile"
@@ -69,6 +69,14 @@ def first_guard(item: pytest.Item) -> None:
         reset()
     else:
         drop(before)
+
+
+def enter(item: pytest.Item) -> None:
+    """Before a test: note the settings of torch that no test has changed; with nothing compiled where it compiles."""
+    note_before_tests()
+    if starts_fresh(item):
+        reset()
+    item.stash[COMPILED_BEFORE] = compiled_codes()
 
 
 def leave(item: pytest.Item) -> None:

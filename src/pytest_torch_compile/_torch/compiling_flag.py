@@ -1,0 +1,49 @@
+"""Eager that believes it is compiled: code that asks ``is_compiling()`` takes the branch of compiled code.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.compiler._is_compiling_flag``, which
+``torch.compiler.is_compiling`` returns in eager; dynamo itself answers True for it and ``is_dynamo_compiling``.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+
+from ..observation import Location
+from .user_lines import is_torch
+
+
+def _yes() -> bool:
+    return True
+
+
+@contextmanager
+def believing_to_be_compiled() -> Iterator[list[Location]]:
+    """In the body both questions are answered with True; the lines outside torch that ask are noted."""
+    asked: list[Location] = []
+    compiler: Any = torch.compiler
+    dynamo_asks = torch.compiler.is_dynamo_compiling
+    flag, code, profile = compiler._is_compiling_flag, dynamo_asks.__code__, sys.getprofile()
+    answers = {torch.compiler.is_compiling.__code__, _yes.__code__}
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        caller = frame.f_back
+        if event != "call" or frame.f_code not in answers or caller is None or is_torch(caller.f_code.co_filename):
+            return
+        file, line = caller.f_code.co_filename, caller.f_lineno
+        asked.append(Location(file, line, caller.f_code.co_name, linecache.getline(file, line).strip()))
+
+    # A function that was imported by its name is the same object, with other code.
+    compiler._is_compiling_flag, dynamo_asks.__code__ = True, _yes.__code__
+    sys.setprofile(note)
+    try:
+        yield asked
+    finally:
+        sys.setprofile(profile)
+        compiler._is_compiling_flag, dynamo_asks.__code__ = flag, code
