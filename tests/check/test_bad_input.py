@@ -130,6 +130,7 @@ CASES = {
         r"optimizer is one Adam; give a function that makes one, .* optimizer=lambda params: torch.optim.Adam\(params",
     ),
     "name of an optimizer": (lambda: check_compile(LINEAR, X, optimizer="SGD"), "optimizer is one str; give a function"),
+    "snapshots somewhere else": (lambda: check_compile(sine, X, snapshots="disk"), "write \"device\" or \"host\""),
     "calls of a dict": (lambda: check_compile(sine, calls={"x": X}), r"calls is one dict, and it takes a list of calls"),
     "calls of a tensor": (lambda: check_compile(sine, calls=torch.ones(2, 4)), r"calls is one tensor, .* check_compile\(model, x\)"),
     "calls of one call": (lambda: check_compile(sine, calls=call(X)), r"calls is one call\(...\), and it takes a list"),

@@ -86,13 +86,14 @@ def check_compile(
     warm: bool = False,
     warmup: int | None = None,
     custom_ops: bool = False,
+    snapshots: str | None = None,
     diagnose: str | None = None,
     **kwargs: Any,
 ) -> CompileReport:
     """Compile ``target``, run it beside eager, and raise if anything is wrong.
 
-    Eager and compiled each get a deep copy of the target and clones of the inputs, and run the calls under the same
-    random state. Outputs, in-place changes, aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback
+    Eager and compiled each run the calls on the target and the inputs themselves, from the same state and under the same
+    random numbers; what a run writes is put back after it. Outputs, in-place changes, aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback
     and whether anything was compiled at all are checked together. Afterwards the caller's model, inputs, random state,
     grad mode and configuration are as they were before, and so are dynamo's cache entries of all other code.
 
@@ -129,6 +130,8 @@ def check_compile(
         warmup: How many of the first calls may compile, within the budget; in all calls after them nothing may.
         custom_ops: True puts each op of ``torch.library`` that eager runs, with the inputs it gets, through
             ``torch.library.opcheck``. What fails is a ``custom-op``. Gradients are looked at under ``train=True``.
+        snapshots: Where copies of the caller's tensors are held: ``"device"`` beside them, or ``"host"``. By default on
+            the host where the device lacks room for them and for the float64 run.
         diagnose: How far a failure is looked into: ``off``, ``auto`` or ``full``. By default as ``--compile-diagnose``
             says.
         **kwargs: Keyword arguments of the one call. One that both this function and the target know is refused; write
@@ -166,6 +169,7 @@ def check_compile(
         seed,
         dynamic_dims,
         warmup,
+        snapshots,
     )
     require_usable(work)
     require_countable(budget, work, compiling)

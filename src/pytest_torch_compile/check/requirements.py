@@ -25,6 +25,8 @@ def require_usable(work: Work) -> None:
         raise CompileUsageError(f"the target is {work.target!r}, which cannot be called; give a module or a function")
     if work.steps < 1:
         raise CompileUsageError(f"steps={work.steps}: at least one step is needed")
+    if work.snapshots not in (None, "device", "host"):
+        raise CompileUsageError(f'snapshots={work.snapshots!r}; write "device" or "host"')
     _require_factory(work.optimizer)
     require_warmup(work.warmup, len(work.calls))
     require_values(work.target, work.calls)

@@ -17,10 +17,11 @@ from .._torch.machine_faults import machine_fault
 from .._torch.tensor_state import is_plain, is_wrapper
 from ..numerics import Flat, Node
 from ..numerics.tree import is_a
-from .holders import ClassAttributes, comparable, is_mutable, stateful
+from .holders import ClassAttributes, is_mutable
 from .reach import cells, is_plain_key, items, parts
 from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
+from .stateful import comparable, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar)
 # What holds more values than this, or holds them deeper, is no state of a model: it is left out from there on.

@@ -1,0 +1,122 @@
+"""A table of types whose objects have a state of their own, such as random generators, buffers and open files."""
+
+from __future__ import annotations
+
+import array
+import io
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass
+class Stateful:
+    """An object with a state of its own kind, such as a generator of random numbers or an open file."""
+
+    value: Any
+    get: Callable[[Any], Any]
+    set: Callable[[Any, Any], None]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The object."""
+        return "stateful", id(self.value)
+
+    def has(self, content: Any) -> bool:
+        """Whether the object is in this state."""
+        now = self.get(self.value)
+        return bool(torch.equal(now, content)) if type(now) is torch.Tensor else _as_bytes(now) == _as_bytes(content)
+
+    def read(self) -> Any:
+        """The state now."""
+        return self.get(self.value)
+
+    def put(self, content: Any) -> None:
+        """Put the object in this state."""
+        self.set(self.value, content)
+
+    def replaced(self, content: Any, replace: Callable[[Any], Any]) -> Any:
+        """There are no objects in it."""
+        return content
+
+
+def comparable(state: Any) -> Any:
+    """A state as a value that two legs can be compared by: numbers of arrays as they are, any other as plain data."""
+    return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
+
+
+def _as_bytes(state: Any) -> Any:
+    """A state in a form that can be compared: arrays of NumPy give no single answer to ``==``."""
+    if isinstance(state, Mapping):
+        return {name: _as_bytes(value) for name, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return [_as_bytes(value) for value in state]
+    return state.tobytes() if type(state).__module__ == "numpy" else state
+
+
+def _put_array(value: Any, content: Any) -> None:
+    if value.flags.writeable:
+        value[...] = content
+
+
+def _put_buffer(value: Any, content: tuple[Any, int]) -> None:
+    value.seek(0)
+    value.truncate()
+    value.write(content[0])
+    value.seek(content[1])
+
+
+def _put_logger(value: logging.Logger, content: tuple[int, bool, bool]) -> None:
+    value.setLevel(content[0])
+    value.disabled, value.propagate = content[1:]
+
+
+def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
+    del value[:]
+    value.frombytes(content)
+
+
+# The table of types with a state of their own: how it is read, and how it is put back.
+_STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]], ...] = (
+    (random.Random, (random.Random.getstate, random.Random.setstate)),
+    (torch.Generator, (torch.Generator.get_state, torch.Generator.set_state)),
+    (bytearray, (bytes, lambda value, content: value.__setitem__(slice(None), content))),
+    (array.array, (array.array.tobytes, _put_array_of_numbers)),
+    (io.BytesIO, (lambda value: (value.getvalue(), value.tell()), _put_buffer)),
+    (io.StringIO, (lambda value: (value.getvalue(), value.tell()), _put_buffer)),
+    (logging.Logger, (lambda value: (value.level, value.disabled, value.propagate), _put_logger)),
+)
+_FILES = (io.TextIOWrapper, io.BufferedReader, io.FileIO)
+_NUMPY = {
+    "ndarray": (lambda value: value.copy(), _put_array),
+    "Generator": (
+        lambda value: value.bit_generator.state,
+        lambda value, content: setattr(value.bit_generator, "state", content),
+    ),
+    "RandomState": (lambda value: value.get_state(legacy=False), lambda value, content: value.set_state(content)),
+}
+
+
+def stateful(value: Any) -> Stateful | None:
+    """The holder of an object with a state of its own kind; None for any other."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
+        return Stateful(value, *_NUMPY[kind.__name__])
+    if any(kind is file for file in _FILES):
+        return (
+            Stateful(value, lambda file: file.tell(), lambda file, place: file.seek(place)) if _seeks(value) else None
+        )
+    known = next((how for base in kind.__mro__ for of, how in _STATEFUL if base is of), None)
+    return None if known is None or issubclass(kind, random.SystemRandom) else Stateful(value, *known)
+
+
+def _seeks(file: Any) -> bool:
+    """Whether an open file can be read from a place again."""
+    try:
+        return bool(file.readable() and file.seekable() and file.tell() >= 0)
+    except (OSError, ValueError):  # closed, or read by iterating
+        return False
