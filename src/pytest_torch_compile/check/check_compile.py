@@ -92,10 +92,11 @@ def check_compile(
 ) -> CompileReport:
     """Compile ``target``, run it beside eager, and raise if anything is wrong.
 
-    Eager and compiled each run the calls on the target and the inputs themselves, from the same state and under the same
-    random numbers; what a run writes is put back after it. Outputs, in-place changes, aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback
-    and whether anything was compiled at all are checked together. Afterwards the caller's model, inputs, random state,
-    grad mode and configuration are as they were before, and so are dynamo's cache entries of all other code.
+    Eager and compiled each run the calls on the target and the inputs themselves, from the same state and with the same
+    random numbers; what a run writes is put back after it. Outputs, in-place changes, aliasing, gradients, exceptions,
+    graph breaks, recompiles, eager fallback and whether anything was compiled at all are checked together. Afterwards
+    the caller's model, inputs, random state, grad mode and configuration are as they were before, and so are dynamo's
+    cache entries of all other code.
 
     Args:
         target: A module, function, bound method or other callable. Of what ``torch.compile`` returned, the original is

@@ -173,6 +173,8 @@ class Leg:
             arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
             with self.mode:
                 self._call(call, index, record)
+            if index + 1 == len(self._calls):
+                self._optimizer = None  # its state is as large as the model, or twice that
             now = self._present()
             self._record_gradients(call, record)
             record.arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
