@@ -27,6 +27,7 @@ from pytest_torch_compile import (  # noqa: E402
     check_compile,
 )
 from pytest_torch_compile.legs.holders import Memory  # noqa: E402
+from pytest_torch_compile.legs.leg import Work, World  # noqa: E402
 from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 
 OF_TORCH = {"2.6.": ["compile-error"], "2.7.": ["nothing-compiled"], "2.8.": ["nothing-compiled"]}
@@ -83,6 +84,15 @@ class Cache(nn.Module):
         self.position += 1
         self.lengths.append(x.shape[0])
         return x * 2
+
+
+def test_built_in_modules_are_no_state_of_a_target() -> None:
+    def target(x: Any) -> Any:
+        return x * len(sys.modules.get("torch").__name__)
+
+    found(target, torch.ones(3), fullgraph=False, max_graph_breaks=9)
+    world = World(Work(target, [call(torch.ones(3))]))
+    assert not any(variable.label.startswith("global sys") for variable in world.snapshot.variables())
 
 
 def test_global_state_is_the_same_for_each_leg_and_put_back() -> None:

@@ -21,7 +21,6 @@ from .late_imports import LateImport
 from .reach import cells, lives_in_torch, reached
 from .snapshot import Snapshot
 
-_NO_FILE = "<made at run time>"
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
@@ -95,7 +94,7 @@ class NamedState:
         if isinstance(value, type):
             self._note_class(value)
         elif isinstance(value, types.ModuleType):
-            if is_own(vars(value).get("__file__") or _NO_FILE, self._packages):
+            if is_own(_file_of_module(value), self._packages):
                 inner = vars(value)
                 for attribute in sorted(names & inner.keys()):
                     if not isinstance(inner[attribute], (types.FunctionType, type, types.ModuleType)):
@@ -161,6 +160,12 @@ def _function_of(value: Any) -> types.FunctionType | None:
     elif is_a(value, property):
         value = value.fget
     return value if is_a(value, types.FunctionType) else None
+
+
+def _file_of_module(module: types.ModuleType) -> str:
+    """Where a module is defined; one that code made at run time counts as the user's, built-in ones do not."""
+    own = vars(module)
+    return own.get("__file__") or ("" if own.get("__spec__") else "<made at run time>")
 
 
 def _itself(value: Any) -> Any:
