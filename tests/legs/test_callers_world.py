@@ -546,8 +546,8 @@ def test_mode_that_a_run_leaves_is_put_back(own_modes, name, fault):
     try:
         check_compile(target, torch.randn(4), backend="eager", **LOOSE)
     except (CompileCheckFailed, CompileUsageError, KeyboardInterrupt):
-        # Compiled code takes back what it switches on here, so that the check itself fails.
-        assert fault != "passes" or name == "autocast"
+        # Compiled code takes back what it switches on here (precision on torch 2.6), so that the check itself fails.
+        assert fault != "passes" or name in ("autocast", "precision")
     assert read() == before
 
 
