@@ -6,7 +6,7 @@ from torch import nn
 from pytest_torch_compile import check_compile
 
 EXPECT = [("gradient|nothing-compiled|compile-error", "")]
-ALSO = {"state", "mutation"}
+ALSO = {"state", "mutation", "exception"}
 
 
 class Model(nn.Module):
