@@ -8,7 +8,7 @@ Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,12 @@ _CHUNK = 64 << 20
 
 class Unreadable(Exception):
     """A tensor whose numbers cannot be reached: a layout or a subclass that torch gives no memory for."""
+
+
+def without_torch_function() -> AbstractContextManager[None]:
+    """A context in which no ``__torch_function__`` of a tensor subclass runs."""
+    disabled: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
+    return disabled
 
 
 @contextmanager

@@ -68,7 +68,6 @@ class World:
             roots += [call.args, call.kwargs, call.actions, call.contexts]
         self.snapshot = Snapshot(roots, on_host=None if work.snapshots is None else work.snapshots == "host")
         self.names = NamedState(self.snapshot, target, roots)
-        self.ran_ahead = sorted({type(value).__name__ for value in self.snapshot.generators()})
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
@@ -334,7 +333,7 @@ def _whole(tensor: Any) -> Any:
 
 
 def _eager(target: Any) -> Callable[..., Any]:
-    """The target in eager all the way down, also where it compiles a part of itself."""
+    """The target in eager all the way down, even where it compiles a part of itself."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch.compiler.set_stance("force_eager"):

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from .._torch.identity import DYNAMOS_OWN
+from .._torch.tensor_state import without_torch_function
 from .._torch.user_lines import is_torch
 from ..numerics.tree import attributes, is_a
 
@@ -120,7 +121,7 @@ def _module_parts(module: torch.nn.Module) -> Parts:
 
 def _tensor_parts(tensor: torch.Tensor) -> Parts:
     """A tensor's gradient, its own attributes (the tensors inside, for a wrapper) and its hooks."""
-    with torch._C.DisableTorchFunctionSubclass():
+    with without_torch_function():
         grad = tensor.grad if tensor.is_leaf else None
         hooks = [hook for name in _TENSOR_HOOKS for hook in (getattr(tensor, name) or {}).values()]
     if grad is not None:

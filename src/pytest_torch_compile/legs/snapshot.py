@@ -6,7 +6,6 @@ next call, and the caller's are put back after each call.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from .._torch.tensor_state import (
     is_lazy_kind,
     is_plain,
     viewed,
+    without_torch_function,
 )
 from ..numerics.tree import is_a
 from .holders import Holder, Key, Memory, TensorObject, Variable, holders_of
@@ -239,10 +239,6 @@ class Snapshot:
         """Every tensor that was noted."""
         return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
 
-    def generators(self) -> list[Any]:
-        """The generators that the legs run ahead: what they yielded cannot be had again."""
-        return [value for value, _ in self._renewals.values() if is_a(value, types.GeneratorType)]
-
     def not_observable(self) -> list[str]:
         """What of the state cannot be read, and so is neither compared nor put back: a line, or none."""
         unread = (value for value in self.unreadable.values() if not (is_a(value, torch.Tensor) and is_lazy(value)))
@@ -254,7 +250,7 @@ class Snapshot:
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
     """Numbers as a tensor of the class that they had."""
-    with torch._C.DisableTorchFunctionSubclass(), torch.inference_mode(data.is_inference()):
+    with without_torch_function(), torch.inference_mode(data.is_inference()):
         if issubclass(state.kind, torch.nn.Parameter):
             return torch.nn.Parameter(data, state.requires_grad)
         made = data if state.kind is torch.Tensor else data.as_subclass(state.kind)
