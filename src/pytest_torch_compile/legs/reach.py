@@ -136,10 +136,14 @@ def is_open(value: Any) -> bool:
     """Whether an object of no built-in kind is looked into, by its attributes."""
     kind = type(value)
     if id(kind) not in _known:  # by its id: a metaclass may refuse to compare
+        if len(_known) >= MOST_KINDS:
+            _known.clear()
         _known[id(kind)] = kind, _is_open_kind(kind)
     return _known[id(kind)][1]
 
 
+# The table keeps its classes alive.
+MOST_KINDS = 4096
 _known: dict[int, tuple[type, bool]] = {}
 
 

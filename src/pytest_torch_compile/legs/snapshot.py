@@ -143,19 +143,27 @@ class Snapshot:
             self.put_back()
 
     def put_back(self) -> None:
-        """Give everything the content of the start."""
-        interrupted: BaseException | None = None
-        while True:
-            try:
-                self._put({})
-                break
-            except Exception:
-                raise
-            except BaseException as error:  # Ctrl-C, a time limit: they are raised when all is as it was
-                interrupted = error
-                self._now = {}
-        if interrupted is not None:
-            raise interrupted
+        """Give everything the content of the start.
+
+        An interruption (Ctrl-C, a time limit) and the error of one holder are raised when all others are as they were.
+        """
+        first: BaseException | None = None
+        refused: set[Key] = set()
+        with torch.inference_mode(False), torch.no_grad():
+            while waiting := [key for key in self.holders if self._is_changed(key) and key not in refused]:
+                for key in waiting:
+                    try:
+                        self._place(self.holders[key], self.initial[key])
+                    except Exception as error:  # a class of the user's may raise anything
+                        first = first or error
+                        refused.add(key)
+                    except BaseException as error:
+                        first = error
+        if first is not None:
+            raise first
+
+    def _is_changed(self, key: Key) -> bool:
+        return self._now.get(key, self) is not self.initial[key]
 
     def _put(self, held: dict[Key, Any]) -> None:
         with torch.inference_mode(False), torch.no_grad():

@@ -1,0 +1,62 @@
+"""The snapshot puts everything back, whatever raises on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile.legs.holders import Items, Memory  # noqa: E402
+from pytest_torch_compile.legs.snapshot import Snapshot  # noqa: E402
+
+
+class Failing:
+    """A function in the place of a method, which raises the first times that it is called."""
+
+    def __init__(self, method: Any, error: BaseException, times: int) -> None:
+        self.method, self.error, self.times = method, error, times
+
+    def __call__(self, *args: Any) -> Any:
+        if self.times:
+            self.times -= 1
+            raise self.error
+        return self.method(*args)
+
+
+def changed_in_a_leg(rows: list[Any], table: dict[str, Any], weight: Any) -> Any:
+    snapshot = Snapshot([rows, table, weight])
+    with snapshot.in_force(snapshot.new_leg()):
+        rows.append(1)
+        table["new"] = 1
+        weight.zero_()
+    return snapshot
+
+
+def test_what_one_holder_refuses_keeps_no_other_from_being_put_back(monkeypatch: Any) -> None:
+    rows, table, weight = [0], {"old": 0}, torch.ones(3)
+    failing = Failing(Items.put, ValueError("refused"), times=1)
+    monkeypatch.setattr(Items, "put", lambda holder, content: failing(holder, content))
+    with pytest.raises(ValueError, match="refused"):
+        changed_in_a_leg(rows, table, weight)
+    assert [rows == [0], table == {"old": 0}].count(True) == 1, "the refused one only is as the leg left it"
+    assert torch.equal(weight, torch.ones(3))
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_interruption_while_contents_are_put_back_is_raised_at_the_end(monkeypatch: Any, times: int) -> None:
+    rows, table, weight = [0], {"old": 0}, torch.ones(3)
+    failing = Failing(Memory.put, KeyboardInterrupt(), times=times)
+    monkeypatch.setattr(Memory, "put", lambda holder, content: failing(holder, content))
+    with pytest.raises(KeyboardInterrupt):
+        changed_in_a_leg(rows, table, weight)
+    assert (rows, table) == ([0], {"old": 0}) and torch.equal(weight, torch.ones(3))
+
+
+def test_nothing_that_did_not_change_is_written(monkeypatch: Any) -> None:
+    weight = torch.ones(3)
+    snapshot = Snapshot([weight])
+    monkeypatch.setattr(Memory, "put", lambda holder, content: pytest.fail("written"))
+    with snapshot.in_force(snapshot.new_leg()):
+        weight.sum()
