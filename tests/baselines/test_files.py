@@ -126,7 +126,7 @@ BROKEN = {
     "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "is damaged in the entry of 'a.py::test_a'"),
     "NaN": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [float("nan")]}),
-        "holds NaN, which is no measurement",
+        "contains NaN, which is not a valid measurement",
     ),
 }
 

@@ -115,7 +115,7 @@ def test_hang_in_c_is_said(capfd, monkeypatch):
     limit.end()
     watch.join()
     text = capfd.readouterr().err
-    assert "over its limit of 0.2 s at " in text and "test_time_limit.py" in text and "--compile-isolate ends" in text
+    assert "over its limit of 0.2 s at " in text and "test_time_limit.py" in text and "with --compile-isolate such a test is terminated" in text
 
 
 def test_quick_check_is_not_interrupted_and_leaves_no_thread():

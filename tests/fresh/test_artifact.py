@@ -152,7 +152,7 @@ def test_a_guard_on_the_state_of_torch_is_not_called_a_size():
         check_artifact(Linear(), calls=three(3), via="precompile", prepare=other_matmul)
     (finding,) = failed.value.findings
     assert "GLOBAL_STATE changed: allow_bf16_reduce" in finding.evidence
-    assert finding.hint.startswith("torch is in another state")
+    assert finding.hint.startswith("torch's state differs")
 
 
 def other_matmul():
@@ -217,7 +217,7 @@ def die():
 
 
 needs_static_library = pytest.mark.skipif(sys.platform != "linux", reason="needs g++ and its static library")
-OWN_LIBRARY = "set CXX to one that links libstdc++.so"
+OWN_LIBRARY = "set CXX to a compiler that links libstdc++.so"
 
 
 @needs_static_library
