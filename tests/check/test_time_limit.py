@@ -115,7 +115,11 @@ def test_hang_in_c_is_said(capfd, monkeypatch):
     limit.end()
     watch.join()
     text = capfd.readouterr().err
-    assert "over its limit of 0.2 s at " in text and "test_time_limit.py" in text and "with --compile-isolate such a test is terminated" in text
+    assert (
+        "over its limit of 0.2 s at " in text
+        and "test_time_limit.py" in text
+        and "with --compile-isolate such a test is terminated" in text
+    )
 
 
 def test_quick_check_is_not_interrupted_and_leaves_no_thread():
@@ -159,4 +163,4 @@ def test_next(compile_check):
 def test_limit_that_is_no_time_is_refused(tmp_path, text):
     (tmp_path / "test_a.py").write_text("def test_a():\n    pass\n")
     result = other_process(tmp_path, f"--compile-timeout={text}")
-    assert result.returncode == 4 and "give a number of seconds" in result.stderr
+    assert result.returncode == 4 and "must be a number of seconds" in result.stderr

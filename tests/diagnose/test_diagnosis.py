@@ -184,7 +184,7 @@ def test_diagnosis_that_raises_does_not_hide_the_failure(monkeypatch):
 
 
 def test_unknown_level_is_a_usage_error():
-    with pytest.raises(CompileUsageError, match="it is one of off, auto, full"):
+    with pytest.raises(CompileUsageError, match="choose one of off, auto, full"):
         check_compile(nn.Linear(4, 4), torch.randn(2, 4), backend="eager", diagnose="some")
 
 

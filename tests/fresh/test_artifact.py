@@ -335,7 +335,7 @@ def test_what_a_torch_lacks_is_not_observable():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(CompileUsageError, match="via='aoti' is not known; it is one of: aot_inductor"):
+    with pytest.raises(CompileUsageError, match="via='aoti' is not known; choose one of: aot_inductor"):
         check_artifact(Linear(), torch.randn(3, 4), via="aoti")
     with pytest.raises(CompileUsageError, match="made of a module"):
         check_artifact(torch.sin, torch.randn(3, 4))

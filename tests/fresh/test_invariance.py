@@ -163,7 +163,7 @@ def test_a_function_has_no_module_to_name():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(CompileUsageError, match="over='rows' is not known; it is one of: batch, run, process"):
+    with pytest.raises(CompileUsageError, match="over='rows' is not known; choose one of: batch, run, process"):
         check_invariance(torch.sin, torch.randn(3), over="rows")
     with pytest.raises(CompileUsageError, match="needs a batch of two rows or more"):
         check_invariance(torch.sin, torch.randn(1, 3), over="batch")

@@ -161,7 +161,7 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
             "*eager device time*",
             "*compiled device time*",
             "*where: kernels (of +4.6 % wall time*",
-            "*If this is meant: pytest 'test_speed.py::test_double' --compile-perf=track --compile-update-baselines*",
+            "*If this is intended: pytest 'test_speed.py::test_double' --compile-perf=track --compile-update-baselines*",
         ]
     )
     assert 'failures="1"' in (project.path / "junit.xml").read_text()
@@ -289,8 +289,8 @@ def test_more_can_be_allowed_for_a_test(
     ("allowed", "message"),
     [
         ({"kernel": 1}, "allow_more: 'kernel' is not counted: did you mean 'kernels'\\?"),
-        ({"xyz": 1}, "allow_more: 'xyz' is not counted: it is one of kernels, memory, graphs, "),
-        ({"kernels": -1}, "allow_more: kernels is -1: give a number, a share such as 0.05, or None"),
+        ({"xyz": 1}, "allow_more: 'xyz' is not counted: choose one of kernels, memory, graphs, "),
+        ({"kernels": -1}, "allow_more: kernels is -1; it must be a number, a fraction such as 0.05, or None"),
         ({"kernels": "5 %"}, "allow_more: kernels is '5 %': give a number"),
         ({"kernels": float("nan")}, "allow_more: kernels is nan: give a number"),
     ],
@@ -322,7 +322,7 @@ def test_baseline_that_cannot_be_read_is_one_red_line_under_gate_and_only_there(
     run(project, perf="track").assert_outcomes(passed=1)
     result = run(project)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E *nothing can be gated: *{name} cannot be read*restore it from version *"])
+    result.stdout.fnmatch_lines([f"E *the baseline cannot be used: *{name} cannot be read*restore it from version *"])
     run(project, "--compile-update-baselines").assert_outcomes(passed=1)
     run(project).assert_outcomes(passed=1)
 

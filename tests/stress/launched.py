@@ -24,10 +24,10 @@ from tests.ranks.test_launched import Agents
 END_SECONDS = 60.0
 RUN_SECONDS = 40.0
 LINES = (
-    "its launcher has ended",
-    "the launcher has ended this run",
+    "its launcher has exited",
+    "the launcher terminated this run",
     "the store that",
-    "finds no other",
+    "cannot reach the others",
     "has not started",
     "nothing was heard",
     "was killed by",

@@ -43,7 +43,7 @@ def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -
     """
     level = level or settings.current.diagnose
     if level not in STEPS:
-        raise CompileUsageError(f"diagnose={level!r}: it is one of {', '.join(STEPS)}")
+        raise CompileUsageError(f"diagnose={level!r}: choose one of {', '.join(STEPS)}")
     seconds = SECONDS[level]
     if level == "auto":
         seconds = min(seconds, max(LEAST, CHECKS * remake.seconds))

@@ -120,7 +120,7 @@ def check_artifact(
     if not isinstance(model, torch.nn.Module):
         raise CompileUsageError(f"the target is {model!r}; an artifact is made of a module: wrap it in one")
     if via not in artifacts.WAYS:
-        raise CompileUsageError(f"via={via!r} is not known; it is one of: {', '.join(artifacts.WAYS)}")
+        raise CompileUsageError(f"via={via!r} is not known; choose one of: {', '.join(artifacts.WAYS)}")
     require_tolerances("tolerances", tolerances)
     given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
     require_values(model, given)

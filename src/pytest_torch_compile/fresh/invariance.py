@@ -144,7 +144,7 @@ def check_invariance(
     support.require_supported_torch()
     ways = [over] if isinstance(over, str) else list(over)
     if unknown := [way for way in ways if way not in WAYS]:
-        raise CompileUsageError(f"over={unknown[0]!r} is not known; it is one of: {', '.join(WAYS)}")
+        raise CompileUsageError(f"over={unknown[0]!r} is not known; choose one of: {', '.join(WAYS)}")
     require_tolerances("tolerance", tolerance, Tolerance)
     one = args[0] if len(args) == 1 and isinstance(args[0], Call) and not kwargs else as_calls(args, kwargs, None)[0]
     require_values(target, [one])

@@ -72,7 +72,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]
-    parts += ["", f"If this is meant: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
+    parts += ["", f"If this is intended: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
     return "\n".join(parts)
 
 
