@@ -157,8 +157,7 @@ def _commit(root: Path) -> str:
 
 
 def _selection(config: pytest.Config) -> str:
-    """The selection of tests, such as ``-k attention tests/test_a.py``, empty for all. Each selection has its own
-    history.
+    """The selection of tests, such as ``-k attention tests/test_a.py``, which has its own history; empty for all tests.
 
     Paths are relative to the root directory.
     """
