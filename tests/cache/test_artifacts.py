@@ -114,7 +114,7 @@ def test_storage_that_cannot_be_reached_is_a_line_and_no_failure(tmp_path, compi
 
 def test_torch_without_artifacts_says_so(url, compiled, monkeypatch):
     monkeypatch.setattr(cache, "unavailable", lambda: "torch 2.6.0 cannot save compile cache artifacts")
-    assert session(url) == [f"{url}: torch 2.6.0 cannot save compile cache artifacts: every run starts cold"]
+    assert session(url) == [f"{url}: torch 2.6.0 cannot save compile cache artifacts: runs start cold"]
 
 
 def test_worker_hands_over_and_stores_nothing_itself(url, compiled):

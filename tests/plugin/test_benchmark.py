@@ -424,7 +424,7 @@ def test_renamed_test_is_named(project: pytest.Pytester) -> None:
     project.makepyfile(test_speed=TESTS.replace("test_double", "test_doubles"))
     result = run(project)
     result.stdout.fnmatch_lines(
-        [f"baseline of {ENVIRONMENT} that no test uses: *::test_double; probably renamed to *::test_doubles"]
+        [f"unused baseline for {ENVIRONMENT}: *::test_double; probably renamed to *::test_doubles"]
     )
 
 
@@ -457,7 +457,7 @@ def test_own_compile_function_takes_the_place_of_how_the_suite_compiles(project:
     )
     result = run(project, perf="off")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*CompileUsageError: mode is for torch.compile, and compile= takes its place*"])
+    result.stdout.fnmatch_lines(["*CompileUsageError: mode is an option of torch.compile, which compile= replaces*"])
 
 
 def test_figures_are_in_the_json_of_pytest_benchmark(project: pytest.Pytester) -> None:
@@ -487,7 +487,7 @@ def test_cpu_figures_are_not_gated(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_speed=TESTS.replace("torch.ones(3)", "torch.ones(3), seconds=0.05"))
     result = pytester.runpytest_inprocess("--compile-perf=gate")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*inconclusive: CPU figures are shown, not judged and not stored"])
+    result.stdout.fnmatch_lines(["*inconclusive: times on CPU are shown, but not judged or stored"])
 
 
 def test_failure_shows_the_tests_own_log_and_nothing_of_torchs_trace(pytester: pytest.Pytester) -> None:
