@@ -51,7 +51,7 @@ def limited(monkeypatch):
 def timeout_of(check):
     """The one finding of a check, which has to end soon after its limit."""
     handler, start = signal.getsignal(time_limit.SIGNAL), time.monotonic()
-    with pytest.raises(CompileCheckFailed, match=r"timeout: did not end within 2 s") as failed:
+    with pytest.raises(CompileCheckFailed, match=r"timeout: did not finish within 2 s") as failed:
         check()
     assert time.monotonic() - start < LIMIT + 5
     assert signal.getsignal(time_limit.SIGNAL) is handler
@@ -156,7 +156,7 @@ def test_next(compile_check):
     )
     result = other_process(tmp_path, *([] if ini else ["--compile-timeout=15"]), "--compile-report=out")
     assert "1 failed, 1 passed" in result.stdout, result.stdout + result.stderr
-    assert "timeout: did not end within 15 s" in result.stdout and "in hanging" in result.stdout
+    assert "timeout: did not finish within 15 s" in result.stdout and "in hanging" in result.stdout
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan"])

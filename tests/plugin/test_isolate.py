@@ -114,7 +114,7 @@ def test_hang_in_a_check_is_found_in_the_child(project):
     )
     result = project(source + GOOD, "--compile-isolate", "--compile-timeout=5")
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*timeout: did not end within 5 s*"])
+    result.stdout.fnmatch_lines(["*timeout: did not finish within 5 s*"])
 
 
 # What pytest-timeout does with its method "signal", in the parent only.

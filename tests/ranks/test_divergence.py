@@ -355,7 +355,7 @@ def test_a_rank_that_has_not_come_so_far_tells_no_other_story(ranks):
     ranks.run(rank)
     found, failed = divergences(ranks, behind_before_its_second_call, timeout=5)
     assert not found, failed
-    assert [finding.message for finding in failed.findings] == ["did not end within 5 s"]
+    assert [finding.message for finding in failed.findings] == ["did not finish within 5 s"]
 
 
 def test_the_same_failure_on_all_ranks_is_no_divergence(ranks):

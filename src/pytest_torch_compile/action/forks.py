@@ -36,8 +36,7 @@ def is_privileged(environment: Mapping[str, str]) -> bool:
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Whether the event may concern code of another repository; a comment does not identify its pull request's
-    source."""
+    """Whether the event may concern code of another repository, as far as the event shows."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []

@@ -101,7 +101,7 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
         place = next((end.place for end in running if end.place is not None), None)
         hint = "where ranks wait in a collective, find the one that did not call it, or give a longer timeout"
         ranks = tuple(end.rank for end in running)
-        message = f"did not end within {seconds:g} s"
+        message = f"did not finish within {seconds:g} s"
         findings = [Finding("exception", message, place, hint=hint, ranks=ranks, limit=seconds)]
     else:
         findings = merged(outcomes)
