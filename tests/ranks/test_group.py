@@ -365,7 +365,7 @@ def test_nccl_without_devices_says_so(monkeypatch):
 
 
 def test_a_group_of_no_ranks_is_refused():
-    with pytest.raises(CompileUsageError, match="at least one rank"):
+    with pytest.raises(CompileUsageError, match="must be at least 1"):
         RankGroup(0)
 
 

@@ -28,8 +28,8 @@ LINES = (
     "the launcher terminated this run",
     "the store that",
     "cannot reach the others",
-    "has not started",
-    "nothing was heard",
+    "did not start",
+    "there was no sign of it",
     "was killed by",
 )
 
