@@ -69,9 +69,9 @@ def shared_cpp_library(tmp_path_factory):
     source.write_text('#include <regex>\nbool probe(const char* s) { return std::regex_match(s, std::regex("a+")); }\n')
     for name in dict.fromkeys([os.environ.get("CXX", "g++"), "/usr/bin/g++", "g++-13", "g++-12", "c++", "clang++"]):
         command = [name, "-shared", "-fPIC", str(source), "-o", str(library)]
-        if shutil.which(name) and subprocess.run(command, capture_output=True, check=False).returncode == 0:
-            if b"libstdc++.so" in library.read_bytes():
-                return {"cpp.cxx": (None, name)}
+        linked = shutil.which(name) and subprocess.run(command, capture_output=True, check=False).returncode == 0
+        if linked and b"libstdc++.so" in library.read_bytes():
+            return {"cpp.cxx": (None, name)}
     pytest.skip("no C++ compiler of this machine links libstdc++.so: a package would crash beside torch's copy")
 
 

@@ -11,6 +11,7 @@ is moved in its place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -200,5 +201,5 @@ def _error_of_update(group: Any, state: Any) -> float:
     known = [state[p]["step"] for p in group["params"] if p in state and "step" in state[p]]
     step = float(known[0]) + 1 if known else 1.0
     betas = [float(beta) for beta in group.get("betas", ()) if 0 < float(beta) < 1]
-    sensitivity = sum((step + 1) * beta**step / (1 - beta**step) for beta in betas)
+    sensitivity = sum((step + 1) * left / (1 - left) for left in (math.pow(beta, step) for beta in betas))
     return torch.finfo(torch.float32).eps / 4 * (1 + sensitivity)
