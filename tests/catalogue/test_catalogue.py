@@ -28,8 +28,6 @@ PLANTED = sorted((HERE / "planted").glob("*.py"))
 INNOCENTS = sorted((HERE / "innocents").glob("*.py"))
 # Cases whose verdict is not right yet, and why: each is expected to fail until it is.
 OPEN = {
-    "adam_step_gradients_set": "the compiled step of Adam computes its bias corrections in float32",
-    "adamw_step_in_function": "the compiled step of AdamW computes its bias corrections in float32",
     "state_weak_reference_argument": "what a weak reference leads to is neither compared nor put back",
 }
 KINDS_IN_SCOPE = {

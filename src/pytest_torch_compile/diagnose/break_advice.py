@@ -63,7 +63,7 @@ def break_advice(subject: Subject) -> list[str]:
 
 def _try_changes(subject: Subject, lines: list[str]) -> None:
     chosen: list[Change] = []
-    best = subject.report
+    best = _without_the_backend(subject)
     to_try, unhelped = deque(subject.report.graph_breaks[:MOST]), list[GraphBreak]()
     while to_try:
         broken = to_try.popleft()
@@ -89,6 +89,16 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
             "all of these changes together" if len(chosen) > 1 else lines.pop().split(": ", 1)[1].rsplit(": ", 1)[0]
         )
         lines.append(f"tried: {together}: {_result(subject, report)}, and no other findings")
+
+
+def _without_the_backend(subject: Subject) -> CompileReport:
+    """The check that changes are held against, since they are tried with backend eager.
+
+    Where a backend that failed made some of the breaks, it is the check with that backend and nothing else changed.
+    """
+    if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in subject.report.graph_breaks):
+        return _tried(subject, [], backend="eager") or subject.report
+    return subject.report
 
 
 def _result(subject: Subject, report: CompileReport) -> str:

@@ -17,7 +17,8 @@ from .._torch import artifacts, canary, support
 from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import kept_rng, sandbox, seed_everything
-from .._torch.trace import TraceObserver, error_location, not_captured
+from .._torch.trace import TraceObserver, error_location
+from .._torch.trace_log import not_captured
 from .._torch.warning_filters import calm
 from ..check.describe import rerun_command, shapes_text, target_name
 from ..check.judge import merged_over_calls, not_observable

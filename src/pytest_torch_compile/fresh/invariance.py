@@ -13,7 +13,7 @@ import torch.utils._pytree
 from .. import advice, settings
 from .._torch import support
 from .._torch.error_text import usage_error
-from .._torch.trace import not_captured
+from .._torch.trace_log import not_captured
 from ..check.describe import rerun_command, target_name
 from ..check.leg_errors import error_findings, machine_faults_named
 from ..check.requirements import require_values

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..findings import CompileUsageError
 
@@ -81,11 +82,18 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    """The strided tensors that hold the values: several for sparse, nested and quantised ones.
+    """The strided tensors that hold the values: several for sparse, nested and quantised ones, and for subclasses.
 
     Raises:
         CompileUsageError: a layout that cannot be compared.
     """
+    if is_traceable_wrapper_subclass(tensor) and not tensor.is_nested:
+        inner, _ = tensor.__tensor_flatten__()
+        return {
+            name: part
+            for attribute in inner
+            for name, part in plain_tensors(getattr(tensor, attribute), f"{path}.{attribute}").items()
+        }
     tensor = tensor.detach()
     if tensor.device.type == "meta":
         return {}

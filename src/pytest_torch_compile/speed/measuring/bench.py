@@ -13,7 +13,8 @@ import torch
 
 from ..._torch import code
 from ..._torch.compiled import uncompiled
-from ..._torch.trace import TraceObserver, not_captured
+from ..._torch.trace import TraceObserver
+from ..._torch.trace_log import not_captured
 from ..._torch.warning_filters import calm
 from ...findings import CompileUsageError
 from ...legs.calls import Call
