@@ -1,4 +1,4 @@
-"""What the model suites share: an entry of their tables, and the cases that an entry makes."""
+"""Shared by the model suites: table entries, and the test cases of an entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIGHT_BACKEND = "aot_eager_decomp_partition"
 
 @dataclass(frozen=True)
 class Known:
-    """A check that is known to fail, and on what: strict, so that a fixed one is noticed.
+    """A known failure and its conditions. It is strict, so that a fix is noticed.
 
     ``kind`` is the kind of its findings; ``torch`` a version specifier; ``test`` is "inference" or "training";
     ``device`` the type of the device it fails on, where it is not all; ``needs`` the release of a library that it fails

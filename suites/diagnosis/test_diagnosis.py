@@ -1,4 +1,4 @@
-"""What one learns with explain(), the logs, stances and backend tiers, said by a failed check unasked.
+"""A failed check automatically reports what explain(), the logs, stances and backend tiers would show.
 
 Guards row 20 of the coverage: a defect is planted deep in a real model, and the message of the one-line check has to
 name the line (explain, the log graph_breaks), the guard (the log recompiles), the stage (eager, aot_eager, inductor),
@@ -36,7 +36,7 @@ class Halved(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Twice as much when it is compiled, as an untested branch for export would do."""
+    """Doubles its result when compiled, like an untested branch for export."""
 
     def forward(self, x):
         return x * 2 if torch.compiler.is_compiling() else x

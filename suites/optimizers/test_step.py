@@ -58,7 +58,7 @@ MAKES_ITS_STATE = {"sgd": 1}
 
 @pytest.fixture
 def check(compile_check, backend):
-    """Holds a step to one graph behind the break that torch itself puts before every optimizer's step."""
+    """Requires one graph after the break that torch itself adds before every optimizer step."""
 
     def run(step, calls, how=optimizer_only, tolerances=None, **options):
         compiled = partial(how, compile=partial(torch.compile, backend=backend))

@@ -1,7 +1,7 @@
-"""What ships equals what was tested: a vision and a text model, built here, loaded in a fresh process.
+"""Deployment artifacts match eager: a vision and a text model, built here and loaded in a fresh process.
 
-Each is built from one shape and run at three that it was not built with. Eager's numbers by the same rule, nothing
-compiles where it is loaded, and what eager refuses is refused.
+Each is built from one shape and run at three others. Results must match eager by the same rule, nothing compiles after
+loading, and calls that fail in eager also fail in the artifact.
 """
 
 import os
@@ -20,7 +20,7 @@ from pytest_torch_compile._torch.artifacts import unavailable
 from ..transformers.models import make_bert, tokens
 from ..vision.models import images, make_resnet
 
-# An artifact gives tensors of its own where eager may give views.
+# An artifact returns new tensors where eager may return views.
 OWN_MEMORY = Tolerances(aliasing=False)
 SHAPES = [(4, 64), (6, 80), (3, 96), (5, 72)]
 LENGTHS = [(4, 16), (6, 24), (3, 40), (5, 9)]
@@ -35,7 +35,7 @@ def vision(device="cpu"):
 
 
 class Logits(torch.nn.Module):
-    """What would ship of a text model: ids and mask in, logits out."""
+    """A text model for deployment: ids and mask in, logits out."""
 
     def __init__(self):
         super().__init__()
