@@ -30,7 +30,7 @@ def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
-    """A line for each kind of run that leaves are judged by and that raised: their limits are then wider or narrower."""
+    """A line for each kind of run that sets the limits of leaves and that raised."""
     if no_reference is not None:
         yield f"errors against float64, since eager cannot run in it: {error_summary(no_reference)}"
     if no_perturbed is not None:
