@@ -21,6 +21,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from .float_types import is_packed
+
 _TABLE = "_pytest_torch_compile_table"
 # One element in so many moves by one step: about the error that rounding to nearest makes anyway.
 HALF_TYPE_SHARE = 12
@@ -88,7 +90,12 @@ class PerturbedRounding(TorchDispatchMode):
     def _perturb(self, tensor: torch.Tensor) -> None:
         wide = torch.float64 if tensor.dtype in (torch.float32, torch.float64) else torch.float32
         moved = (tensor.to(wide) * (1 + _steps(self._noise(tensor), tensor.dtype).to(wide))).to(tensor.dtype)
-        tensor.copy_(torch.where(moved.isfinite(), moved, tensor))
+        if tensor.element_size() == 1:  # torch has neither isfinite nor where for float8
+            finite = moved.to(wide).isfinite()
+            moved = torch.where(finite, moved.to(wide), tensor.to(wide)).to(tensor.dtype)
+        else:
+            moved = torch.where(moved.isfinite(), moved, tensor)
+        tensor.copy_(moved)
 
     def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
         """An operand as far off as rounding it to TF32 may make it."""
@@ -127,7 +134,8 @@ def rounds(func: Any) -> bool:
 
 
 def _can_be_perturbed(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.device.type != "meta"
+    rounds_to = tensor.is_floating_point() and not is_packed(tensor.dtype)
+    return rounds_to and tensor.layout is torch.strided and tensor.device.type != "meta"
 
 
 def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
@@ -202,4 +210,4 @@ def _error_of_update(group: Any, state: Any) -> float:
     step = float(known[0]) + 1 if known else 1.0
     betas = [float(beta) for beta in group.get("betas", ()) if 0 < float(beta) < 1]
     sensitivity = sum((step + 1) * left / (1 - left) for left in (math.pow(beta, step) for beta in betas))
-    return torch.finfo(torch.float32).eps / 4 * (1 + sensitivity)
+    return float(torch.finfo(torch.float32).eps / 4 * (1 + sensitivity))

@@ -29,7 +29,7 @@ from ..events import announce, doing
 from ..findings import CallReport, CompileCheckFailed, CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
 from ..legs.leg import LazyLeg, Leg, Work, World
-from ..legs.references import ReferenceLeg, perturbed_records
+from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
 from ..numerics.tolerances import require_tolerances
@@ -312,7 +312,7 @@ def _compared(
         artifact,
         reference=partial(reference.record, index),
         repeat=partial(repeat.record, index),
-        perturbed=partial(perturbed_records, work, index, eager.world),
+        perturbed=partial(PerturbedLegs(work, eager.world).records, index),
         tolerances=tolerances,
     )
     fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])

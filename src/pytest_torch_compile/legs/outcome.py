@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -23,7 +24,7 @@ from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
 from .stateful import comparable, stateful
 
-_HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar)
+_HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
 # What holds more values than this, or holds them deeper, is no state of a model: it is left out from there on.
 MOST_VALUES = 50_000
 DEEPEST = 50

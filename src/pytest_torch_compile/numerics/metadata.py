@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from .._torch.float_types import is_packed
 from ..findings import CompileUsageError
 
 PADDING_BYTES = 128  # rows that Inductor pads begin at multiples of at most so many bytes
@@ -115,6 +116,8 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
         raise CompileUsageError(f"{path} has layout {tensor.layout}, which cannot be compared; return a dense tensor")
     if tensor.dtype in _QUANTISED:
         return _quantised(tensor, path)
+    if is_packed(tensor.dtype):
+        return {f"{path}.view(torch.uint8)": tensor.view(torch.uint8)}
     return {path: tensor.resolve_conj().resolve_neg()}
 
 
