@@ -66,12 +66,12 @@ def _nothing_left_behind():
 
 CASES = {
     "not callable": (lambda: check_compile(3, X), "the target is 3, which cannot be called"),
-    "no call": (lambda: check_compile(sine), "no call was given"),
-    "empty calls": (lambda: check_compile(sine, calls=[]), "holds no call"),
+    "no call": (lambda: check_compile(sine), "there is no call"),
+    "empty calls": (lambda: check_compile(sine, calls=[]), "is empty"),
     "arguments and calls": (lambda: check_compile(sine, X, calls=[call(X)]), "not both"),
     "other device": (
         lambda: check_compile(torch.nn.Linear(4, 4), torch.ones(4, 4, device="meta")),
-        "call 1: .* is on meta, the model on cpu; move one of them",
+        "call 1: .* is on meta, but the model is on cpu; move one of them",
     ),
     "eager raises": (lambda: check_compile(raising, X), "call 1 raises in eager, before torch.compile .* KeyError"),
     "unknown backend": (lambda: check_compile(sine, X, backend="inductr"), "backend 'inductr' is not known .* inductor"),
@@ -80,7 +80,7 @@ CASES = {
         lambda: check_compile(sine, X, mode="default", options={"max_autotune": True}),
         "exclude each other",
     ),
-    "compile not callable": (lambda: check_compile(sine, X, compile=True), "give a callable, target -> compiled"),
+    "compile not callable": (lambda: check_compile(sine, X, compile=True), "it must be a callable, target -> compiled"),
     "negative breaks": (lambda: check_compile(sine, X, max_graph_breaks=-1), "max_graph_breaks is -1; .* 0 or more"),
     "negative recompiles": (lambda: check_compile(sine, X, max_recompiles=-1), "max_recompiles is -1; .* 0 or more"),
     "budget in words": (lambda: check_compile(sine, X, max_recompiles="two"), "max_recompiles is 'two'"),
@@ -98,7 +98,7 @@ CASES = {
     "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: at least one step"),
     "nothing to train": (
         lambda: check_compile(sine, X, backend="eager", train=True),
-        "train=True, and no output requires a gradient in any call",
+        "train=True, but no output requires a gradient in any call",
     ),
     "dynamic_dims of no argument": (
         lambda: check_compile(sine, X, dynamic_dims={"y": 0}),
@@ -107,7 +107,7 @@ CASES = {
     "dynamic_dims of no position": (lambda: check_compile(sine, X, dynamic_dims={3: 0}), "dynamic_dims names 3"),
     "dynamic_dims of no dimension": (
         lambda: check_compile(sine, X, dynamic_dims={"x": 2}),
-        "'x' has 1 dimensions, so no dimension 2",
+        "'x' has 1 dimensions, but not dimension 2",
     ),
     "tolerances of one number": (
         lambda: check_compile(sine, X, tolerances=1e-3),
@@ -130,7 +130,7 @@ CASES = {
         r"optimizer is one Adam; give a function that makes one, .* optimizer=lambda params: torch.optim.Adam\(params",
     ),
     "name of an optimizer": (lambda: check_compile(LINEAR, X, optimizer="SGD"), "optimizer is one str; give a function"),
-    "snapshots somewhere else": (lambda: check_compile(sine, X, snapshots="disk"), "write \"device\" or \"host\""),
+    "snapshots somewhere else": (lambda: check_compile(sine, X, snapshots="disk"), "must be \"device\" or \"host\""),
     "calls of a dict": (lambda: check_compile(sine, calls={"x": X}), r"calls is one dict, and it takes a list of calls"),
     "calls of a tensor": (lambda: check_compile(sine, calls=torch.ones(2, 4)), r"calls is one tensor, .* check_compile\(model, x\)"),
     "calls of one call": (lambda: check_compile(sine, calls=call(X)), r"calls is one call\(...\), and it takes a list"),
@@ -166,7 +166,7 @@ CASES = {
     "action, not a function": (lambda: call(X).before("eval"), "before.. takes a function"),
     "sizes of nothing": (lambda: sizes(lambda: X), "needs sizes for at least one dimension"),
     "sizes without a size": (lambda: sizes(lambda batch: X, batch=[]), "needs sizes for batch"),
-    "multiple of zero": (lambda: padded([1], multiple=0), "multiple is 1 or more"),
+    "multiple of zero": (lambda: padded([1], multiple=0), "must be 1 or more"),
     "empty range": (lambda: random_lengths(3, low=9, high=2), "low <= high"),
     "no model in a suite": (lambda: CompileSuite().make_model(), r"CompileSuite needs make_model\(self\)"),
     "no shapes in a suite": (lambda: CompileSuite().test_compile_inference(), "shapes is empty"),

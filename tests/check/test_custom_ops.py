@@ -180,7 +180,10 @@ def test_a_tensor_subclass_is_named_and_not_checked():
         report = check_compile(mixed, torch.randn(3, 4), backend="eager", custom_ops=True, max_graph_breaks=1)
     except CompileCheckFailed as failed:  # torch 2.6 cannot compile it
         report = failed.report
-    assert "custom_ops: checked_ops.good.default got a tensor subclass, which opcheck does not take" in report.remarks
+    assert (
+        "custom_ops: checked_ops.good.default received a tensor subclass, which opcheck does not support"
+        in report.remarks
+    )
     assert "custom ops checked: checked_ops.no_formula.default (1 input)" in report.remarks
 
 

@@ -149,10 +149,10 @@ class CppCompileError(RuntimeError):
 @pytest.mark.parametrize(
     ("output", "what_to_do"),
     [
-        ("g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.", "no memory left"),
+        ("g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.", "ran out of memory"),
         ("main.cpp:3:10: fatal error: Python.h: No such file or directory\n    3 | #include", "headers of Python"),
         ("main.cpp:3:10: fatal error: 'Python.h' file not found", "headers of Python"),
-        ("main.cpp:1:10: fatal error: omp.h: No such file or directory", "Install what it does not find"),
+        ("main.cpp:1:10: fatal error: omp.h: No such file or directory", "Install the missing file"),
         ("/usr/bin/ld: cannot find -lgomp: No such file or directory", "Install OpenMP for it"),
         ("gcc: fatal error: cannot execute 'cc1plus': execvp: No such file", "Install the C++ part"),
         ("g++: error: unrecognized command-line option '-std=c++20'; did you mean", "too old for this torch"),

@@ -112,14 +112,14 @@ def test_attributes_that_are_no_buffers_may_change() -> None:
 
 def test_a_lost_write_to_an_attribute_is_found(defect: None) -> None:
     assert found(Cache(), torch.ones(3)) == [
-        ("state", "call 1: the write to attribute keys is lost: eager changes it, compiled leaves it as it was")
+        ("state", "call 1: the write to attribute keys is lost: eager changes it, but compiled code does not")
     ]
 
 
 def test_state_can_be_left_out_by_name_or_altogether(defect: None) -> None:
     assert found(Cache(), torch.ones(3), tolerances=Tolerances(ignored=["attribute keys"])) == []
     assert found(Cache(), torch.ones(3), tolerances=Tolerances(state=False)) == []
-    with pytest.raises(ValueError, match="write a list of patterns"):
+    with pytest.raises(ValueError, match="it must be a list of patterns"):
         Tolerances(ignored="attribute keys")
 
 
@@ -350,7 +350,7 @@ LAZY_LAYERS = [nn.LazyLinear(2)]
 def test_shared_tensor_that_cannot_be_copied_is_named_and_the_rest_is_compared():
     report = check_compile(lambda x: x * len(OPAQUE), torch.ones(2), backend="eager")
     assert report.observation.not_observable == [
-        "state of type Opaque: it cannot be copied, so it was neither compared nor put back"
+        "state of type Opaque: it cannot be copied, so it was neither compared nor restored"
     ]
 
 

@@ -292,12 +292,12 @@ class TestArguments:
 
     def test_lost_write(self):
         assert self.write([x(0)], x(1), x(0)) == [
-            ("mutation", "call 1: the write to argument cache is lost: eager changes it, compiled leaves it as it was")
+            ("mutation", "call 1: the write to argument cache is lost: eager changes it, but compiled code does not")
         ]
 
     def test_unexpected_write(self):
         kind, message = self.write([x(0)], x(0), x(1))[0]
-        assert (kind, "changed by the compiled function, and not by eager" in message) == ("mutation", True)
+        assert (kind, "changed by compiled code, but not by eager" in message) == ("mutation", True)
 
     def test_wrong_value(self):
         kind, message = self.write([x(0)], x(1), x(2))[0]
@@ -374,7 +374,11 @@ class TestAliasing:
     @pytest.mark.parametrize(
         ("eager", "compiled", "said"),
         [
-            (lambda a, w: a, lambda a, w: a.clone(), "output shares memory with argument x in eager, but not compiled"),
+            (
+                lambda a, w: a,
+                lambda a, w: a.clone(),
+                "output shares memory with argument x in eager, but not when compiled",
+            ),
             (lambda a, w: w.clone(), lambda a, w: w, "output shares memory with buffer w compiled, but not in eager"),
             (lambda a, w: [w + 1, w + 1], lambda a, w: [w + 1] * 2, "output[1] shares memory with output[0] compiled"),
             (lambda a, w: a[1], lambda a, w: a[2], "output starts 4 elements after argument x in eager, 8"),
@@ -408,8 +412,8 @@ class TestExceptions:
         assert self.findings(ValueError("x"), self.Wrapped("Observed exception: ValueError('x')")) == []
 
     def test_one_leg_only(self):
-        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, compiled does not"]
-        assert self.findings(None, ValueError("a")) == ["call 1: compiled raises ValueError, eager does not"]
+        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, but compiled does not"]
+        assert self.findings(None, ValueError("a")) == ["call 1: compiled raises ValueError, but eager does not"]
 
     def test_of_other_kinds(self):
         assert self.findings(ValueError("a"), KeyError("b")) == [

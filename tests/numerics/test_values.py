@@ -195,7 +195,7 @@ def test_nan_and_infinity_stand_at_the_same_places(true, value):
     eager[3, 5] = value
     assert not compare(eager, eager.clone(), true).findings
     found = compare(eager, true.float(), true)
-    assert "NaN or infinity at different places" in found.findings[0].message
+    assert "NaN or infinity at different positions" in found.findings[0].message
     assert found.leaves[0].index == (3, 5)
 
 
