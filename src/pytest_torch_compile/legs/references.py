@@ -76,7 +76,7 @@ class PerturbedLegs:
     why_not: BaseException | None = None
 
     def records(self, index: int) -> Iterator[CallRecord]:
-        """The records of such legs on call ``index``, one after the other, without legs that cannot run."""
+        """Yield the records of perturbed legs on call ``index``, without legs that cannot run."""
         started = time.process_time()
         for seed in range(1, RUNS + 1):
             leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world))
