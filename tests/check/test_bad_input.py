@@ -65,7 +65,7 @@ def _nothing_left_behind():
 
 
 CASES = {
-    "not callable": (lambda: check_compile(3, X), "the target is 3, which cannot be called"),
+    "not callable": (lambda: check_compile(3, X), "the target is 3, which is not callable"),
     "no call": (lambda: check_compile(sine), "there is no call"),
     "empty calls": (lambda: check_compile(sine, calls=[]), "is empty"),
     "arguments and calls": (lambda: check_compile(sine, X, calls=[call(X)]), "not both"),
@@ -74,8 +74,8 @@ CASES = {
         "call 1: .* is on meta, but the model is on cpu; move one of them",
     ),
     "eager raises": (lambda: check_compile(raising, X), "call 1 raises in eager, before torch.compile .* KeyError"),
-    "unknown backend": (lambda: check_compile(sine, X, backend="inductr"), "backend 'inductr' is not known .* inductor"),
-    "unknown mode": (lambda: check_compile(sine, X, mode="fast"), "mode 'fast' is not known to torch; .* reduce-overhead"),
+    "unknown backend": (lambda: check_compile(sine, X, backend="inductr"), "backend 'inductr' is unknown .* inductor"),
+    "unknown mode": (lambda: check_compile(sine, X, mode="fast"), "mode 'fast' is unknown to torch; .* reduce-overhead"),
     "mode and options": (
         lambda: check_compile(sine, X, mode="default", options={"max_autotune": True}),
         "exclude each other",
@@ -95,44 +95,44 @@ CASES = {
     "accepted breaks of a budget": (lambda: Budget(accepted_breaks="gb-1"), "a single string"),
     "accepted break that is no string": (lambda: check_compile(sine, X, accepted_breaks=[3]), "accepted_breaks contains 3"),
     "accepted breaks of one number": (lambda: check_compile(sine, X, accepted_breaks=3), "accepted_breaks contains 3"),
-    "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: at least one step"),
+    "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: must be at least 1"),
     "nothing to train": (
         lambda: check_compile(sine, X, backend="eager", train=True),
         "train=True, but no output requires a gradient in any call",
     ),
     "dynamic_dims of no argument": (
         lambda: check_compile(sine, X, dynamic_dims={"y": 0}),
-        "dynamic_dims names 'y', which is no tensor argument of the call; .*: x",
+        "dynamic_dims contains 'y', which is not a tensor argument of the call; .*: x",
     ),
-    "dynamic_dims of no position": (lambda: check_compile(sine, X, dynamic_dims={3: 0}), "dynamic_dims names 3"),
+    "dynamic_dims of no position": (lambda: check_compile(sine, X, dynamic_dims={3: 0}), "dynamic_dims contains 3"),
     "dynamic_dims of no dimension": (
         lambda: check_compile(sine, X, dynamic_dims={"x": 2}),
         "'x' has 1 dimensions, but not dimension 2",
     ),
     "tolerances of one number": (
         lambda: check_compile(sine, X, tolerances=1e-3),
-        r"tolerances is 0.001; write tolerances=Tolerances\(rtol=0.001, atol=0.001\)",
+        r"tolerances is 0.001; use tolerances=Tolerances\(rtol=0.001, atol=0.001\)",
     ),
     "one tolerance for all": (
         lambda: check_compile(sine, X, tolerances=Tolerance(rtol=1e-2, atol=0)),
-        r"write tolerances=Tolerances\(rtol=0.01, atol=0\)",
+        r"use tolerances=Tolerances\(rtol=0.01, atol=0\)",
     ),
     "tolerance of one number": (
         lambda: check_invariance(sine, X, tolerance=1e-3),
-        r"write tolerance=Tolerance\(rtol=0.001, atol=0.001\)",
+        r"use tolerance=Tolerance\(rtol=0.001, atol=0.001\)",
     ),
     "tolerances of an artifact": (
         lambda: check_artifact(torch.nn.Linear(4, 4), X, tolerances=1e-3),
-        "tolerances is 0.001; write tolerances=Tolerances",
+        "tolerances is 0.001; use tolerances=Tolerances",
     ),
     "optimizer, not a factory": (
         lambda: check_compile(LINEAR, X, optimizer=torch.optim.Adam(LINEAR.parameters())),
-        r"optimizer is one Adam; give a function that makes one, .* optimizer=lambda params: torch.optim.Adam\(params",
+        r"optimizer is an instance of Adam; pass a function that creates one, .* optimizer=lambda params: torch.optim.Adam\(params",
     ),
-    "name of an optimizer": (lambda: check_compile(LINEAR, X, optimizer="SGD"), "optimizer is one str; give a function"),
+    "name of an optimizer": (lambda: check_compile(LINEAR, X, optimizer="SGD"), "optimizer is an instance of str; pass a function"),
     "snapshots somewhere else": (lambda: check_compile(sine, X, snapshots="disk"), "must be \"device\" or \"host\""),
     "calls of a dict": (lambda: check_compile(sine, calls={"x": X}), r"calls is a single dict, but it must be a list of calls"),
-    "calls of a tensor": (lambda: check_compile(sine, calls=torch.ones(2, 4)), r"calls is one tensor, .* check_compile\(model, x\)"),
+    "calls of a tensor": (lambda: check_compile(sine, calls=torch.ones(2, 4)), r"calls is a single tensor, .* check_compile\(model, x\)"),
     "calls of one call": (lambda: check_compile(sine, calls=call(X)), r"calls is a single call\(...\), but it must be a list"),
     "calls of a number": (lambda: check_compile(sine, calls=3), "calls is a single int, but it must be a list"),
     "calls of an array": (lambda: check_artifact(LINEAR, calls=X.numpy()), "calls is a single array, but it must be a list"),

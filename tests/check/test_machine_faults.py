@@ -38,7 +38,7 @@ def test_eager_without_memory_is_no_error_of_the_target():
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
     with pytest.raises(
-        CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*holds the target several times"
+        CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*needs memory for eager"
     ):
         check_compile(target, X, backend="eager")
 
@@ -75,7 +75,7 @@ def test_snapshots_that_do_not_fit_are_named(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(Memory, "read", out_of_memory)
-    with pytest.raises(CompileUsageError, match="cannot be made: out of memory"):
+    with pytest.raises(CompileUsageError, match="is not possible: out of memory"):
         check_compile(torch.nn.Linear(2, 2), torch.ones(1, 2), backend="eager")
 
 
@@ -223,7 +223,7 @@ def test_fault_while_the_observer_is_tried_out_is_no_fault_of_torch(monkeypatch)
 
 def test_cache_folder_in_the_way_of_a_file_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CompileUsageError, match="file/cache cannot be made: Not a directory"):
+    with pytest.raises(CompileUsageError, match="file/cache cannot be created: Not a directory"):
         CacheFolder("file/cache", tmp_path).enter_test()
 
 

@@ -69,7 +69,7 @@ def test_beside_calls_a_keyword_is_an_option():
 
 
 def test_argument_given_by_position_leaves_the_keyword_to_the_option():
-    with pytest.raises(CompileUsageError, match="mode 'bilinear' is not known to torch"):
+    with pytest.raises(CompileUsageError, match="mode 'bilinear' is unknown to torch"):
         check(Resize(), X, "nearest", mode="bilinear")
 
 
@@ -132,7 +132,7 @@ class TestSuiteOptions(CompileSuite):
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [({"max_graphbreaks": 1}, "did you mean max_graph_breaks"), ({"calls": []}, "calls is no option")],
+    [({"max_graphbreaks": 1}, "did you mean max_graph_breaks"), ({"calls": []}, "calls is not an option")],
 )
 def test_suite_with_an_unknown_option_names_its_class(options, text):
     suite = type("TestMine", (TestSuiteOptions,), {"options": options})()
