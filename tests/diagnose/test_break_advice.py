@@ -214,6 +214,26 @@ def test_naming_the_loss_function_comes_before_changes_of_code():
     assert line.startswith("tried: set the loss function, model.loss_type = 'ForCausalLM': 0 graph breaks")
 
 
+class Quiet(Speaks):
+    """Has no loss named and does not mind: the break below is the backend's."""
+
+    @property
+    def loss_function(self):
+        return nn.functional.mse_loss
+
+
+def breaking_backend(graph, inputs):
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+
+    raise DataDependentOutputException(torch.ops.aten._local_scalar_dense.default)
+
+
+@pytest.mark.parametrize("kind", [Quiet, Speaks])
+def test_a_break_that_the_backend_makes_is_not_credited_to_a_change_of_code(kind):
+    lines = advice(kind(), torch.rand(3, 4), backend=breaking_backend)
+    assert not [line for line in lines if "0 graph breaks" in line and kind is Quiet]
+
+
 def seeds_itself(x):
     torch.manual_seed(0)
     print(x.shape)
