@@ -107,7 +107,7 @@ CASES = {
     "dynamic_dims of no position": (lambda: check_compile(sine, X, dynamic_dims={3: 0}), "dynamic_dims contains 3"),
     "dynamic_dims of no dimension": (
         lambda: check_compile(sine, X, dynamic_dims={"x": 2}),
-        "'x' has 1 dimensions, but not dimension 2",
+        "'x' has 1 dimension, so dimension 2 does not exist",
     ),
     "tolerances of one number": (
         lambda: check_compile(sine, X, tolerances=1e-3),

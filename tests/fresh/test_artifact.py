@@ -267,7 +267,9 @@ def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
         f'#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\necho "{missing}" >&2\nexit 1\n', encoding="utf-8"
     )
     compiler.chmod(0o755)
-    with pytest.raises(CompileUsageError, match=r"is not possible: the C\+\+ compiler of this machine failed") as failed:
+    with pytest.raises(
+        CompileUsageError, match=r"is not possible: the C\+\+ compiler of this machine failed"
+    ) as failed:
         check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
     assert "Install the headers of Python" in str(failed.value)
 

@@ -61,7 +61,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
                 _check_op(samples, bool(work.train), checked)
     counts = [f"{samples[0].op} ({count(len(samples), 'input')})" for samples in ops.samples.values()]
     checked.remarks.append(
-        f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: eager ran no custom op"
+        f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: eager ran no custom ops"
     )
     checked.remarks += [
         f"custom_ops: {op} received a tensor subclass, which opcheck does not support" for op in ops.subclasses

@@ -30,8 +30,8 @@ def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
-    """A line for each kind of run that sets the limits of leaves and that raised."""
+    """A line for each kind of reference run that raised."""
     if no_reference is not None:
-        yield f"errors against float64, since eager cannot run in it: {error_summary(no_reference)}"
+        yield f"errors relative to float64, because eager in float64 raises: {error_summary(no_reference)}"
     if no_perturbed is not None:
-        yield f"how far rounding carries, since eager with perturbed rounding cannot run: {error_summary(no_perturbed)}"
+        yield f"sensitivity to rounding, because eager with perturbed rounding raises: {error_summary(no_perturbed)}"

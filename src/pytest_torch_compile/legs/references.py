@@ -25,9 +25,9 @@ SECONDS = 20.0
 
 
 class ReferenceLeg(Leg):
-    """Runs the calls in fp64, and so do casts and factories in them that name another float type.
+    """Runs the calls in fp64, including casts and factories with another float type.
 
-    Where eager draws random numbers, a twin in eager's dtypes runs first and hands them on.
+    If eager draws random numbers, a run in eager's dtypes records them first.
 
     If random numbers cannot be replayed (dropout inside a fused attention kernel), the record has an error, and the
     call has no reference.
@@ -54,9 +54,7 @@ class ReferenceLeg(Leg):
 
 
 class PerturbedLeg(Leg):
-    """Eager with the rounding of every op perturbed, using a separate random stream so that the model's numbers stay
-    the same.
-    """
+    """Eager with perturbed rounding in every op, from a random stream separate from the model's."""
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
         super().__init__(work, world)
@@ -69,7 +67,7 @@ class PerturbedLeg(Leg):
 
 @dataclass
 class PerturbedLegs:
-    """Eager legs with perturbed rounding, made as they are asked for. ``why_not`` is an error that kept one from it."""
+    """Eager legs with perturbed rounding, created on demand. ``why_not`` is an error of a leg that could not run."""
 
     work: Work
     world: World | None = None

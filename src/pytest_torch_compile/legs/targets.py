@@ -107,7 +107,10 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
         ranges = dims if isinstance(dims, Mapping) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
         for dim, bounds in ranges.items():
             if not -tensor.ndim <= dim < tensor.ndim:
-                raise CompileUsageError(f"dynamic_dims: {key!r} has {tensor.ndim} dimensions, but not dimension {dim}")
+                s = "" if tensor.ndim == 1 else "s"
+                raise CompileUsageError(
+                    f"dynamic_dims: {key!r} has {tensor.ndim} dimension{s}, so dimension {dim} does not exist"
+                )
             if isinstance(bounds, str):
                 mark_unbacked_dim(tensor, dim % tensor.ndim, bounds, shared=named.count(bounds) > 1)
             else:
