@@ -8,8 +8,8 @@ from pathlib import Path
 import nox
 from nox.virtualenv import PassthroughEnv
 
-# The one table of supported versions: torch, and the torchvision, transformers and torchao that fit it.
-# Inductor of torch 2.6 imports setuptools, and asks for it on Python 3.12 and newer only.
+# The supported versions of torch, with compatible versions of torchvision, transformers and torchao. Inductor in torch
+# 2.6 imports setuptools, but requires it only on Python 3.12 and newer.
 RELEASES = {
     "2.6": ("torch==2.6.0", "torchvision==0.21.0", "transformers==5.23.0", "setuptools"),
     "2.8": ("torch==2.8.0", "torchvision==0.23.0", "transformers==5.23.0"),
@@ -20,10 +20,10 @@ RELEASES = {
 NEWEST = list(RELEASES)[-1]
 PROJECT = ("-e", ".[dev,suites]")
 PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
-# Workers, ranks and fresh processes are many, and importing torch without its bytecode, which uv leaves to the first
-# one, takes each 15 s more: it is kept even where the environment says not to.
+# There are many workers, ranks and fresh processes, and importing torch without its bytecode takes an additional 15 s
+# in each. uv leaves compiling it to the first import, so bytecode is written even if the environment turns it off.
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
-# Each worker of pytest-xdist has one core: threads of its own would only get in the way of the others.
+# Each pytest-xdist worker uses one core, since additional threads would only slow down the others.
 WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
 
 nox.needs_version = ">=2024.10.9"
@@ -54,7 +54,7 @@ def stress(session: nox.Session, torch: str) -> None:
     parts = {
         "kills": [("python", "-m", "tests.stress.kills", "--out", str(results / "kills.json"))],
         "launched": [("python", "-m", "tests.stress.launched", "--out", str(results / "launched.json"))],
-        # Another order for each torch: with all of them there are five.
+        # Use a different order for each torch, which gives five orders in total.
         "order": [(*pytest, *PARALLEL, "--random-order-bucket=global", f"--random-order-seed={torch}", "tests")],
         "alone": [("python", "-m", "tests.stress.alone", "--out", str(results / "alone.json"))],
         "documents": [(*pytest, "-q", "tests/report/test_strange_documents.py")],
@@ -92,7 +92,7 @@ def gpu(session: nox.Session) -> None:
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
     session.run("python", "-m", "pytest", *workers, "--compile-device=cuda", "--benchmark-skip", *chosen, env=WORKERS)
-    # A worker for each GPU. pytest-benchmark refuses --benchmark-only beside pytest-xdist.
+    # One worker for each GPU. pytest-benchmark does not support --benchmark-only together with pytest-xdist.
     speed = ("-n", "auto", "--dist", "worksteal", "-k", "test_speed", "--compile-perf=gate", "-rfE")
     session.run("python", "-m", "pytest", *speed, *chosen, env=BYTECODE)
 
@@ -158,7 +158,7 @@ def release(session: nox.Session) -> None:
     tags = [f"--tag={word}" for word in session.posargs if word.startswith("v")]
     steps = {"check": ["check", *tags], "build": ["build"], "try": ["try"], "docs": ["rehearse-docs"]}
     for name in [word for word in session.posargs if word in steps] or steps:
-        # The package itself is not installed: it is what is built.
+        # The package is not installed, because this session builds it.
         session.run("python", "-m", "tools.release", *steps[name], env={"PYTHONPATH": "src", **BYTECODE})
 
 

@@ -31,7 +31,8 @@ class Part:
 
     def changes(self, whole: Work) -> dict[str, Any]:
         """The changes that turn a check of the whole target into a check of the part; options with argument names are
-        dropped."""
+        dropped.
+        """
         alone = {"optimizer": None, "steps": 1, "dynamic_dims": None}
         return {"target": self.module, "calls": self.calls, "train": bool(whole.train), **alone}
 
