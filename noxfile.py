@@ -1,4 +1,4 @@
-"""The project's jobs: `nox -l` lists them, `nox -s "tests(2.15)" -- -k name` runs a part of one."""
+"""The project's jobs: `nox -l` lists them, `nox -s "tests(2.15)" -- -k name` runs part of a session."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def tests(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def stress(session: nox.Session, torch: str) -> None:
-    """What is too long for every push, all or by name (kills, launched, order, alone, documents, load, large)."""
+    """The slow tests, all or by name (kills, launched, order, alone, documents, load, large)."""
     install(session, torch)
     results = Path(session.cache_dir).parent / "stress" / torch
     results.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def suites(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def sweep(session: nox.Session, torch: str) -> None:
-    """The suites' models on this torch, and docs/compatibility.md from the versions that were swept so far."""
+    """Run the suites' models on this torch, and update docs/compatibility.md."""
     install(session, torch)
     results = f"benchmarks/sweep/data/torch-{torch}.json"
     session.run("python", "-m", "benchmarks.sweep", "run", results, *session.posargs, env=WORKERS)
@@ -87,7 +87,7 @@ def sweep(session: nox.Session, torch: str) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """All suites on CUDA, or those named: what is right and whole in workers, then speed, gated, on every GPU."""
+    """All or selected suites on CUDA: first correctness in parallel, then the gated speed tests on every GPU."""
     install(session, torch_for(session))
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
@@ -99,7 +99,7 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session
 def compare(session: nox.Session) -> None:
-    """Speed against a revision on one device: `nox -s compare -- main tests/test_speed.py`."""
+    """Compare the speed with a revision on one device: `nox -s compare -- main tests/test_speed.py`."""
     if not session.posargs:
         session.error("name the revision, and the tests if not all: nox -s compare -- BASE_REF [tests]")
     install(session, torch_for(session))
@@ -110,7 +110,7 @@ def compare(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, formatting, types, which room may import which, generated documentation, and links."""
+    """Style, formatting, types, import layers, generated documentation, and links."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[dev]")
     session.run("ruff", "check", ".")
@@ -134,7 +134,7 @@ def examples(session: nox.Session, library: str) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """The mutation and false-alarm test of the comparison, over all cores; started again, it goes on where it was."""
+    """The mutation and false-alarm test of the comparison, on all cores; an interrupted run is resumed."""
     here = version_here("torch") if isinstance(session.virtualenv, PassthroughEnv) else ""
     install(session, nearest_release(here) if here else NEWEST)
     kept = Path(session.cache_dir) / "mutants.jsonl"
@@ -143,7 +143,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation, built strictly, and every link of the site."""
+    """Build the documentation in strict mode, and check every link of the site."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[docs]")
     session.run("mkdocs", "build", "--strict", *session.posargs)
@@ -152,7 +152,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """A release as far as it can be rehearsed, all or by name (check, build, try, docs); for a tag: `-- v0.2.0`."""
+    """Rehearse a release, all steps or by name (check, build, try, docs); for a tag: `-- v0.2.0`."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("--require-hashes", "-r", ".github/release.txt")
     tags = [f"--tag={word}" for word in session.posargs if word.startswith("v")]
@@ -163,7 +163,7 @@ def release(session: nox.Session) -> None:
 
 
 def install(session: nox.Session, torch: str) -> None:
-    """Set up the environment for one torch; under --no-venv the torch that is there stays."""
+    """Set up the environment for one torch; with --no-venv, keep the installed torch."""
     if isinstance(session.virtualenv, PassthroughEnv):
         install_beside_torch(session, torch)
     else:
@@ -171,7 +171,7 @@ def install(session: nox.Session, torch: str) -> None:
 
 
 def install_beside_torch(session: nox.Session, torch: str) -> None:
-    """Add the project and what it lacks to the current environment, under a constraint that keeps its torch."""
+    """Install the project and missing dependencies into the current environment, keeping its torch."""
     installed = version_here("torch") or session.error("--no-venv uses the torch of this environment, and it has none")
     if torch != nearest_release(installed):
         session.skip(f"this environment has torch {installed}")
@@ -183,20 +183,20 @@ def install_beside_torch(session: nox.Session, torch: str) -> None:
 
 
 def torch_for(session: nox.Session) -> str:
-    """The release to set up where a session is not run for each: under --no-venv the one that is there."""
+    """The torch release for sessions that do not run for each one; with --no-venv, the installed one."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         return NEWEST
     return nearest_release(version_here("torch") or session.error("--no-venv uses the torch of this environment"))
 
 
 def version_here(distribution: str) -> str:
-    """The version of a distribution in the current environment, or nothing."""
+    """The version of a distribution in the current environment, or None."""
     read = f"import importlib.metadata as m; print(m.version({distribution!r}))"
     return subprocess.run(["python", "-c", read], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def nearest_release(installed: str) -> str:
-    """The newest release in the table that is not newer than the installed one."""
+    """The newest release in the table that is not newer than the installed torch."""
     minor = [int(part) for part in installed.split(".")[:2]]
     fitting = [release for release in RELEASES if [int(part) for part in release.split(".")] <= minor]
     return fitting[-1] if fitting else NEWEST
