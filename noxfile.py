@@ -190,7 +190,7 @@ def torch_for(session: nox.Session) -> str:
 
 
 def version_here(distribution: str) -> str:
-    """The version of a distribution in the current environment, or None."""
+    """The version of a distribution in the current environment, or an empty string."""
     read = f"import importlib.metadata as m; print(m.version({distribution!r}))"
     return subprocess.run(["python", "-c", read], capture_output=True, text=True, check=False).stdout.strip()
 
