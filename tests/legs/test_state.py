@@ -137,8 +137,8 @@ def test_closed_over_variables_are_compared_and_put_back() -> None:
     DEFECT[0] = True
     try:
         assert found(target, torch.ones(3)) == [
-            ("state", "call 1: variable count is 1 in eager, 2 compiled"),
-            ("state", "call 1: variable seen[0] is 1 in eager, 2 compiled"),
+            ("state", "call 1: variable count is 1 in eager, 2 when compiled"),
+            ("state", "call 1: variable seen[0] is 1 in eager, 2 when compiled"),
         ]
     finally:
         DEFECT[0] = False
@@ -157,7 +157,7 @@ class Counted:
 
 def test_class_attributes_are_compared_and_put_back(defect: None) -> None:
     assert found(Counted(), torch.ones(3)) == [
-        ("state", "call 1: class attribute Counted.total is 1 in eager, 0 compiled")
+        ("state", "call 1: class attribute Counted.total is 1 in eager, 0 when compiled")
     ]
     assert Counted.total == 0
 
@@ -171,7 +171,7 @@ def test_what_a_compile_wrapper_adds_is_no_difference_and_what_it_changes_is_one
         return torch.compile(model.eval(), backend="eager")
 
     check_compile(nn.Linear(3, 3), torch.ones(3), compile=adds)
-    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, False compiled"):
+    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, False when when compiled"):
         check_compile(nn.Linear(3, 3), torch.ones(3), compile=changes)
 
 
