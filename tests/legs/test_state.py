@@ -171,7 +171,7 @@ def test_what_a_compile_wrapper_adds_is_no_difference_and_what_it_changes_is_one
         return torch.compile(model.eval(), backend="eager")
 
     check_compile(nn.Linear(3, 3), torch.ones(3), compile=adds)
-    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, False when when compiled"):
+    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, False when compiled"):
         check_compile(nn.Linear(3, 3), torch.ones(3), compile=changes)
 
 
