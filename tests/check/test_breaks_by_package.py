@@ -131,7 +131,7 @@ def test_break_of_an_installed_package_says_whose_line_it_is(mine):
     hint = failure.value.findings[-1].hint
     assert hint.startswith("the line belongs to noisylib; call it outside the compiled function")
     assert "max_graph_breaks={'noisylib': 1, '*': 0}" in hint
-    assert hint.endswith("For noisylib itself: remove the graph_break() call")
+    assert hint.endswith("To fix noisylib itself: remove the graph_break() call")
 
 
 def test_break_in_the_users_own_line_says_nothing_of_packages(mine):
