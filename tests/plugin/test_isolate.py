@@ -52,7 +52,7 @@ def wait_for(condition, seconds=60):
             "sys.__stderr__.write('std::bad_alloc'); sys.__stderr__.flush(); os.abort()",
             "was killed by SIGABRT: it ran out of memory",
         ),
-        ("os._exit(3)", "ended with 3 and no report"),
+        ("os._exit(3)", "exited with status 3 without a report"),
     ],
     ids=["segfault", "abort", "killed", "bad_alloc", "exit"],
 )
