@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
-from pytest_torch_compile._torch import canary
+from pytest_torch_compile._torch import canary  # noqa: E402
 from pytest_torch_compile._torch.trace import TraceObserver, graph_ops  # noqa: E402
 
 BREAKS = Path(__file__).parents[1] / "golden" / "breaks.py"
