@@ -338,3 +338,18 @@ def test_graph_text_is_read_as_ops():
         ]
     )
     assert graph_ops(text) == ("sin", "+", "torch.nn.functional.relu")
+
+
+def writes_where(x):
+    y = x.clone()
+    y[x[:, 0] < 0, :] *= -1
+    return y.sin()
+
+
+def test_graph_that_the_backend_refuses_is_one_short_break():
+    with pytest.raises(CompileCheckFailed) as failed:
+        x = torch.randn(3, 4, requires_grad=True)
+        check_compile(writes_where, x, train=True, fullgraph=False, backend="aot_eager", diagnose="off")
+    refused = [one for one in failed.value.report.graph_breaks if one.category == "graph that the backend refuses"]
+    assert len(failed.value.report.graph_breaks) <= 2 and len(refused) <= 1
+    assert "WON'T CONVERT" not in str(failed.value) and "TorchDynamo Stack Trace" not in str(failed.value)

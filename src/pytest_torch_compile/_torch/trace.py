@@ -80,7 +80,6 @@ class TraceObserver(TraceListener):
         self._broke_at: dict[CodeKey, int] = {}
         self._tracing: dict[Any, Graph] = {}
         self._broken: dict[CompileKey, GraphBreak | None] = {}
-        self._given_up: list[GraphBreak | None] = []
         self._causes: dict[Any, set[str]] = {}
         self._guard_context = GuardContext()
         self._error_texts: dict[CompileKey, str] = {}
@@ -128,12 +127,15 @@ class TraceObserver(TraceListener):
             vars(logger)["isEnabledFor"] = self._was_enabled_for
         self._capture.__exit__(kind, error, trace)
         self._watch.__exit__(kind, error, trace)
-        if not self.seen.graph_breaks:  # where a backend fails, torch reports the break and then each frame around it
-            for given_up in self._given_up:
-                self._note_break(given_up)
-        self._given_up.clear()
+        self._leave_out_given_up()
         self._note_cudagraphs()
         self._compare_with_counters()
+
+    def _leave_out_given_up(self) -> None:
+        """Where a backend refuses a graph, torch reports that break, and then each frame around it as one more."""
+        broken = self.seen.graph_breaks
+        if any(one.category == breaks.REFUSED for one in broken):
+            broken[:] = [one for one in broken if not breaks.is_given_up(one)]
 
     def _note_cudagraphs(self) -> None:
         counts, skips = self._cudagraphs, self.seen.cudagraph_skips
@@ -254,9 +256,8 @@ class TraceObserver(TraceListener):
             self._broke_at[frame.file, frame.line, inlined[0].function] = inlined[0].line
         stack = whole_stack(inlined, breaks.written_stack(payload), Running.now(), self._broke_at)
         found = breaks.parse_break(payload, self.call, stack)
-        if found is None and (frame := self._frames.get(key[:2])) and "WON'T CONVERT" in payload:
-            self._given_up.append(breaks.parse_break(payload, self.call, [frame]))
-            return
+        if found is None and (frame := self._frames.get(key[:2])):
+            found = breaks.parse_break(payload, self.call, [frame])
         self._broken[key] = self._note_break(found)
 
     def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
