@@ -23,6 +23,8 @@ from torch._logging import _internal as torch_logging
 from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
 
 NUMBERS = (bool, int, float, str, type(None))
+# What torch itself keeps in a module; the last is set by torch.compile.
+OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
 MULTIPLE, RELATIVE, ABSOLUTE = 20.0, 2e-5, 1e-6
 
 
@@ -138,7 +140,7 @@ def run_compiled(factory: Factory, mode: str, backend: str) -> tuple[Leg, dict[s
     refused = ""
     if mode == INFERENCE:
         leg, said = one_compiled(factory, mode, backend, fullgraph=True)
-        if "raised" not in leg.facts or not said["refused"]:
+        if not leg.raised:
             return leg, said
         refused = leg.raised
     leg, said = one_compiled(factory, mode, backend, fullgraph=False)
@@ -155,24 +157,22 @@ def one_compiled(factory: Factory, mode: str, backend: str, fullgraph: bool) -> 
         graphs.append(ops)
         return lookup_backend(backend)(graph, examples)
 
-    with listening() as heard:
+    with listening(trace=not fullgraph) as heard:
         leg = run(factory, mode, compile=lambda it: torch.compile(it, backend=counting, fullgraph=fullgraph))
     torch._dynamo.reset()
-    counted = counters["graph_break"] | counters["unimplemented"]
+    counted = [why for why in counters["graph_break"] | counters["unimplemented"] if "recompile limit" not in why.lower()]
     breaks = {} if fullgraph else heard.breaks
     if counted and not breaks and not fullgraph:
-        breaks = {f"counted:{n}": reason for n, reason in enumerate(counted)}
+        breaks = {f"counted:{number}": why for number, why in enumerate(counted)}
     return leg, {
         "breaks": sorted(breaks),
         "reasons": [" ".join(reason.split())[:160] for reason in breaks.values()],
-        "refused": "refused" if fullgraph and REFUSED.search(leg.raised) else "",
+        "refused": "",
         "recompiles": heard.recompiles,
         "graphs": sum(ops > 0 for ops in graphs),
         "fallbacks": heard.fallbacks,
     }
 
-
-REFUSED = re.compile(r"Unsupported|UserError|InternalTorchDynamoError|UncapturedHigherOrderOpError|RuntimeError: .*dynamo")
 
 
 class Heard(logging.Handler):
@@ -191,9 +191,12 @@ class Heard(logging.Handler):
                 reason = str(getattr(record, "payload", ""))
                 self.breaks.setdefault(place(reason), reason)
             return
-        message = str(record.msg)
+        message = record.getMessage()
         self.recompiles += message.startswith("Recompiling function")
-        self.fallbacks += "hit config.recompile_limit" in message or "cache_size_limit" in message
+        # The compilation that the limit forbids is announced like every other.
+        forbidden = message.startswith("torch._dynamo hit config.")
+        self.fallbacks += forbidden
+        self.recompiles -= forbidden
 
 
 def place(reason: str) -> str:
@@ -203,21 +206,23 @@ def place(reason: str) -> str:
 
 
 @contextmanager
-def listening() -> Iterator[Heard]:
+def listening(trace: bool) -> Iterator[Heard]:
+    """Listen to torch; the structured trace, which makes it format every graph, only where breaks may come."""
     heard = Heard()
-    trace, guards = torch_logging.trace_log, logging.getLogger("torch._dynamo.guards.__recompiles")
-    convert = logging.getLogger("torch._dynamo.convert_frame")
+    guards = logging.getLogger("torch._dynamo.guards.__recompiles")
+    loggers = [guards, logging.getLogger("torch._dynamo.convert_frame"), *([torch_logging.trace_log] if trace else [])]
     torch._logging.set_logs(recompiles=True)
-    vars(trace)["isEnabledFor"] = lambda level: True
-    for logger in (trace, guards, convert):
+    if trace:
+        vars(torch_logging.trace_log)["isEnabledFor"] = lambda level: True
+    for logger in loggers:
         logger.addHandler(heard)
     guards.propagate = False
     try:
         yield heard
     finally:
-        for logger in (trace, guards, convert):
+        for logger in loggers:
             logger.removeHandler(heard)
-        vars(trace).pop("isEnabledFor", None)
+        vars(torch_logging.trace_log).pop("isEnabledFor", None)
         torch._logging.set_logs()
 
 
@@ -251,7 +256,7 @@ def named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield f"{name} type", type(tree).__name__
         for key, value in tree.items():
             yield from named_leaves(value, f"{name}[{key!r}]")
-    elif isinstance(tree, (list, tuple)):
+    elif type(tree) in (list, tuple) or hasattr(tree, "_fields"):  # other tuples may have a length that raises
         yield f"{name} type", f"{type(tree).__name__} of {len(tree)}"
         for key, value in enumerate(tree):
             yield from named_leaves(value, f"{name}[{key}]")
@@ -295,7 +300,7 @@ def state_of(target: Any) -> dict[str, Any]:
     held: dict[str, Any] = {}
     objects = owner.named_modules() if isinstance(owner, nn.Module) else [("", owner)]
     for path, one in objects:
-        attributes = {name: value for name, value in vars(one).items() if not name.startswith("_")} if hasattr(one, "__dict__") else {}  # fmt: skip
+        attributes = {name: value for name, value in vars(one).items() if name not in OF_TORCH} if hasattr(one, "__dict__") else {}  # fmt: skip
         if isinstance(one, nn.Module):
             attributes |= {**one._parameters, **one._buffers}
         for name, value in attributes.items():
@@ -319,7 +324,7 @@ def differences(eager: Leg, compiled: Leg, exact: Leg, unstable: set[str]) -> li
     for name in dict.fromkeys([*eager.leaves, *compiled.leaves]):
         if name not in unstable and (why := differs(eager, compiled, exact, name)):
             found.append(f"{name}: {why}")
-    return found
+    return [what[:160] for what in found]
 
 
 def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
@@ -330,7 +335,7 @@ def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
         if isinstance(old, float) and isinstance(new, float):
             old, new = torch.tensor(old), torch.tensor(new)
         else:
-            return "" if type(old) is type(new) and old == new else f"{new!r} instead of {old!r}"
+            return "" if type(old) is type(new) and old == new else f"{str(new)[:60]} instead of {str(old)[:60]}"
     if old.shape != new.shape or old.dtype != new.dtype:
         return f"{tuple(new.shape)} {new.dtype} instead of {tuple(old.shape)} {old.dtype}"
     if not (old.is_floating_point() or old.is_complex()):

@@ -87,6 +87,8 @@ class Battery:
         if self.path.exists():
             kept: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
             if kept["environment"] == environment:
+                for check in [check for package in kept["packages"].values() for check in package["checks"].values()]:
+                    check["differ"] = verdicts.compared(check["product"], check["oracle"])
                 return kept
         return {"environment": environment, "packages": {}}
 
@@ -122,7 +124,8 @@ class Battery:
         """What disagreed once more, each target in processes of its own."""
         checks = self.document["packages"].get(package, {}).get("checks", {})
         for task in tasks:
-            if first := checks.get(" ".join(task), {}).get("differ"):
+            first = checks.get(" ".join(task), {}).get("differ")
+            if first and verdicts.UNUSABLE not in first.values():
                 self._ask_both(package, [task])
                 if not checks[" ".join(task)]["differ"]:
                     checks[" ".join(task)]["only_in_company"] = first

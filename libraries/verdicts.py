@@ -25,7 +25,7 @@ def compared(product: Words, oracle: Words) -> dict[str, str]:
         "graph breaks": (bool(product["breaks"]), bool(oracle["breaks"])),
         "places of breaks": (0, 0) if not (product["breaks"] and oracle["breaks"]) else places(product, oracle),
         "recompiles": (product["recompiles"], oracle["recompiles"]),
-        "values": (bool(WRONG & set(product["kinds"])), bool(oracle["wrong"])),
+        "values": (bool(WRONG & set(product["kinds"])), bool(oracle["wrong"]) and not failed(oracle)),
         "fallbacks": (bool(product["fallbacks"]), bool(oracle["fallbacks"])),
         "nothing compiled": ("nothing-compiled" in product["kinds"], not oracle["graphs"]),
         "compile error": ("compile-error" in product["kinds"], failed(oracle)),
@@ -53,4 +53,6 @@ def findings(oracle: Words) -> list[str]:
     found = [f"graph break at {place}" for place in oracle["breaks"]]
     found += [f"{oracle['recompiles']} recompiles"] if oracle["recompiles"] else []
     found += ["nothing compiled"] if not oracle["graphs"] else []
+    if failed(oracle):
+        return [*found, f"compile error: {oracle['compiled_raises']}"]
     return [*found, *(f"differs: {what}" for what in oracle["wrong"])]

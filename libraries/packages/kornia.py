@@ -74,7 +74,7 @@ TARGETS = {
     "adjust_hue": lambda: Target(lambda x: k.enhance.adjust_hue(x, 0.3), images(size=6)),
     "adjust_contrast": lambda: Target(lambda x: k.enhance.adjust_contrast(x, 0.7), images(size=6)),
     "equalize": lambda: Target(k.enhance.equalize, images(size=6), train=False),
-    "equalize_clahe": lambda: Target(k.enhance.equalize_clahe, images(1, 16)),
+    "equalize_clahe": lambda: Target(k.enhance.equalize_clahe, images(1, 16), train=False),
     "posterize": lambda: Target(lambda x: k.enhance.posterize(x, 3), images(size=6), train=False),
     "sharpness": lambda: Target(lambda x: k.enhance.sharpness(x, 0.7), images(size=6)),
     "histogram": lambda: Target(

@@ -55,7 +55,7 @@ TARGETS = {
     "EvoNorm2dB0": lambda: Target(layers.EvoNorm2dB0(16), maps()),
     "EvoNorm2dS0": lambda: Target(layers.EvoNorm2dS0(16, groups=4), maps()),
     "FilterResponseNormTlu2d": lambda: Target(layers.FilterResponseNormTlu2d(16), maps()),
-    "GatherExcite": lambda: Target(layers.GatherExcite(16), maps()),
+    "GatherExcite": lambda: Target(layers.GatherExcite(16, extra_params=True, extent=2), maps()),
     "GlobalContext": lambda: Target(layers.GlobalContext(16), maps()),
     "GlobalResponseNormMlp": lambda: Target(
         layers.GlobalResponseNormMlp(16, 32), calls(lambda n: (torch.randn(n, 4, 4, 16),))
@@ -71,9 +71,7 @@ TARGETS = {
     "PatchEmbed": lambda: Target(layers.PatchEmbed(16, 4, 3, 8), images()),
     "RelPosBias": lambda: Target(layers.RelPosBias((4, 4), 2), tensors(2, 16, 16)),
     "RelPosMlp": lambda: Target(layers.RelPosMlp((4, 4), 2, 16), tensors(2, 16, 16)),
-    "RotaryEmbeddingCat": lambda: Target(
-        layers.RotaryEmbeddingCat(16, in_pixels=False, feat_shape=(4, 4)), calls(lambda n: (torch.randn(n, 2, 4, 4),))
-    ),
+    "Mlp": lambda: Target(layers.Mlp(16, 32), sequences(16)),
     "SelectAdaptivePool2d": lambda: Target(layers.SelectAdaptivePool2d(pool_type="avgmax", flatten=True), maps()),
     "SelectiveKernel": lambda: Target(layers.SelectiveKernel(16, 16), maps()),
     "SplitAttn": lambda: Target(layers.SplitAttn(16, 16), maps()),

@@ -42,7 +42,9 @@ TARGETS = {
     "auroc_binned": lambda: Target(lambda x, y: f.auroc(x, y, "binary", thresholds=5), binary(), train=False),
     "average_precision": lambda: Target(lambda x, y: f.average_precision(x, y, "binary"), binary(), train=False),
     "calibration_error": lambda: Target(lambda x, y: f.calibration_error(x, y, "binary"), binary(), train=False),
-    "cohen_kappa": lambda: Target(lambda x, y: f.cohen_kappa(x, y, "multiclass", num_classes=4), classes(), train=False),
+    "cohen_kappa": lambda: Target(
+        lambda x, y: f.cohen_kappa(x, y, "multiclass", num_classes=4), classes(), train=False
+    ),
     "confusion_matrix": lambda: Target(
         lambda x, y: f.confusion_matrix(x, y, "multiclass", num_classes=4), classes(), train=False
     ),
@@ -51,7 +53,9 @@ TARGETS = {
         lambda x, y: f.hamming_distance(x, y, "multilabel", num_labels=4), multilabel(), train=False
     ),
     "hinge_loss": lambda: Target(lambda x, y: f.hinge_loss(x, y, "multiclass", num_classes=4), classes()),
-    "jaccard_index": lambda: Target(lambda x, y: f.jaccard_index(x, y, "multiclass", num_classes=4), classes(), train=False),
+    "jaccard_index": lambda: Target(
+        lambda x, y: f.jaccard_index(x, y, "multiclass", num_classes=4), classes(), train=False
+    ),
     "matthews_corrcoef": lambda: Target(lambda x, y: f.matthews_corrcoef(x, y, "binary"), binary(), train=False),
     "precision_recall_curve": lambda: Target(
         lambda x, y: f.precision_recall_curve(x, y, "binary", thresholds=5), binary(), train=False
@@ -71,14 +75,12 @@ TARGETS = {
     "mean_squared_error": lambda: Target(f.mean_squared_error, vectors()),
     "pearson_corrcoef": lambda: Target(f.pearson_corrcoef, vectors()),
     "r2_score": lambda: Target(f.r2_score, vectors()),
-    "spearman_corrcoef": lambda: Target(f.spearman_corrcoef, vectors()),
+    "spearman_corrcoef": lambda: Target(f.spearman_corrcoef, vectors(), train=False),
     "pairwise_cosine": lambda: Target(f.pairwise_cosine_similarity, pairs(4)),
     "pairwise_euclidean": lambda: Target(f.pairwise_euclidean_distance, pairs(4)),
-    "psnr": lambda: Target(f.image.peak_signal_noise_ratio, image_pairs(size=8)),
+    "psnr": lambda: Target(lambda x, y: f.image.peak_signal_noise_ratio(x, y, 1.0), image_pairs(size=8)),
     "ssim": lambda: Target(f.image.structural_similarity_index_measure, image_pairs()),
-    "total_variation": lambda: Target(
-        f.image.total_variation, calls(lambda n: (torch.rand(n, 3, 8, 8),))
-    ),
+    "total_variation": lambda: Target(f.image.total_variation, calls(lambda n: (torch.rand(n, 3, 8, 8),))),
     "uqi": lambda: Target(f.image.universal_image_quality_index, image_pairs()),
     "image_gradients": lambda: Target(f.image.image_gradients, calls(lambda n: (torch.rand(n, 3, 8, 8),))),
     "si_sdr": lambda: Target(f.audio.scale_invariant_signal_distortion_ratio, pairs(32)),
