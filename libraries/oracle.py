@@ -25,7 +25,7 @@ from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
 NUMBERS = (bool, int, float, str, type(None))
 # What torch itself keeps in a module; the last is set by torch.compile.
 OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
-MULTIPLE, RELATIVE, ABSOLUTE = 20.0, 2e-5, 1e-6
+MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
 
 
 @dataclass
@@ -160,7 +160,9 @@ def one_compiled(factory: Factory, mode: str, backend: str, fullgraph: bool) -> 
     with listening(trace=not fullgraph) as heard:
         leg = run(factory, mode, compile=lambda it: torch.compile(it, backend=counting, fullgraph=fullgraph))
     torch._dynamo.reset()
-    counted = [why for why in counters["graph_break"] | counters["unimplemented"] if "recompile limit" not in why.lower()]
+    counted = [
+        why for why in counters["graph_break"] | counters["unimplemented"] if "recompile limit" not in why.lower()
+    ]
     breaks = {} if fullgraph else heard.breaks
     if counted and not breaks and not fullgraph:
         breaks = {f"counted:{number}": why for number, why in enumerate(counted)}
@@ -172,7 +174,6 @@ def one_compiled(factory: Factory, mode: str, backend: str, fullgraph: bool) -> 
         "graphs": sum(ops > 0 for ops in graphs),
         "fallbacks": heard.fallbacks,
     }
-
 
 
 class Heard(logging.Handler):
@@ -355,6 +356,8 @@ def off_by(old: torch.Tensor, new: torch.Tensor, true: torch.Tensor, coarser: fl
     if not bool(finite.any()):
         return ""
     old, new, true = old[finite], new[finite], true[finite]
+    if float((old - true).abs().max()) > UNRELATED * float(old.abs().max()):
+        true = old  # random numbers of another dtype are other numbers: float64 says nothing
     own, error = float((old - true).abs().max()), float((new - true).abs().max())
     limit = MULTIPLE * own + RELATIVE * coarser * float(true.abs().max()) + ABSOLUTE * coarser
     return f"error {error:.3g}, eager's {own:.3g}, limit {limit:.3g}" if error > limit else ""

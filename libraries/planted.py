@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -76,10 +77,9 @@ def second_size(self: Around, *x: torch.Tensor) -> Any:
 
 
 def other_random_numbers(self: Around, *x: torch.Tensor) -> Any:
-    if is_compiling():
-        torch.rand(1)
+    drawn = torch.rand(1) if is_compiling() else 0
     y = self.inner(*x)
-    return y + torch.rand_like(y)
+    return y + torch.rand_like(y) + 0 * drawn
 
 
 def scaled_gradient(self: Around, *x: torch.Tensor) -> Any:
@@ -275,13 +275,18 @@ def resized(arguments: tuple[Any, ...], size: int) -> tuple[Any, ...]:
     return tuple(torch.rand(size, *leaf.shape[1:]) for leaf in arguments)
 
 
+def target_of(package: str, name: str) -> Target:
+    """A target of a package, which is imported only now."""
+    return factories(package)[name]()
+
+
 def targets() -> dict[str, Factory]:
     """Each defect in two bases, all bases in turn."""
     bases = [(package, name) for package, names in BASES.items() for name in names]
     made: dict[str, Factory] = {}
     for number, (what, defect) in enumerate(DEFECTS.items()):
         for package, name in (bases[number % len(bases)], bases[(number + 3) % len(bases)]):
-            made[f"{what} in {package}.{name}"] = planted(defect, factories(package)[name])
+            made[f"{what} in {package}.{name}"] = planted(defect, partial(target_of, package, name))
     return made
 
 

@@ -72,4 +72,6 @@ def state_before(target: Any) -> list[Any]:
         return []
     held = [*owner.parameters(), *owner.buffers()]
     usable = [leaf for leaf in held if not isinstance(leaf, torch.nn.parameter.UninitializedTensorMixin)]
-    return [(str(leaf.detach().double().nan_to_num().abs().sum().item()), leaf.grad is None) for leaf in usable] + [owner.training]
+    return [(str(leaf.detach().double().nan_to_num().abs().sum().item()), leaf.grad is None) for leaf in usable] + [
+        owner.training
+    ]

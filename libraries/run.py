@@ -2,7 +2,7 @@
 
 Two processes at a time, one that asks the product and one that asks the oracle, each for one package. One that crashes or
 takes too long costs the target that was running; another goes on after it. What they disagree about is asked again, each
-target in a process of its own. Results that are in FILE already are kept; `--again` runs what disagreed in it.
+target in a process of its own. What has a result in FILE is not run again, unless `--again` is given.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from .targets import MODES, factories, package_names
 
 Task = tuple[str, str]  # name and mode
 SIDES = ("product", "oracle")
+RUNNING: set[int] = set()  # the processes of workers, each the leader of its group
 ALONE = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda *_: Process.end_all())
     battery = Battery(options.out, options.backend, options.limit)
     battery.run(options.only, again=options.again)
     wrong = battery.disagreements()
@@ -47,8 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m libraries.run", description=__doc__)
     made.add_argument("--out", type=Path, required=True, help="the JSON document with all results")
-    made.add_argument("--only", nargs="*", default=[], metavar="PACKAGE[/TARGET]", help="run these anew, and no others")
-    made.add_argument("--again", action="store_true", help="run anew what disagreed")
+    made.add_argument(
+        "--only", nargs="*", default=[], metavar="PACKAGE[/TARGET]", help="these and no others, in this order"
+    )
+    made.add_argument("--again", action="store_true", help="run anew what disagreed, or with --only all of it")
     made.add_argument("--backend", default="aot_eager")
     made.add_argument("--limit", type=float, default=60, help="seconds for one target")
     return made
@@ -66,13 +69,13 @@ class Battery:
 
     def run(self, only: Sequence[str], again: bool = False) -> None:
         self.document = self._read()
-        if again:
+        if again and not only:
             only = [line.partition(":")[0].rpartition(" ")[0] for line in self.disagreements()]
             if not only:
                 return
-        chosen = [name for name in package_names() if not only or any(named(name, one) for one in only)]
+        chosen = dict.fromkeys(one.partition("/")[0] for one in only) or package_names()
         for package in chosen:
-            tasks = self._tasks(package, only)
+            tasks = self._tasks(package, only, again)
             if not tasks:
                 continue
             start = time.monotonic()
@@ -83,7 +86,11 @@ class Battery:
     def _read(self) -> dict[str, Any]:
         import torch
 
-        environment = {"torch": torch.__version__.split("+")[0], "python": platform.python_version(), "backend": self.backend}
+        environment = {
+            "torch": torch.__version__.split("+")[0],
+            "python": platform.python_version(),
+            "backend": self.backend,
+        }
         if self.path.exists():
             kept: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
             if kept["environment"] == environment:
@@ -92,13 +99,12 @@ class Battery:
                 return kept
         return {"environment": environment, "packages": {}}
 
-    def _tasks(self, package: str, only: Sequence[str]) -> list[Task]:
-        done = self.document["packages"].get(package, {}).get("checks", {})
-        tasks = [(name, mode) for name in factories(package) for mode in MODES]
-        if only:
-            wanted = [one.partition("/")[2] for one in only if named(package, one)]
-            return [task for task in tasks if "" in wanted or task[0] in wanted]
-        return [task for task in tasks if " ".join(task) not in done]
+    def _tasks(self, package: str, only: Sequence[str], again: bool) -> list[Task]:
+        kept = {} if again else self.document["packages"].get(package, {})
+        done = {*kept.get("checks", {}), *kept.get("left_out", [])}
+        wanted = {one.partition("/")[2] for one in only if one.partition("/")[0] == package}
+        names = [name for name in factories(package) if not only or wanted & {"", name}]
+        return [(name, mode) for name in names for mode in MODES if f"{name} {mode}" not in done]
 
     def _ask_both(self, package: str, tasks: list[Task]) -> None:
         answers: dict[str, dict[Task, Any]] = {side: {} for side in SIDES}
@@ -132,9 +138,11 @@ class Battery:
                     self._write()
 
     def _keep(self, package: str, task: Task, product: Any, oracle: Any) -> None:
-        if product is None or oracle is None:
+        empty: dict[str, Any] = {"version": version_of(package), "checks": {}, "left_out": []}
+        kept = self.document["packages"].setdefault(package, empty)
+        if product is None or oracle is None:  # there is nothing to train, or nothing but
+            kept["left_out"].append(" ".join(task))
             return
-        kept = self.document["packages"].setdefault(package, {"version": version_of(package), "checks": {}})
         differ = verdicts.compared(product, oracle)
         kept["checks"][" ".join(task)] = {"product": product, "oracle": oracle, "differ": differ}
         said = "; ".join(f"{aspect}: {how}" for aspect, how in differ.items()) or "agree"
@@ -158,10 +166,6 @@ class Battery:
         ]
 
 
-def named(package: str, one: str) -> bool:
-    return one.partition("/")[0] == package
-
-
 def version_of(package: str) -> str:
     try:
         return version(package.replace("_", "-"))
@@ -183,18 +187,39 @@ class Process:
         with tempfile.TemporaryDirectory(prefix="libraries-") as folder:
             lines, output = Path(folder) / "lines.jsonl", Path(folder) / "output.txt"
             lines.touch()
-            command = [sys.executable, "-m", "libraries.worker", self.side, self.package, self.backend, json.dumps(tasks)]
+            command = [
+                sys.executable,
+                "-m",
+                "libraries.worker",
+                self.side,
+                self.package,
+                self.backend,
+                json.dumps(tasks),
+            ]
             with output.open("w", encoding="utf-8") as stream:
                 process = subprocess.Popen(
                     [*command, str(lines)], stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
                     env={**os.environ, **ALONE},
                 )  # fmt: skip
+                RUNNING.add(process.pid)
                 try:
                     return self._follow(process, lines, output, keep)
                 finally:
-                    with suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
+                    self.end(process.pid)
                     process.wait()
+                    RUNNING.discard(process.pid)
+
+    @staticmethod
+    def end(group: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+    @classmethod
+    def end_all(cls) -> None:
+        """Leave no worker behind; the threads that wait for them end with this process."""
+        for group in list(RUNNING):
+            cls.end(group)
+        os._exit(143)
 
     def _follow(
         self, process: subprocess.Popen[bytes], lines: Path, output: Path, keep: Callable[[Task, Any], None]

@@ -21,6 +21,7 @@ def compared(product: Words, oracle: Words) -> dict[str, str]:
         return {"eager": UNUSABLE}
     if "crash" in product:
         return {"check_compile": CRASH}
+    expected = set(product.get("expect", ()))
     pairs = {
         "graph breaks": (bool(product["breaks"]), bool(oracle["breaks"])),
         "places of breaks": (0, 0) if not (product["breaks"] and oracle["breaks"]) else places(product, oracle),
@@ -30,7 +31,7 @@ def compared(product: Words, oracle: Words) -> dict[str, str]:
         "nothing compiled": ("nothing-compiled" in product["kinds"], not oracle["graphs"]),
         "compile error": ("compile-error" in product["kinds"], failed(oracle)),
         "no verdict": ("not-observable" in product["kinds"], False),
-        "planted defect": (bool(set(product["expect"]) & set(product["kinds"])), bool(product["expect"])),
+        "planted defect": (bool(expected & set(product["kinds"])), bool(expected)),
         "left as it was": (bool(product["left"]), False),
     }
     return {aspect: FALSE_ALARM if said > true else MISS for aspect, (said, true) in pairs.items() if said != true}
@@ -38,7 +39,10 @@ def compared(product: Words, oracle: Words) -> dict[str, str]:
 
 def places(product: Words, oracle: Words) -> tuple[int, int]:
     """How many places of breaks only the product has, and only the oracle; places it knows no line of are left out."""
-    said, true = set(product["breaks"]), {place for place in oracle["breaks"] if not place.startswith(("unknown", "counted"))}
+    said, true = (
+        set(product["breaks"]),
+        {place for place in oracle["breaks"] if not place.startswith(("unknown", "counted"))},
+    )
     missing = len(true - said)
     return (0, missing)
 

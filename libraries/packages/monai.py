@@ -87,5 +87,5 @@ TARGETS = {
             embedding_dim=4,
         ),
         few(),
-    ),  # fmt: skip
+    ),
 }

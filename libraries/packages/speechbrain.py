@@ -102,5 +102,5 @@ TARGETS = {
             lin_neurons=4,
         ),
         calls(lambda n: (torch.randn(2, n, 8),), (12, 16)),
-    ),  # fmt: skip
+    ),
 }
