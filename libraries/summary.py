@@ -17,6 +17,7 @@ from . import verdicts
 
 DATA = Path(__file__).parent / "data"
 PLANTED = "planted"
+ONE_RECOMPILE = "recompiles: 1"
 # Everything up to the folder that packages are installed in.
 INSTALLED = re.compile(r"/[\w./+-]*?/(?:site-packages|[\w.-]+-site)/")
 OWN = re.compile(r"/[\w./+-]*?/(?=libraries/(?:packages/)?\w+\.py)")
@@ -85,7 +86,7 @@ def unusable(check: Mapping[str, Any]) -> bool:
 
 def notable(check: Mapping[str, Any]) -> list[str]:
     """What was found, without the one recompile that automatic dynamic shapes cost when a size changes."""
-    return [what for what in check.get("found", ()) if what != "1 recompiles"]
+    return [what for what in check.get("found", ()) if what != ONE_RECOMPILE]
 
 
 def documents() -> list[dict[str, Any]]:
@@ -130,6 +131,7 @@ def found_list(document: Mapping[str, Any]) -> str:
         same: dict[str, list[str]] = {}
         for task, check in package["checks"].items() if name != PLANTED else ():
             for what in notable(check):
+                what = "more than one recompile" if what.startswith("recompiles:") else what
                 same.setdefault(what, []).append(task.rpartition(" ")[0])
         lines += [
             f"- {name}: {escaped(what)} ({shortened(dict.fromkeys(targets))})" for what, targets in sorted(same.items())

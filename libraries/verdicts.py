@@ -54,9 +54,12 @@ def failed(oracle: Words) -> bool:
 
 def findings(oracle: Words) -> list[str]:
     """What is truly to be found in a target."""
-    found = [f"graph break at {place}" for place in oracle["breaks"]]
-    found += [f"{oracle['recompiles']} recompiles"] if oracle["recompiles"] else []
+    known = [place for place in oracle["breaks"] if not place.startswith("unknown")]
+    found = [f"graph break at {place}" for place in known or oracle["breaks"]]
+    found += [f"recompiles: {oracle['recompiles']}"] if oracle["recompiles"] else []
     found += ["nothing compiled"] if not oracle["graphs"] else []
     if failed(oracle):
         return [*found, f"compile error: {oracle['compiled_raises']}"]
+    if oracle["compiled_raises"]:
+        return [*found, f"raises: {oracle['compiled_raises']}"]
     return [*found, *(f"differs: {what}" for what in oracle["wrong"])]
