@@ -1,8 +1,8 @@
-"""Writes the parts of the documentation that come from code or data, between marks in the pages.
+"""Generate the parts of the documentation that come from code or data, between marks in the pages.
 
-``python docs/generate.py`` writes them, and with ``--check`` it lists the pages that are out of step. They are kept in the
-repository so that they can be read without a build. mkdocs loads this file as a hook: on the site, mkdocstrings renders the
-Python reference, and links to files of the repository lead there.
+``python docs/generate.py`` writes them, and with ``--check`` it lists pages that are out of date. They are committed so
+that they can be read without a build. mkdocs loads this file as a hook: on the site, mkdocstrings renders the Python
+reference, and links to files of the repository lead there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTE = "<!-- Made by docs/generate.py from practices.yaml. -->"
 
 
 def generated() -> dict[Path, str]:
-    """Each page that has a generated part, as it has to be."""
+    """All pages with generated parts, with up-to-date contents."""
     pages = {page: page.read_text(encoding="utf-8") for page in PAGES}
     written = {page: filled(text) for page, text in pages.items() if PART.search(text)}
     return {**written, **practices()}

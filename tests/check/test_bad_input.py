@@ -89,12 +89,12 @@ CASES = {
     "negative guard": (lambda: compile_guard(max_recompiles=-2).__enter__(), "max_recompiles is -2"),
     "accepted breaks in one string": (
         lambda: check_compile(sine, X, accepted_breaks="gb-1a2b3c4d5e"),
-        r"accepted_breaks is 'gb-1a2b3c4d5e', one string; give fingerprints in a list: \['gb-1a2b3c4d5e'\]",
+        r"accepted_breaks is 'gb-1a2b3c4d5e', a single string; pass a list of fingerprints: \['gb-1a2b3c4d5e'\]",
     ),
-    "accepted breaks of a guard": (lambda: compile_guard(accepted_breaks="gb-1").__enter__(), "one string"),
-    "accepted breaks of a budget": (lambda: Budget(accepted_breaks="gb-1"), "one string"),
-    "accepted break that is no string": (lambda: check_compile(sine, X, accepted_breaks=[3]), "accepted_breaks holds 3"),
-    "accepted breaks of one number": (lambda: check_compile(sine, X, accepted_breaks=3), "accepted_breaks holds 3"),
+    "accepted breaks of a guard": (lambda: compile_guard(accepted_breaks="gb-1").__enter__(), "a single string"),
+    "accepted breaks of a budget": (lambda: Budget(accepted_breaks="gb-1"), "a single string"),
+    "accepted break that is no string": (lambda: check_compile(sine, X, accepted_breaks=[3]), "accepted_breaks contains 3"),
+    "accepted breaks of one number": (lambda: check_compile(sine, X, accepted_breaks=3), "accepted_breaks contains 3"),
     "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: at least one step"),
     "nothing to train": (
         lambda: check_compile(sine, X, backend="eager", train=True),
@@ -148,7 +148,7 @@ CASES = {
     "invariance on meta": (lambda: check_invariance(sine, torch.ones(4, 4, device="meta")), "on the meta device"),
     "breaks by version and package": (
         lambda: check_compile(sine, X, max_graph_breaks={"<2.8": 2, "mypackage": 0}),
-        "max_graph_breaks names torch versions .'<2.8'. and packages .'mypackage'.; give a limit by one of them",
+        "max_graph_breaks names torch versions .'<2.8'. and packages .'mypackage'.; use only one of the two",
     ),
     "breaks by package and version in a guard": (
         lambda: compile_guard(max_graph_breaks={"*": 3, ">=2.8": 0}).__enter__(),

@@ -16,7 +16,7 @@ LIBRARY = torch.library.Library("checked_ops", "FRAGMENT")
 
 
 def define(schema, function, fake=None, key="CompositeExplicitAutograd"):
-    """An op, with a fake unless it is one of torch's own ops below."""
+    """An op, with a fake unless choose one of torch's own ops below."""
     name = schema.split("(")[0]
     LIBRARY.define(schema)
     LIBRARY.impl(name, function, key)

@@ -214,9 +214,9 @@ def test_fault_while_the_observer_is_tried_out_is_no_fault_of_torch(monkeypatch)
 
     monkeypatch.setattr(canary, "_not_shown", None)
     monkeypatch.setattr(canary, "_compile_planted", fails)
-    with pytest.raises(CompileUsageError, match="cannot be written"):
+    with pytest.raises(CompileUsageError, match="is not writable"):
         check_compile(sine, X, backend="eager")
-    with pytest.raises(CompileUsageError, match="cannot be written"):
+    with pytest.raises(CompileUsageError, match="is not writable"):
         with compile_guard():
             pass
 
@@ -229,7 +229,7 @@ def test_cache_folder_in_the_way_of_a_file_is_named(tmp_path):
 
 def test_cache_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
-    with pytest.raises(CompileUsageError, match="kept cannot be written: name another one"):
+    with pytest.raises(CompileUsageError, match="kept is not writable: choose another one"):
         CacheFolder("kept", tmp_path).enter_test()
 
 

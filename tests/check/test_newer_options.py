@@ -80,7 +80,7 @@ def test_unbacked_sizes_in_torchs_own_form(sizes):
 
 @pytest.mark.parametrize("option", ["recompile_limit", "isolate_recompiles", "dynamic_shapes"])
 def test_they_are_refused_beside_a_function_that_compiles(option):
-    with pytest.raises(CompileUsageError, match=f"{option} is for torch.compile"):
+    with pytest.raises(CompileUsageError, match=f"{option} is an option of torch.compile"):
         check_compile(curve, rows(4), compile=lambda target: torch.compile(target, backend="eager"), **{option: 3})
 
 

@@ -91,7 +91,7 @@ def test_patch_releases_share_the_documentation_of_their_minor():
     ("change", "problem"),
     [
         (("latest", "newest"), "the site has the versions"),
-        (('"provider": "mike"', ""), "have no switch between versions"),
+        (('"provider": "mike"', ""), "have no version switch"),
         (("latest/", "0.0/"), "does not lead to the latest version"),
     ],
 )

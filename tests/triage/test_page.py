@@ -60,8 +60,8 @@ def test_text_has_a_block_for_each_group():
 def test_markdown_has_the_text_of_an_issue_for_each_group():
     text = page.markdown(TRIAGE)
     assert "| 1 | new | 12 |" in text and text.count("\n## ") == 2
-    assert "Fails with torch 2.15.0, and not with torch 2.13.0." in text
-    assert "Fails with torch 2.13.0, and not with torch 2.15.0." in text
+    assert "Fails with torch 2.15.0, but not with torch 2.13.0." in text
+    assert "Fails with torch 2.13.0, but not with torch 2.15.0." in text
     assert "torch says: no" in text and "- likely fix: `remove it`" in text
 
 

@@ -28,7 +28,8 @@ from .defaults import Defaults, set_defaults
 from .machine_faults import machine_fault
 from .sandbox import kept_settings
 from .support import torch_version
-from .trace import TraceObserver, trace_logger
+from .trace import TraceObserver
+from .trace_log import trace_logger
 from .user_lines import is_torch
 
 _TRACKERS = (convert_frame.input_codes, convert_frame.output_codes)

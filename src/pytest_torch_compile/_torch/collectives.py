@@ -26,6 +26,12 @@ GRAPHS = {
 }
 
 
+def is_distributed() -> bool:
+    """Whether this process has a group of ranks, without which no graph has a collective."""
+    c10d = sys.modules.get("torch.distributed.distributed_c10d")
+    return c10d is not None and bool(c10d.is_initialized())
+
+
 def collectives(event: str, readable: str, call: int, compile_id: str) -> list[Collective]:
     """The collectives of a printed graph, in order, without the waits for them."""
     if "_c10d_functional" not in readable and "_dtensor" not in readable:

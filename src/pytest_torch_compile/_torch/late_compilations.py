@@ -13,32 +13,38 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from ..observation import LateCompilation, Location
 from .stack import line_now
-from .trace import TARGET_FRAME, compile_id, defined_at, trace_logger
+from .trace import TARGET_FRAME, compile_id, defined_at
+from .trace_log import TraceListener, listen, listen_no_more
 
 _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequential_autotune|template_autotuning")
 
 
-class LateCompilations(logging.Handler):
+class LateCompilations(TraceListener):
     """Notes in ``seen`` what compiles while it is open, inside an open observer; ``call`` is the call that runs."""
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
-        super().__init__(level=logging.NOTSET)
+        super().__init__()
         self.seen = [] if seen is None else seen
         self.call = call
 
     def __enter__(self) -> LateCompilations:
-        trace_logger().addHandler(self)
+        listen(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        trace_logger().removeHandler(self)
+        listen_no_more(self)
+
+    def wants(self, event: str, artifact: Callable[[], str]) -> bool:
+        """Whether an event may be a compilation."""
+        return event in ("dynamo_start", "bwd_compilation_metrics", "chromium_event")
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one trace event."""

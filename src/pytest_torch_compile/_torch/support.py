@@ -76,7 +76,7 @@ def require_mode(mode: str | None) -> None:
     from torch._inductor import list_mode_options
 
     if mode is not None and mode not in list_mode_options():
-        raise CompileUsageError(f"mode {mode!r} is not known to torch; it is one of: {', '.join(list_mode_options())}")
+        raise CompileUsageError(f"mode {mode!r} is not known to torch; choose one of: {', '.join(list_mode_options())}")
 
 
 def options_of_mode(mode: str | None) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """The observer: one listener on torch's in-process structured trace log.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
-behind TORCH_TRACE), the event names below, ``torch._dynamo.utils.counters`` (CUDA graph skips, cache
-look-ups, graph breaks).
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the event names below,
+``torch._dynamo.utils.counters`` (CUDA graph skips, cache look-ups, graph breaks).
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -30,10 +29,11 @@ from ..observation import (
     Recompile,
 )
 from . import breaks, guards, support
-from .collectives import GRAPHS, collectives
+from .collectives import GRAPHS, collectives, is_distributed
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .guard_context import GuardContext
 from .stack import CodeKey, Running, inlined_now, whole_stack
+from .trace_log import TraceListener, listen, listen_no_more, not_captured, trace_logger
 from .user_lines import function_name, is_library, is_torch, parse_stack, resumed_at, user_location
 
 _OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
@@ -43,6 +43,7 @@ _MODE_SWITCHES = ("torch._C._set", "torch.amp.autocast_mode", "torch._C._functor
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
 _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
 _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
+_ARTIFACTS = ("dynamo_graph_break_reason", "dynamo_error", "recompile_reasons")
 _OUTCOMES = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 _PARTS = {
     "dynamo": "dynamo_cumulative_compile_time_us",
@@ -59,14 +60,14 @@ RESET = "the code under test reset torch's trace log (torch._logging.set_logs do
 CompileKey = tuple[Any, Any, Any]
 
 
-class TraceObserver(logging.Handler):
+class TraceObserver(TraceListener):
     """Records what dynamo, AOTAutograd and Inductor say while it is open. A context manager; observers nest.
 
     ``call`` is the number of the call of a sequence that is running; events are filed under it.
     """
 
     def __init__(self) -> None:
-        super().__init__(level=logging.NOTSET)
+        super().__init__()
         self.seen = Observation()
         self.call = 0
         self._check: events.RunningCheck | None = None
@@ -79,6 +80,7 @@ class TraceObserver(logging.Handler):
         self._broke_at: dict[CodeKey, int] = {}
         self._tracing: dict[Any, Graph] = {}
         self._broken: dict[CompileKey, GraphBreak | None] = {}
+        self._given_up: list[GraphBreak | None] = []
         self._causes: dict[Any, set[str]] = {}
         self._guard_context = GuardContext()
         self._error_texts: dict[CompileKey, str] = {}
@@ -111,22 +113,25 @@ class TraceObserver(logging.Handler):
         self._cudagraphs = CudagraphCounts()
         self._watch = watching(self._cudagraphs) if cuda_is_there() else nullcontext()
         self._watch.__enter__()
-        logger.addHandler(self)
+        listen(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         logger = trace_logger()
-        if self not in logger.handlers:
+        if not listen_no_more(self):
             self._unobservable(f"{RESET}: what came after was not seen")
-        logger.removeHandler(self)
         logger.disabled = self._was_disabled
         vars(logger).pop("isEnabledFor", None)
         if self._was_enabled_for is not None:
             vars(logger)["isEnabledFor"] = self._was_enabled_for
         self._capture.__exit__(kind, error, trace)
         self._watch.__exit__(kind, error, trace)
+        if not self.seen.graph_breaks:  # where a backend fails, torch reports the break and then each frame around it
+            for given_up in self._given_up:
+                self._note_break(given_up)
+        self._given_up.clear()
         self._note_cudagraphs()
         self._compare_with_counters()
 
@@ -147,6 +152,13 @@ class TraceObserver(logging.Handler):
         for name, number in counted.items():
             shown = getattr(self.seen.cache, name) - getattr(self._cache_before, name)
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
+
+    def wants(self, event: str, artifact: Callable[[], str]) -> bool:
+        """Whether an event is one of those below; graphs of AOTAutograd only where they may have collectives."""
+        if event == "artifact":
+            name = artifact()
+            return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
+        return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one trace event. A record that cannot be read is said to be so: it never becomes a zero."""
@@ -241,7 +253,11 @@ class TraceObserver(logging.Handler):
             inlined[0] = replace(inlined[0], function=self._names[key[:2]])
             self._broke_at[frame.file, frame.line, inlined[0].function] = inlined[0].line
         stack = whole_stack(inlined, breaks.written_stack(payload), Running.now(), self._broke_at)
-        self._broken[key] = self._note_break(breaks.parse_break(payload, self.call, stack))
+        found = breaks.parse_break(payload, self.call, stack)
+        if found is None and (frame := self._frames.get(key[:2])) and "WON'T CONVERT" in payload:
+            self._given_up.append(breaks.parse_break(payload, self.call, [frame]))
+            return
+        self._broken[key] = self._note_break(found)
 
     def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
         if graph_break is None:
@@ -336,24 +352,6 @@ def _file_of(value: Any) -> str:
     return next((name for name, index in INTERN_TABLE.items() if index == value), str(value))
 
 
-@contextmanager
-def not_captured() -> Iterator[None]:
-    """Keep pytest from capturing torch's trace log.
-
-    It captures loggers that do not propagate too. A handler turns the trace on, which makes each compilation write
-    thousands of events, and each failure show them as empty lines.
-    """
-    logger = trace_logger()
-    handlers = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]
-    for handler in handlers:
-        logger.removeHandler(handler)
-    try:
-        yield
-    finally:
-        for handler in handlers:
-            logger.addHandler(handler)
-
-
 def compile_id(metadata: dict[str, Any]) -> str:
     """Dynamo's name of the compilation that an event belongs to, such as ``0/1``."""
     return _compile_id(_key(metadata))
@@ -366,13 +364,6 @@ def _key(metadata: dict[str, Any]) -> CompileKey:
 def _compile_id(key: CompileKey) -> str:
     autograd, frame, compiled = key
     return f"{f'!{autograd}/' if autograd is not None else ''}{frame}/{compiled}"
-
-
-def trace_logger() -> logging.Logger:
-    from torch._logging._internal import trace_log
-
-    logger: logging.Logger = trace_log
-    return logger
 
 
 def _counted() -> dict[str, int]:

@@ -37,7 +37,7 @@ from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.leg import LazyLeg, Leg, Loss, OptimizerFactory, Work
-from ..legs.references import ReferenceLeg, perturbed_records
+from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import DynamicDims, argument_names
 from ..numerics import CallRecord, Comparison, Tolerances, compare_calls
 from ..numerics.tolerances import require_tolerances
@@ -51,7 +51,7 @@ from .exact_limits import Figures, counting_kernels, limit_findings, measured_on
 from .expected_exceptions import compared_exceptions, given_up, without_expected
 from .judge import judge, merged_over_calls
 from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error, without_failed_compilations
-from .remarks import unused_breaks, unused_tolerances
+from .remarks import not_judged_by, unused_breaks, unused_tolerances
 from .requirements import require_usable
 from .steady import after_warm_up, steady_findings, warm_up_only
 from .time_limit import time_limit
@@ -286,7 +286,7 @@ def _compiled_beside(
         run.compile_error = error  # torch.compile itself refuses the target, as 2.6 does functions of torch
         return run
     reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
-    repeat = LazyLeg(lambda: Leg(work, world))
+    repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)
     for index, expected in enumerate(eager.records):
         observer.call = index + 1
         kernels = counting_kernels(budget, work, run.figures)
@@ -309,7 +309,7 @@ def _compiled_beside(
                 actual,
                 reference=partial(reference.record, index),
                 repeat=partial(repeat.record, index),
-                perturbed=partial(perturbed_records, work, index, world),
+                perturbed=partial(perturbed.records, index),
                 tolerances=tolerances,
             )
         )
@@ -317,7 +317,7 @@ def _compiled_beside(
             break
     else:
         _require_backward(work, eager.leg)
-    run.seen.not_observable += world.not_observable()
+    run.seen.not_observable += [*world.not_observable(), *not_judged_by(reference.why_not, perturbed.why_not)]
     return run
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from .._torch.error_text import error_summary
 from ..findings import Budget
 from ..numerics import Tolerances
 from ..observation import Observation
@@ -26,3 +27,11 @@ def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[
     """A line for each pattern of ``Tolerances`` that names none of the leaves, compared and left out."""
     for pattern in tolerances.unmatched(paths):
         yield f"tolerances: the leaf pattern {pattern!r} matched nothing in this check"
+
+
+def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
+    """A line for each kind of run that sets the limits of leaves and that raised."""
+    if no_reference is not None:
+        yield f"errors against float64, since eager cannot run in it: {error_summary(no_reference)}"
+    if no_perturbed is not None:
+        yield f"how far rounding carries, since eager with perturbed rounding cannot run: {error_summary(no_perturbed)}"

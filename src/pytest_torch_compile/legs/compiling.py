@@ -36,7 +36,7 @@ class Compiling:
                 raise CompileUsageError(f"compile={self.wrapper!r}; give a callable, target -> compiled")
             for name in (name for name, value in self.more.items() if value):
                 raise CompileUsageError(
-                    f"{name} is for torch.compile, and compile= takes its place: compile with it in that function"
+                    f"{name} is an option of torch.compile, which compile= replaces: use it in that function"
                 )
             return
         support.require_backend(self.backend)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -23,7 +24,7 @@ from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
 from .stateful import comparable, stateful
 
-_HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar)
+_HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
 # What holds more values than this, or holds them deeper, is no state of a model: it is left out from there on.
 MOST_VALUES = 50_000
 DEEPEST = 50
@@ -51,6 +52,7 @@ class _Walk:
         self._snapshot = snapshot
         self._covered = covered
         self._seen: set[int] = set()
+        self._placed_by_torch: set[int] = set()
 
     def enter(self, value: Any, path: str, kind: str) -> None:
         """The parts of the target itself, which are named without it."""
@@ -87,6 +89,9 @@ class _Walk:
     def _visit_tensor(self, tensor: torch.Tensor, path: str, depth: int) -> None:
         if is_lazy(tensor):
             return
+        if id(tensor) in self._placed_by_torch:
+            self.flat.nodes[path] = Node(type(tensor), True, tensor.detach().cpu().clone())
+            return
         if id(tensor) not in self._covered and is_readable(tensor, self._snapshot):
             self.flat.nodes[path] = Node(type(tensor), True, tensor)
         if id(tensor) in self._seen or is_wrapper(tensor):
@@ -98,11 +103,27 @@ class _Walk:
 
     def _parts(self, value: Any) -> Any:
         """The parts of a value; those of a function without the variables that are compared under their own name."""
+        if is_a(value, torch.optim.Optimizer):
+            self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
+        if id(value) in self._placed_by_torch:
+            return ((text, part) for text, part in parts(value) if text != "['capturable']")
         if not is_a(value, types.FunctionType):
             return parts(value)
         named = [name for name, cell in cells(value) if ("cell", id(cell)) in self._snapshot.holders]
         hidden = {f".{name}" for name in (*named, *(value.__kwdefaults__ or {}))}
         return ((t, p) for t, p in parts(value) if t not in hidden and not t.startswith(".default "))
+
+
+def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """The parts of an optimizer that torch changes while it traces a step on a GPU, and that mean the same after it.
+
+    It sets ``capturable`` in the groups, up to torch 2.14 for good, and keeps step counts and other single numbers on
+    the device, where eager keeps them on the CPU. Only their values are compared.
+    """
+    groups = optimizer.__dict__.get("param_groups", ())
+    states = optimizer.__dict__.get("state", {}).values()
+    numbers = [value for state in states if is_a(state, dict) for _, value in items(state)]
+    return [*groups, *(number for number in numbers if is_a(number, torch.Tensor) and number.dim() == 0)]
 
 
 def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:

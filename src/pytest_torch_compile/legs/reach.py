@@ -74,6 +74,8 @@ def parts(value: Any) -> Parts:
         yield "", value.__wrapped__
     elif is_a(value, contextvars.ContextVar):
         yield ".value", value.get(None)
+    elif is_a(value, weakref.ref):
+        yield "()", weakref.ref.__call__(value)
     elif is_a(value, torch.nn.Module):
         yield from _module_parts(value)
     elif is_a(value, dict):

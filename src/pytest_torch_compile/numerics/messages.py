@@ -91,6 +91,9 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
         lines.append(f"errors are measured against an fp64 run of eager; {limit}")
     elif worst.rule == "spread":
         lines.append("eager differs from itself here; the limit is a multiple of the spread of two eager runs")
+    elif worst.perturbed_runs:
+        reached = f"what {worst.perturbed_runs} eager runs with perturbed rounding reach"
+        lines.append(f"no fp64 run was possible; the limit is {reached}")
     elif reference is Reference.TWO_EAGER_RUNS:
         lines.append("no fp64 run was possible; the limit is the tolerance of the dtype")
     others = [leaf.path for leaf in leaves if leaf is not worst]

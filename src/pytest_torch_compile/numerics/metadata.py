@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from .._torch.float_types import is_packed
 from ..findings import CompileUsageError
 
 PADDING_BYTES = 128  # rows that Inductor pads begin at multiples of at most so many bytes
@@ -81,11 +83,18 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    """The strided tensors that hold the values: several for sparse, nested and quantised ones.
+    """The strided tensors that hold the values: several for sparse, nested and quantised ones, and for subclasses.
 
     Raises:
         CompileUsageError: a layout that cannot be compared.
     """
+    if is_traceable_wrapper_subclass(tensor) and not tensor.is_nested:
+        inner, _ = tensor.__tensor_flatten__()
+        return {
+            name: part
+            for attribute in inner
+            for name, part in plain_tensors(getattr(tensor, attribute), f"{path}.{attribute}").items()
+        }
     tensor = tensor.detach()
     if tensor.device.type == "meta":
         return {}
@@ -107,6 +116,8 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
         raise CompileUsageError(f"{path} has layout {tensor.layout}, which cannot be compared; return a dense tensor")
     if tensor.dtype in _QUANTISED:
         return _quantised(tensor, path)
+    if is_packed(tensor.dtype):
+        return {f"{path}.view(torch.uint8)": tensor.view(torch.uint8)}
     return {path: tensor.resolve_conj().resolve_neg()}
 
 

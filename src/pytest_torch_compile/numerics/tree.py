@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import threading
 import types
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -71,6 +72,8 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
     leaves = (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum, *FUNCTIONS)
     if value is None or is_a(value, leaves):
         return None
+    if is_a(value, weakref.ref):
+        return "a weak reference", [(f"{path}()", weakref.ref.__call__(value))]
     if is_a(value, torch.nn.Module):
         tensors = dict(value.named_parameters()) | dict(value.named_buffers())
         return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
