@@ -314,6 +314,6 @@ def fixed_size(size: str) -> str:
 
 RANKS_DIFFER = (
     "run the same code and calls on every rank: avoid branches on the rank in compiled code, use the "
-    "same shapes and types, or mark sizes that vary as dynamic. If ranks differ on purpose, such as "
-    "pipeline stages, use same=()"
+    "same shapes and types, or mark sizes that vary as dynamic. If ranks "
+    "differ on purpose, as pipeline stages do, use same=()"
 )
