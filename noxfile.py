@@ -86,6 +86,22 @@ def sweep(session: nox.Session, torch: str) -> None:
 
 
 @nox.session
+@nox.parametrize("torch", ["2.13", "2.15"], ids=["2.13", "2.15"])
+def libraries(session: nox.Session, torch: str) -> None:
+    """Other people's code: check_compile held against an oracle of its own, all or by package, and its page."""
+    install(session, torch)
+    if not isinstance(session.virtualenv, PassthroughEnv):
+        session.install(*RELEASES[torch][:2], "-r", "libraries/requirements.txt")
+    results = Path(session.cache_dir).parent / "libraries" / f"torch-{torch}.json"
+    only = ("--only", *session.posargs) if session.posargs else ()
+    battery = ("python", "-m", "libraries.run", "--out", str(results), *only)
+    session.run(*battery, env=WORKERS, success_codes=[0, 1])
+    session.run("python", "-m", "libraries.summary", str(results), f"libraries/data/torch-{torch}.json")
+    session.run("python", "docs/generate.py")
+    session.run(*battery, env=WORKERS)  # nothing is left to run: it fails where the two disagree
+
+
+@nox.session
 def gpu(session: nox.Session) -> None:
     """All or selected suites on CUDA: first correctness in parallel, then the gated speed tests on every GPU."""
     install(session, torch_for(session))

@@ -20,6 +20,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from libraries import summary  # noqa: E402
 from pytest_torch_compile.cli import commands as cli  # noqa: E402
 from pytest_torch_compile.findings import FINDING_KINDS  # noqa: E402
 from pytest_torch_compile.plugin import options as declared  # noqa: E402
@@ -178,6 +179,11 @@ def coverage() -> str:
     return table(rows)
 
 
+def libraries() -> str:
+    """The results of the battery over other people's libraries."""
+    return summary.page()
+
+
 def practices() -> dict[Path, str]:
     """A page for each practice that the suites cover, with its file."""
     return {PRACTICES.parent / page_name(entry): practice(entry) for entry in _practices()}
@@ -213,6 +219,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "install": install_command,
     "install-section": install.section,
     "kinds": kinds,
+    "libraries": libraries,
     "options": options,
     "outputs": outputs,
     "python": python,

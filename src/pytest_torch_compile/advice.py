@@ -75,6 +75,9 @@ BREAK_HINTS = {
     "torch.compiler.is_compiling(), or move it out of the "
     "compiled "
     "function",
+    "graph that the backend refuses": "torch traced the code and its backend cannot compile the graph: the op that "
+    "torch names has a result that depends on data, often in the backward; replace it, as by torch.where(c, a, b) for "
+    "x[mask], or keep it out of the compiled function",
     "function that dynamo skips": "dynamo does not trace this function; replace it, or "
     "call it outside the compiled function",
 }

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 import threading
+import types
 import warnings
 from typing import Any
 
@@ -377,3 +378,47 @@ def test_no_memory_left_for_the_snapshot_of_a_tensor_is_what_is_said(monkeypatch
 
 def raise_out_of_memory():
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+BY_TYPE: dict[type, int] = {}
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_table_by_type_of_tensor_that_tracing_fills(wrong):
+    def remembered(x):
+        BY_TYPE.setdefault(type(x), 1)
+        if wrong and not torch.compiler.is_compiling():
+            BY_TYPE[int] = 2
+        return x.sin()
+
+    def compiled(target):
+        from torch._subclasses import FakeTensor
+
+        inner = torch.compile(lambda x: x.sin(), backend="eager")
+
+        def run(x):
+            BY_TYPE.setdefault(type(x), 1)
+            BY_TYPE.setdefault(FakeTensor, 1)
+            return inner(x)
+
+        return run
+
+    if not wrong:
+        check_compile(remembered, torch.randn(3), compile=compiled)
+        return
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(remembered, torch.randn(3), compile=compiled)
+    assert {finding.kind for finding in failed.value.findings} == {"state"}
+
+
+def test_what_dynamo_sets_up_of_a_library_is_not_the_targets_state(monkeypatch):
+    trace_rules = pytest.importorskip("torch._dynamo.trace_rules")
+    if not hasattr(trace_rules, "_lazy_module_init"):
+        pytest.skip("this torch sets up no library lazily")
+    library = types.ModuleType("library_that_dynamo_knows")
+    exec("table = {}\ndef scaled(x):\n    return x * 2 if len(table) < 9 else x", vars(library))
+    library.__file__ = __file__
+    monkeypatch.setitem(sys.modules, library.__name__, library)
+    monkeypatch.setitem(trace_rules._lazy_module_init, library.__name__, [lambda: library.table.update(torch=1)])
+    check_compile(library.scaled, torch.randn(3), backend="eager")
+    assert library.table == {"torch": 1}

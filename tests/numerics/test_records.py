@@ -123,7 +123,11 @@ class TestContainers:
             ({"a": [x()]}, {"a": {0: x()}}, "output['a'] is list in eager, dict when compiled"),
             (Result(x()), {"logits": x()}, "output is Result in eager, dict when compiled"),
             (Result(x(), x()), Result(x()), "output.loss is a tensor in eager, None when compiled"),
-            (ModelOutput(x()), ModelOutput(x(), x()), "output has keys logits in eager, keys logits, cache when compiled"),
+            (
+                ModelOutput(x()),
+                ModelOutput(x(), x()),
+                "output has keys logits in eager, keys logits, cache when compiled",
+            ),
             (Point(x(), 1), Point(x(), True), "output.y is int in eager, bool when compiled"),
             (torch.Size([2]), (2,), "output is Size in eager, tuple when compiled"),
             (Batch(a=x()), Batch(b=x()), "output has keys a in eager, keys b when compiled"),
@@ -379,8 +383,16 @@ class TestAliasing:
                 lambda a, w: a.clone(),
                 "output shares memory with argument x in eager, but not when compiled",
             ),
-            (lambda a, w: w.clone(), lambda a, w: w, "output shares memory with buffer w when compiled, but not in eager"),
-            (lambda a, w: [w + 1, w + 1], lambda a, w: [w + 1] * 2, "output[1] shares memory with output[0] when compiled"),
+            (
+                lambda a, w: w.clone(),
+                lambda a, w: w,
+                "output shares memory with buffer w when compiled, but not in eager",
+            ),
+            (
+                lambda a, w: [w + 1, w + 1],
+                lambda a, w: [w + 1] * 2,
+                "output[1] shares memory with output[0] when compiled",
+            ),
             (lambda a, w: a[1], lambda a, w: a[2], "output starts 4 elements after argument x in eager, 8"),
         ],
     )

@@ -39,7 +39,9 @@ _PREAMBLES = (
 OTHER = "unsupported code"  # breaks in no other category, shown with torch's full message
 # Parts of torch's message to ignore: advice that mentions other causes, and lines of the user's code.
 _ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribution:(?s:.*)", re.M)
+REFUSED = "graph that the backend refuses"
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (REFUSED, re.compile(r"^Backend compiler `[^`]*` failed|^Backend compiler exception", re.M)),
     (
         "data-dependent branch",
         re.compile(
@@ -160,6 +162,11 @@ def error_stack(trace: str) -> list[Location]:
     """The stack of user code at the end of an error text, outermost first."""
     user_code = trace.rsplit("from user code:", 1)
     return raw_frames(user_code[1].split("\n\n")[0]) if len(user_code) == 2 else []
+
+
+def is_given_up(graph_break: GraphBreak) -> bool:
+    """Whether this is only the frame that torch leaves to eager after something else broke in it."""
+    return graph_break.reason.startswith("WON'T CONVERT")
 
 
 def _reason_text(payload: str) -> str:

@@ -127,8 +127,15 @@ class TraceObserver(TraceListener):
             vars(logger)["isEnabledFor"] = self._was_enabled_for
         self._capture.__exit__(kind, error, trace)
         self._watch.__exit__(kind, error, trace)
+        self._leave_out_given_up()
         self._note_cudagraphs()
         self._compare_with_counters()
+
+    def _leave_out_given_up(self) -> None:
+        """Where a backend refuses a graph, torch reports that break, and then each frame around it as one more."""
+        broken = self.seen.graph_breaks
+        if any(one.category == breaks.REFUSED for one in broken):
+            broken[:] = [one for one in broken if not breaks.is_given_up(one)]
 
     def _note_cudagraphs(self) -> None:
         counts, skips = self._cudagraphs, self.seen.cudagraph_skips
@@ -250,7 +257,10 @@ class TraceObserver(TraceListener):
             inlined[0] = replace(inlined[0], function=self._names[key[:2]])
             self._broke_at[frame.file, frame.line, inlined[0].function] = inlined[0].line
         stack = whole_stack(inlined, breaks.written_stack(payload), Running.now(), self._broke_at)
-        self._broken[key] = self._note_break(breaks.parse_break(payload, self.call, stack))
+        found = breaks.parse_break(payload, self.call, stack)
+        if found is None and (frame := self._frames.get(key[:2])):
+            found = breaks.parse_break(payload, self.call, [frame])
+        self._broken[key] = self._note_break(found)
 
     def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
         if graph_break is None:

@@ -31,7 +31,11 @@ class TraceListener(logging.Handler):
 
 
 class _Handlers(list[logging.Handler]):
-    """The handlers of the trace log; truthy for an event only if one of them reads it."""
+    """The handlers of the trace log, in place of ``plain``; truthy for an event only if one of them reads it."""
+
+    def __init__(self, plain: list[logging.Handler]) -> None:
+        super().__init__(plain)
+        self.plain = plain
 
     def __bool__(self) -> bool:
         if any(not isinstance(handler, TraceListener) for handler in self):
@@ -67,8 +71,10 @@ def listen_no_more(listener: TraceListener) -> bool:
     logger = trace_logger()
     was_there = listener in logger.handlers
     logger.removeHandler(listener)
-    if not any(isinstance(handler, TraceListener) for handler in logger.handlers):
-        logger.handlers = list(logger.handlers)
+    handlers = logger.handlers
+    if isinstance(handlers, _Handlers) and not any(isinstance(handler, TraceListener) for handler in handlers):
+        handlers.plain[:] = handlers
+        logger.handlers = handlers.plain
     return was_there
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
+from .._torch.lazy_libraries import set_up_imported
 from .._torch.process_state import ProcessState
 from .._torch.sandbox import (
     host_rng_state,
@@ -62,6 +63,7 @@ class World:
     """The state that legs share with the caller and restore: everything that target and calls reach or name."""
 
     def __init__(self, work: Work) -> None:
+        set_up_imported()
         target = None if isinstance(work.target, Factory) else work.target
         roots = [target, work.train, work.optimizer]
         for call in work.calls:
