@@ -87,7 +87,7 @@ def test_hang_outside_a_check_is_a_failure_with_its_line(project, monkeypatch, o
     monkeypatch.setattr(isolate, "TO_START", 20.0)
     result = project(HANGS + GOOD, "--compile-isolate", *filter(None, [option]))
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*::test_hangs did not end: it hangs at *.py:14 in hang", "*longer than 24 s"])
+    result.stdout.fnmatch_lines(["*::test_hangs did not finish: it hung at *.py:14 in hang", "*longer than 24 s"])
 
 
 def test_hang_in_c_that_holds_the_interpreter_is_ended_with_its_line(project, monkeypatch):
@@ -105,7 +105,7 @@ def test_hangs(compile_check):
 """
     result = project(source + GOOD, "--compile-isolate", "--compile-timeout=5")
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*::test_hangs did not end: it hangs at *.py:16 in hang*"])
+    result.stdout.fnmatch_lines(["*::test_hangs did not finish: it hung at *.py:16 in hang*"])
 
 
 def test_hang_in_a_check_is_found_in_the_child(project):
@@ -143,7 +143,7 @@ def test_hang_under_pytest_timeout_is_no_internal_error(project):
     finally:
         signal.signal(signal.SIGALRM, before)
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*did not end: it hangs at *.py:14 in hang", "*Timeout >20.0s*"])
+    result.stdout.fnmatch_lines(["*did not finish: it hung at *.py:14 in hang", "*Timeout >20.0s*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
