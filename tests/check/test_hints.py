@@ -90,7 +90,9 @@ def test_compilation_that_raised_is_not_told_as_swallowed():
 # Guards
 
 
-DOING = re.compile(r"[;:,] (?:make|create|use|do not|pass|mark|keep|cast|reshape|move|detach|allow|set|clone|define|check|always) ?")
+DOING = re.compile(
+    r"[;:,] (?:make|create|use|do not|pass|mark|keep|cast|reshape|move|detach|allow|set|clone|define|check|always) ?"
+)
 
 
 @pytest.mark.parametrize("cause", sorted(EXPLANATIONS))
