@@ -231,7 +231,7 @@ def test_few_stored_runs_leave_a_slower_test_open_and_cost_nothing(
     monkeypatch.setenv("SLOWER", "0.5,0.5")
     result = run(project)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*inconclusive: only 4 compilations are stored, and 5 are *", "asked for 0 further"])
+    result.stdout.fnmatch_lines(["*inconclusive: only 4 compilations are stored, but 5 are *", "asked for 0 further"])
 
 
 def test_device_that_no_run_is_of_is_not_gated(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,8 +291,8 @@ def test_more_can_be_allowed_for_a_test(
         ({"kernel": 1}, "allow_more: 'kernel' is not counted: did you mean 'kernels'\\?"),
         ({"xyz": 1}, "allow_more: 'xyz' is not counted: choose one of kernels, memory, graphs, "),
         ({"kernels": -1}, "allow_more: kernels is -1; it must be a number, a fraction such as 0.05, or None"),
-        ({"kernels": "5 %"}, "allow_more: kernels is '5 %': give a number"),
-        ({"kernels": float("nan")}, "allow_more: kernels is nan: give a number"),
+        ({"kernels": "5 %"}, "allow_more: kernels is '5 %'; it must be a number"),
+        ({"kernels": float("nan")}, "allow_more: kernels is nan; it must be a number"),
     ],
 )
 def test_wrong_allowance_is_one_line(allowed: Any, message: str) -> None:

@@ -175,7 +175,7 @@ def test_an_agent_that_is_killed_while_tests_start_ends_the_other_one_too(agents
     left = agents.left(30)
     print(*agents.outputs(), sep="\n=====\n")
     assert not left
-    lines = "its launcher has ended|the launcher has ended this run|the store that|finds no other"
+    lines = "its launcher has exited|the launcher terminated this run|the store that|cannot reach the others"
     assert re.search(lines, "".join(agents.outputs()))
 
 

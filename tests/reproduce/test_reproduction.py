@@ -431,7 +431,7 @@ def test_a_guard_has_none(repro):
 def test_a_kind_that_has_none_is_said(repro):
     assert (
         repro(prints, X, max_graph_breaks=1, budget=Budget(max_graphs=0))
-        == "no reproduction: none is written for structure"
+        == "no reproduction: not supported for structure"
     )
 
 

@@ -217,4 +217,4 @@ def test_hanging_test_ends_the_command(interpreters, tmp_path, capsys, monkeypat
     assert (
         f"no test finished for 0 minutes under torch {torch.__version__.partition('+')[0]}, after 1 of 2." in said.err
     )
-    assert "Still running: test_models.py::test_hangs. --compile-timeout=SECONDS ends a check that hangs" in said.err
+    assert "Still running: test_models.py::test_hangs. --compile-timeout=SECONDS stops a check that hangs" in said.err
