@@ -27,6 +27,12 @@ OPTIONS: dict[str, str] = {
     "baselines": "folder of the stored baselines (default: baselines in the root directory)",
     "timeout": "seconds that a check may take, and under --compile-isolate a whole test (30 minutes by default); one "
     "that takes longer fails with the line at which it hangs",
+    "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
+    "patterns of names in it: mypackage, mypackage.layers, mypackage.ops.*",
+    "existing-minutes": "minutes that the checks of --compile-existing may take in all (default: 10)",
+    "existing-shapes": "how many shapes of calls that are otherwise alike --compile-existing checks (default: 4)",
+    "write-tests": "folder to write a test file to for each module of the package that --compile-existing names, with "
+    "a check of each target; a relative one is below the root directory",
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a process of its own",
@@ -44,7 +50,7 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("torch-compile", "torch.compile checks")
     for name, text in OPTIONS.items():
         group.addoption(f"--compile-{name}", default=None, metavar=name.upper(), help=text)
-        parser.addini(PREFIX + name, text, default=None)
+        parser.addini(_key(name), text, default=None)
     for name, text in FLAGS.items():
         group.addoption(f"--compile-{name}", action="store_true", default=None, help=text)
         parser.addini(_key(name), text, type="bool", default=False)
@@ -70,6 +76,10 @@ def read(config: pytest.Config) -> Settings:
             raise pytest.UsageError(f"--compile-{name}={chosen[name]}: it is one of {', '.join(known)}")
     if "timeout" in chosen:
         chosen["timeout"] = _seconds(chosen["timeout"])
+    if "existing_minutes" in chosen:
+        chosen["existing_minutes"] = _number("existing-minutes", chosen["existing_minutes"], "minutes")
+    if "existing_shapes" in chosen:
+        chosen["existing_shapes"] = int(_number("existing-shapes", chosen["existing_shapes"], "shapes"))
     if "repro" in chosen:
         chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
     settings = Settings(**chosen)
@@ -90,6 +100,22 @@ def _seconds(text: str) -> float | None:
     if not 0 <= seconds < math.inf:
         raise pytest.UsageError(f"--compile-timeout={text}: give a number of seconds, 0 for no limit")
     return seconds or None
+
+
+def _number(option: str, text: str, what: str) -> float:
+    """A number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise pytest.UsageError(f"--compile-{option}={text}: give a number of {what}")
+    return number
+
+
+def backend_asked_for(config: pytest.Config) -> str | None:
+    """The backend that the command line or the ini file names."""
+    return config.getoption("--compile-backend") or config.getini(_key("backend")) or None
 
 
 def _key(name: str) -> str:

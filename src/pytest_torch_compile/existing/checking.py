@@ -1,0 +1,164 @@
+"""One check, in the middle of a test: a run in eager to see whether the call can be checked, then the check itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .. import settings
+from .._torch.sandbox import sandbox
+from .._torch.warning_filters import calm
+from ..check import acceptance
+from ..check.check_compile import check_compile
+from ..check.describe import shapes_text
+from ..events import heard_only_by
+from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
+from ..legs.calls import Call
+from ..legs.leg import Leg, Work
+from ..legs.reach import reached
+from ..legs.targets import argument_names
+from ..report.failure_text import failure_text
+from .targets import Called
+from .undisturbed import SideEffect, undisturbed
+
+# State of Python's own objects, which is not put back.
+_LASTING_STATE = frozenset({
+    "unittest.mock", "random", "io", "_io", "socket", "subprocess", "threading", "_thread", "queue", "_queue",
+    "multiprocessing", "asyncio", "concurrent", "sqlite3", "tempfile", "http", "urllib",
+})  # fmt: skip
+
+
+@dataclass
+class Checked:
+    """What became of one call. Plain data, which travels from workers of pytest-xdist.
+
+    ``refused`` says why it could not be checked. ``computes`` is false where eager ran nothing of torch.
+    """
+
+    target: str
+    test: str
+    shapes: str = ""
+    report: CompileReport | None = None
+    refused: str = ""
+    computes: bool = True
+    seconds: float = 0.0
+    breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # over the budget, for compile-accepted.json
+    recompiles: int = 0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How calls are checked. ``existing`` is the option that asks for it, ``backend`` the one that was asked for, None for a quick one."""
+
+    existing: str
+    backend: str | None = None
+    seconds: float = 60.0
+    accepting: bool = False
+
+
+def checked(
+    called: Called, test: str, earlier: Sequence[Call], recompiles: int, wants_gradients: bool, rules: Rules,
+    accepted: acceptance.Acceptance,
+) -> Checked:  # fmt: skip
+    """Check a call where it happens, after the calls ``earlier``, with ``recompiles`` allowed."""
+    began = time.monotonic()
+    calls = [*earlier, Call(called.args, called.kwargs)]
+    done = Checked(called.name, test, "; ".join(shapes_text(one, argument_names(called.target)) for one in calls))
+    with ExitStack() as stack:
+        stack.enter_context(undisturbed())
+        stack.enter_context(heard_only_by(lambda report: setattr(done, "report", report)))
+        stack.enter_context(_settings(rules))
+        stack.enter_context(acceptance.in_force(accepted))
+        try:
+            _check(called.target, calls, recompiles, wants_gradients, done)
+        except SideEffect as effect:
+            done.refused, done.report = str(effect), None
+        except CompileUsageError as error:
+            done.refused = str(error).splitlines()[0]
+        except Exception as error:
+            done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
+    if done.report is not None:
+        done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
+        done.report.text = failure_text(done.report)
+    done.breaks, done.recompiles = accepted.found_breaks, accepted.found_recompiles
+    done.seconds = time.monotonic() - began
+    return done
+
+
+def _check(target: Any, calls: Sequence[Call], recompiles: int, wants_gradients: bool, done: Checked) -> None:
+    if why := _lasting_state([target, *(value for one in calls for value in (*one.args, *one.kwargs.values()))]):
+        done.refused = why
+        return
+    tried = _tried(Work(target, calls))
+    if tried.refused or not tried.computes:
+        done.refused, done.computes = tried.refused, tried.computes
+        return
+    train = wants_gradients and tried.requires_grad
+    try:
+        check_compile(target, calls=calls, max_recompiles=recompiles, train=train)
+    except CompileCheckFailed as failed:
+        done.report = failed.report
+
+
+def _settings(rules: Rules) -> Any:
+    now = settings.current
+    quick = rules.backend is None
+    chosen = replace(
+        now, backend=rules.backend or now.backend, fast=quick, diagnose="off", timeout=now.timeout or rules.seconds
+    )
+    return settings.replaced(chosen)
+
+
+def _lasting_state(values: Sequence[Any]) -> str:
+    """Why a call cannot be repeated without a trace: it holds an object whose state is not put back."""
+    for value in reached(values):
+        kind = type(value)
+        home = str(kind.__module__)
+        if home in _LASTING_STATE or home.partition(".")[0] in _LASTING_STATE:
+            return f"it is given {kind.__name__}, whose state cannot be put back"
+    return ""
+
+
+@dataclass
+class _Tried:
+    refused: str = ""
+    computes: bool = True
+    requires_grad: bool = False
+
+
+def _tried(work: Work) -> _Tried:
+    """Run the last call in eager: whether it raises, computes anything and could have gradients."""
+    with calm(), sandbox() as box:
+        leg = Leg(work)
+        if unread := leg.world.not_observable():
+            return _Tried(unread[0])
+        leg.mode = counting = _Counting()
+        for index in range(len(work.calls)):
+            with box.watching(leg.world.names):
+                record = leg.run(index)
+            if record.error is not None:
+                return _Tried(f"eager raises {type(record.error).__name__}")
+    outputs = record.output.tensors.values()
+    return _Tried(computes=counting.operations > 0, requires_grad=any(one.requires_grad for one in outputs))
+
+
+class _Counting(TorchFunctionMode):
+    """Counts what gives a tensor that it was not given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) or isinstance(result, (tuple, list)):
+            given = {id(value) for value in args}
+            results = result if isinstance(result, (tuple, list)) else [result]
+            self.operations += any(isinstance(one, torch.Tensor) and id(one) not in given for one in results)
+        return result

@@ -1,0 +1,120 @@
+"""What has been noticed of each target, what is still worth a check, and how much time is left for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..legs.calls import Call
+from .checking import Checked
+from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
+from .signature import AutomaticDynamic, Signature
+
+# The part of the time after which a target gets no further check when it has had so many: what is rare comes first.
+_SHARES = (1.0, 0.75, 0.6, 0.5)
+_SHARE_OF_MORE = 0.4
+# A call that could not be checked where it happened may be in another test: so often is it tried.
+MOST_TRIES = 3
+OUT_OF_TIME = "the time was over: --compile-existing-minutes gives more"
+TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes"
+
+
+@dataclass
+class Family:
+    """The calls of one target that differ in sizes only."""
+
+    dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
+    earlier: list[Copied] = field(default_factory=list)
+    shapes: int = 0
+    tries: int = 0
+
+
+@dataclass
+class Noticed:
+    """One target: how often it was called from outside, its families and its checks."""
+
+    calls: int = 0
+    checks: int = 0
+    families: dict[Any, Family] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Ledger:
+    """All targets of a run."""
+
+    seconds: float
+    most_shapes: int
+    targets: dict[str, Noticed] = field(default_factory=dict)
+    results: list[Checked] = field(default_factory=list)
+    spent: float = 0.0
+    _copied: int = 0
+
+    @property
+    def left(self) -> float:
+        """The seconds that checks may still take."""
+        return max(0.0, self.seconds - self.spent)
+
+    def wants(self, name: str, seen: Signature) -> Family | None:
+        """The family of a call that is worth a check; None for one like others, or where the time is over."""
+        target = self.targets.setdefault(name, Noticed())
+        target.calls += 1
+        family = target.families.setdefault(seen.family, Family())
+        if family.tries >= MOST_TRIES or family.dynamic.covers(seen.sizes):
+            return None
+        share = _SHARES[target.checks] if target.checks < len(_SHARES) else _SHARE_OF_MORE
+        if self.spent >= self.seconds * share:
+            self._leave_out(target, OUT_OF_TIME)
+            return None
+        if family.shapes >= self.most_shapes:
+            self._leave_out(target, TOO_MANY_SHAPES)
+            return None
+        return family
+
+    def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
+        """The earlier calls of a family, and the recompiles that its sizes need with the next one."""
+        earlier = [copied.call() for copied in family.earlier]
+        if len(earlier) < family.shapes:  # an earlier call could not be copied: what the sequence costs is not known
+            return [], 0
+        family.dynamic.add(seen.sizes)
+        return earlier, family.dynamic.recompiles
+
+    def note(self, family: Family, done: Checked, args: Any, kwargs: Mapping[str, Any], seen: Signature) -> None:
+        """Take the result of a check."""
+        self.spent += done.seconds
+        if not done.computes:
+            family.tries = MOST_TRIES
+            self.results.append(done)
+            return
+        if done.refused:
+            family.tries += 1
+        else:
+            self.targets[done.target].checks += 1
+            family.shapes += 1
+            self._keep(family, args, kwargs)
+        family.dynamic.add(seen.sizes)
+        self.results.append(done)
+
+    def _keep(self, family: Family, args: Any, kwargs: Mapping[str, Any]) -> None:
+        try:
+            copied = Copied.of(args, kwargs)
+        except NotCopied:
+            return
+        if self._copied + copied.size <= MOST_BYTES_IN_ALL:
+            self._copied += copied.size
+            family.earlier.append(copied)
+
+    def _leave_out(self, target: Noticed, why: str) -> None:
+        target.left_out[why] = target.left_out.get(why, 0) + 1
+
+
+def minutes(seconds: float) -> str:
+    """``7:05``."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def now() -> float:
+    """The clock that budgets go by."""
+    return time.monotonic()

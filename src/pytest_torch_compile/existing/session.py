@@ -1,0 +1,127 @@
+"""``--compile-existing`` in a session: it listens while ordinary tests run, checks, and adds the tests of the targets."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from .. import settings
+from .item import ExistingItem
+from .verdicts import Row, rows, table
+
+_SENT = "torch_compile_existing"
+_SAY_EVERY = 30.0
+
+
+class ExistingSession:
+    """Registered while the option is given. Torch is imported when the first test runs."""
+
+    def __init__(self, config: pytest.Config, backend: str | None, say: Callable[[str], None]) -> None:
+        chosen = settings.current
+        self._config = config
+        self._package, self._patterns = package_and_patterns(chosen.existing or "")
+        self._backend = backend
+        self._say = say
+        self._noticer: Any = None
+        self._results: list[Any] = []
+        self._left_out: dict[str, dict[str, int]] = {}
+        self._seconds = 0.0
+        self._rows: list[Row] = []
+        self._why_not = ""
+
+    @property
+    def _is_worker(self) -> bool:
+        return hasattr(self._config, "workerinput")
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Listen while an ordinary test runs."""
+        if isinstance(item, ExistingItem) or self._package not in sys.modules or self._why_not:
+            return (yield)
+        if self._noticer is None:
+            from .noticer import Noticer
+
+            self._noticer = Noticer(self._package, self._patterns, self._backend, self._config.rootpath, self._say)
+        with self._noticer.listening(item.nodeid):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """The time of the checks is not the test's."""
+        report = yield
+        if call.when == "call" and self._noticer is not None:
+            report.duration = max(0.0, report.duration - self._noticer.taken())
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """When all ordinary tests have run, run the tests of the targets."""
+        result = yield
+        if self._noticer is not None:
+            self._take(*self._noticer.results())
+        if not self._is_worker and not session.config.option.collectonly:
+            self._rows = rows(self._results, self._left_out, self._package)
+            self._run([ExistingItem.of(session, row) for row in self._rows], session)
+        return result
+
+    def _run(self, items: list[ExistingItem], session: pytest.Session) -> None:
+        config = session.config
+        config.hook.pytest_collection_modifyitems(session=session, config=config, items=items)
+        session.testscollected += len(items)
+        for number, item in enumerate(items):
+            following = items[number + 1] if number + 1 < len(items) else None
+            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+
+    def _take(self, results: list[Any], left_out: dict[str, dict[str, int]], seconds: float) -> None:
+        self._results += results
+        self._seconds += seconds
+        for name, reasons in left_out.items():
+            own = self._left_out.setdefault(name, {})
+            for reason, times in reasons.items():
+                own[reason] = own.get(reason, 0) + times
+
+    def pytest_sessionfinish(self) -> None:
+        """A worker of pytest-xdist hands over what it has checked."""
+        if self._is_worker and self._noticer is not None:
+            self._config.workeroutput[_SENT] = pickle.dumps(self._noticer.results())  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take what a worker has checked."""
+        sent = getattr(node, "workeroutput", {}).get(_SENT)
+        if sent is not None:
+            self._take(*pickle.loads(sent))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The table by target."""
+        if self._is_worker:
+            return
+        terminalreporter.section(f"torch.compile: calls of the tests into {self._package}")
+        if not self._rows:
+            terminalreporter.write_line(self._why_not or f"no test called a public target of {self._package}")
+            return
+        left = sum(1 for reasons in self._left_out.values() if reasons)
+        waiting = f"{left} targets have calls that were left out, for lack of time or beyond the number of shapes"
+        for line in table(self._rows, self._seconds, waiting if left else ""):
+            terminalreporter.write_line(line)
+
+
+def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:
+    """``mypackage`` alone, or with patterns of public names: ``mypackage.layers,mypackage.ops.*``."""
+    patterns = tuple(part.strip() for part in given.split(",") if part.strip())
+    packages = {pattern.partition(".")[0] for pattern in patterns}
+    if len(packages) != 1 or not next(iter(packages)).isidentifier():
+        raise pytest.UsageError(f"--compile-existing={given}: give one package, or names and patterns inside one")
+    package = packages.pop()
+    return package, () if package in patterns else patterns
