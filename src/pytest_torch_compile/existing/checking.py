@@ -54,7 +54,10 @@ class Checked:
 
 @dataclass(frozen=True)
 class Rules:
-    """How calls are checked. ``existing`` is the option that asks for it, ``backend`` the one that was asked for, None for a quick one."""
+    """How calls are checked.
+
+    ``existing`` is the value of the option, ``backend`` the one that was asked for, None for a quick one.
+    """
 
     existing: str
     backend: str | None = None
@@ -157,7 +160,7 @@ class _Counting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor) or isinstance(result, (tuple, list)):
+        if isinstance(result, (torch.Tensor, tuple, list)):
             given = {id(value) for value in args}
             results = result if isinstance(result, (tuple, list)) else [result]
             self.operations += any(isinstance(one, torch.Tensor) and id(one) not in given for one in results)

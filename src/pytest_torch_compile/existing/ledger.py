@@ -12,9 +12,9 @@ from .checking import Checked
 from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .signature import AutomaticDynamic, Signature
 
-# The part of the time after which a target gets no further check when it has had so many: what is rare comes first.
-_SHARES = (1.0, 0.75, 0.6, 0.5)
-_SHARE_OF_MORE = 0.4
+# What is rare comes first: a target that has had checks gets another one only while no more than this part of the time
+# is used up that is due at this point of the run. From then on the part shrinks with each further check.
+_SHARES = (1.0, 0.9, 0.8, 0.7)
 # A call that could not be checked where it happened may be in another test: so often is it tried.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time was over: --compile-existing-minutes gives more"
@@ -50,6 +50,7 @@ class Ledger:
     targets: dict[str, Noticed] = field(default_factory=dict)
     results: list[Checked] = field(default_factory=list)
     spent: float = 0.0
+    progress: float = 1.0  # the part of the tests that have run
     _copied: int = 0
 
     @property
@@ -64,14 +65,20 @@ class Ledger:
         family = target.families.setdefault(seen.family, Family())
         if family.tries >= MOST_TRIES or family.dynamic.covers(seen.sizes):
             return None
-        share = _SHARES[target.checks] if target.checks < len(_SHARES) else _SHARE_OF_MORE
-        if self.spent >= self.seconds * share:
+        if self.spent >= self._allowed(target.checks):
             self._leave_out(target, OUT_OF_TIME)
             return None
         if family.shapes >= self.most_shapes:
             self._leave_out(target, TOO_MANY_SHAPES)
             return None
         return family
+
+    def _allowed(self, checks: int) -> float:
+        """The seconds that may have been spent before a target with so many checks gets one more."""
+        if not checks:
+            return self.seconds
+        share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
+        return self.seconds * self.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
         """The earlier calls of a family, and the recompiles that its sizes need with the next one."""
@@ -96,6 +103,11 @@ class Ledger:
             self._keep(family, args, kwargs)
         family.dynamic.add(seen.sizes)
         self.results.append(done)
+
+    def fail(self, name: str, test: str, error: Exception) -> None:
+        """Note that a call could not even be looked at."""
+        self.targets.setdefault(name, Noticed())
+        self.results.append(Checked(name, test, refused=f"the plugin failed: {type(error).__name__}: {error}"))
 
     def _keep(self, family: Family, args: Any, kwargs: Mapping[str, Any]) -> None:
         try:

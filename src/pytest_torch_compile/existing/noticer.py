@@ -40,7 +40,7 @@ class Noticer:
         chosen = settings.current
         self._targets = Targets(package, patterns)
         self._ledger = Ledger(60.0 * chosen.existing_minutes, chosen.existing_shapes)
-        self._noticing = Noticing(self._targets.is_known, self._hear)
+        self._noticing = Noticing(self._targets.by_code, self._hear)
         self._given = chosen.existing or package
         self._backend = backend
         self._accepting = chosen.accept
@@ -55,8 +55,9 @@ class Noticer:
         self.problem = ""
 
     @contextmanager
-    def listening(self, test: str) -> Iterator[None]:
-        """Listen in the body, to the calls of one test."""
+    def listening(self, test: str, progress: float) -> Iterator[None]:
+        """Listen in the body, to the calls of one test; ``progress`` is the part of the tests that have begun."""
+        self._ledger.progress = progress
         self._test, self._taken = test, self._watch.seconds
         if self._ledger.left <= 0:
             yield
@@ -89,15 +90,15 @@ class Noticer:
         if self._busy or running_check() is not None:
             return
         place = place_of(frame, self._targets.owns)
-        if place is None:
-            return
-        called = self._targets.called(frame)
-        if called is None:
+        called = self._targets.called(frame) if place is not None else None
+        if place is None or called is None:
             return
         self._busy = True
         try:
             with self._watch.running():
                 self._consider(called, place)
+        except Exception as error:  # a fault of ours is never the test's
+            self._ledger.fail(called.name, self._test, error)
         finally:
             self._busy = False
 
@@ -124,7 +125,7 @@ class Noticer:
     def _refused_here(self) -> str:
         if len(compiled_codes()) != self._compiled:
             return _COMPILES
-        replaced = replaced_parts(self._targets.package, self._targets.owns)
+        replaced = replaced_parts(self._targets.owns)
         return _REPLACED.format(replaced) if replaced else ""
 
     def _acceptance(self, name: str) -> acceptance.Acceptance:

@@ -1,13 +1,14 @@
 """Hearing of calls without changing anything that is called: nothing of the package or of torch is patched.
 
 From Python 3.12 on ``sys.monitoring`` reports the code that is listened for, and no other code is slowed down. Before,
-a profile function hears of every call.
+a trace function hears of every call of a Python function, and of no line in it. Where coverage is measured the place of
+the trace function is taken, and a profile function hears of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
@@ -21,10 +22,13 @@ class Taken(RuntimeError):
 
 
 class Noticing:
-    """Hears of each call of some code while a test runs. ``hear`` gets the frame before its first line."""
+    """Hears of each call of some code while a test runs.
 
-    def __init__(self, is_known: Callable[[CodeType], bool], hear: Hear) -> None:
-        self._is_known = is_known
+    ``known`` are the ids of the code objects. ``hear`` gets the frame before its first line.
+    """
+
+    def __init__(self, known: Container[int], hear: Hear) -> None:
+        self._known = known
         self._hear = hear
 
     @contextmanager
@@ -34,21 +38,43 @@ class Noticing:
         Raises:
             Taken: another tool listens.
         """
-        body = self._monitoring(codes) if hasattr(sys, "monitoring") else self._profiling()
+        if hasattr(sys, "monitoring"):
+            body = self._monitoring(codes)
+        else:
+            body = self._tracing() if sys.gettrace() is None else self._profiling()
         with body:
             yield
 
     @contextmanager
-    def _profiling(self) -> Iterator[None]:
-        if sys.getprofile() is not None:
-            raise Taken("a profiler is active")
-        is_known, hear = self._is_known, self._hear
+    def _tracing(self) -> Iterator[None]:
+        known, hear = self._known, self._hear
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
-            if event == "call" and is_known(frame.f_code):
+            if id(frame.f_code) in known:
+                sys.settrace(None)
+                try:
+                    # Inside a trace function Python calls no other one, and a check needs one of its own.
+                    sys.call_tracing(hear, (frame,))
+                finally:
+                    sys.settrace(note)
+
+        sys.settrace(note)
+        try:
+            yield
+        finally:
+            if sys.gettrace() is note:
+                sys.settrace(None)
+
+    @contextmanager
+    def _profiling(self) -> Iterator[None]:
+        if sys.getprofile() is not None:
+            raise Taken("no call can be heard of, as coverage is measured and a profiler is active")
+        known, hear = self._known, self._hear
+
+        def note(frame: FrameType, event: str, argument: Any) -> None:
+            if event == "call" and id(frame.f_code) in known:
                 sys.setprofile(None)
                 try:
-                    # Inside a profile function Python calls no other one, and a check needs one of its own.
                     sys.call_tracing(hear, (frame,))
                 finally:
                     sys.setprofile(note)

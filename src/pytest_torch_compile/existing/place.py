@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 
 import torch
 
@@ -83,25 +83,28 @@ def names_backward(code: CodeType) -> bool:
     return any(names_backward(inner) for inner in code.co_consts if isinstance(inner, CodeType))
 
 
-def replaced_parts(package: str, owns: Callable[[str], bool]) -> str:
+def replaced_parts(owns: Callable[[str], bool]) -> str:
     """What a test has put in the place of a part of the package (a mock, a function of its own); empty for nothing."""
     for path, module in list(sys.modules.items()):
         if not owns(path):
             continue
         for key, value in list(vars(module).items()):
-            kind = type(value)
-            if kind.__module__ == "unittest.mock" or _is_foreign(value, package):
+            if _is_of_a_test(value):
                 return f"{path}.{key}"
-            if isinstance(value, type) and value.__module__ == path:
-                for name, attribute in list(vars(value).items()):
-                    if type(attribute).__module__ == "unittest.mock" or _is_foreign(attribute, package):
+            if issubclass(type(value), type) and _home(value) == path:
+                for name, attribute in list(type.__getattribute__(value, "__dict__").items()):
+                    if _is_of_a_test(attribute):
                         return f"{path}.{key}.{name}"
     return ""
 
 
-def _is_foreign(value: object, package: str) -> bool:
-    """Whether a function comes from a test file: no library would hold one."""
-    home = getattr(value, "__globals__", None)
-    name = str(home.get("__name__", "")) if isinstance(home, dict) else ""
-    parts = name.split(".")
-    return parts[-1] == "conftest" or parts[-1].startswith("test_")
+def _home(kind: type) -> str:
+    return str(type.__getattribute__(kind, "__dict__").get("__module__", ""))
+
+
+def _is_of_a_test(value: object) -> bool:
+    """Whether a value is a mock, or a function from a test file: no library would hold one. Asks no object itself."""
+    if type(value) is FunctionType:
+        home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]
+        return home == "conftest" or home.startswith("test_")
+    return type(value).__module__ == "unittest.mock"

@@ -1,11 +1,10 @@
-"""``--compile-existing`` in a session: it listens while ordinary tests run, checks, and adds the tests of the targets."""
+"""``--compile-existing`` in a session: it listens while ordinary tests run, and adds the tests of the targets."""
 
 from __future__ import annotations
 
 import pickle
 import sys
 from collections.abc import Callable, Generator
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from .item import ExistingItem
 from .verdicts import Row, rows, table
 
 _SENT = "torch_compile_existing"
-_SAY_EVERY = 30.0
 
 
 class ExistingSession:
@@ -31,8 +29,10 @@ class ExistingSession:
         self._results: list[Any] = []
         self._left_out: dict[str, dict[str, int]] = {}
         self._seconds = 0.0
+        self._begun = 0
         self._rows: list[Row] = []
         self._why_not = ""
+        self._deselected: set[str] = set()
 
     @property
     def _is_worker(self) -> bool:
@@ -47,7 +47,8 @@ class ExistingSession:
             from .noticer import Noticer
 
             self._noticer = Noticer(self._package, self._patterns, self._backend, self._config.rootpath, self._say)
-        with self._noticer.listening(item.nodeid):
+        self._begun += 1
+        with self._noticer.listening(item.nodeid, min(1.0, self._begun / max(1, item.session.testscollected))):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -72,16 +73,31 @@ class ExistingSession:
         return result
 
     def _run(self, items: list[ExistingItem], session: pytest.Session) -> None:
-        config = session.config
-        config.hook.pytest_collection_modifyitems(session=session, config=config, items=items)
-        session.testscollected += len(items)
-        for number, item in enumerate(items):
-            following = items[number + 1] if number + 1 < len(items) else None
+        config, chosen = session.config, self._chosen(items, session)
+        session.testscollected += len(chosen)
+        for number, item in enumerate(chosen):
+            following = chosen[number + 1] if number + 1 < len(chosen) else None
             config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.shouldfail:
                 raise session.Failed(session.shouldfail)
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
+
+    def _chosen(self, items: list[ExistingItem], session: pytest.Session) -> list[ExistingItem]:
+        """The tests that ``-k`` and conftest files leave, with the markers that these add.
+
+        What a conftest file removes without a word stays: it knows the names of ordinary tests only. So does everything
+        where ``-k`` fits no target: it was meant for the tests that make the calls.
+        """
+        config, left = session.config, list(items)
+        self._deselected = set[str]()
+        config.hook.pytest_collection_modifyitems(session=session, config=config, items=left)
+        chosen = [item for item in items if item.nodeid not in self._deselected]
+        return chosen or items
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Note which tests an option leaves out."""
+        self._deselected |= {item.nodeid for item in items}
 
     def _take(self, results: list[Any], left_out: dict[str, dict[str, int]], seconds: float) -> None:
         self._results += results

@@ -44,18 +44,23 @@ class Targets:
 
     package: str
     patterns: tuple[str, ...] = ()
-    _by_code: dict[int, list[_Entry]] = field(default_factory=dict)
+    by_code: dict[int, list[_Entry]] = field(default_factory=dict)
     _classes: dict[type, str] = field(default_factory=dict)
     _modules: int = -1
+    _loaded: int = -1
 
-    def refresh(self) -> bool:
-        """Read the modules that are loaded now; whether there are new ones."""
-        loaded = [(name, module) for name, module in list(sys.modules.items()) if self.owns(name)]
-        if len(loaded) == self._modules:
-            return False
-        self._modules = len(loaded)
-        names = _public_names(self.package, dict(loaded))
-        self._by_code, self._classes = {}, {}
+    def refresh(self) -> None:
+        """Read the modules that are loaded now, where there are new ones."""
+        if len(sys.modules) == self._modules:
+            return
+        self._modules = len(sys.modules)
+        loaded = {name: module for name, module in list(sys.modules.items()) if self.owns(name)}
+        if len(loaded) == self._loaded:
+            return
+        self._loaded = len(loaded)
+        names = _public_names(self.package, loaded)
+        self.by_code.clear()
+        self._classes.clear()
         for value, name in names:
             if isinstance(value, type):
                 self._classes[value] = name
@@ -70,20 +75,18 @@ class Targets:
 
     def codes(self) -> list[types.CodeType]:
         """The code to listen for."""
-        return [entries[0].function.__code__ for entries in self._by_code.values()]
+        return [entries[0].function.__code__ for entries in self.by_code.values()]
 
     def owns(self, module: str) -> bool:
         """Whether a module is of the package, its tests left out."""
+        if not module.startswith(self.package):
+            return False
         first, *rest = module.split(".")
         return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
 
-    def is_known(self, code: types.CodeType) -> bool:
-        """Whether this code is a way into the package."""
-        return id(code) in self._by_code
-
     def called(self, frame: types.FrameType) -> Called | None:
         """The target that a frame which has just begun belongs to, with its arguments; None for no public one."""
-        entries = self._by_code.get(id(frame.f_code), [])
+        entries = self.by_code.get(id(frame.f_code), [])
         values = frame.f_locals
         entry = next((entry for entry in entries if len(entries) == 1 or _closes_over(entry.function, values)), None)
         if entry is None:
@@ -111,7 +114,7 @@ class Targets:
         return called if not self.patterns or any(_matches(called.name, one) for one in self.patterns) else None
 
     def _add(self, entry: _Entry) -> None:
-        known = self._by_code.setdefault(id(entry.function.__code__), [])
+        known = self.by_code.setdefault(id(entry.function.__code__), [])
         if not any(other.function is entry.function for other in known):
             known.append(entry)
 
@@ -172,9 +175,7 @@ def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> boo
     return True
 
 
-def _arguments(
-    function: types.FunctionType, values: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(function: types.FunctionType, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What a function was called with, without arguments that have their default."""
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]

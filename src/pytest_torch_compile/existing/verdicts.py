@@ -35,6 +35,7 @@ class Row:
     verdict: str = UNCHECKED
     checks: int = 0
     detail: str = ""
+    left_out: int = 0
     results: list[Checked] = field(default_factory=list)
 
     @property
@@ -67,7 +68,8 @@ def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], packag
 
 
 def _row(name: str, results: list[Checked], left_out: dict[str, int], package: str) -> Row:
-    row = Row(name, results=results, checks=sum(one.report is not None for one in results))
+    checks = sum(one.report is not None for one in results)
+    row = Row(name, checks=checks, left_out=sum(left_out.values()), results=results)
     verdicts = [verdict_of(report) for report in row.reports]
     row.verdict = max(verdicts, key=VERDICTS.index, default=UNCHECKED)
     if row.verdict == UNCHECKED:
