@@ -50,6 +50,12 @@ class Checked:
     seconds: float = 0.0
     breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # over the budget, for compile-accepted.json
     recompiles: int = 0
+    allowed: int = 0  # recompiles that the sizes need
+    train: bool = False
+    module: str = ""  # how it is written as a test: where the target is, how it is made, and its calls
+    made: str = ""
+    calls: tuple[str, ...] = ()
+    unwritten: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,8 @@ def checked(
     """Check a call where it happens, after the calls ``earlier``, with ``recompiles`` allowed."""
     began = time.monotonic()
     calls = [*earlier, Call(called.args, called.kwargs)]
-    done = Checked(called.name, test, "; ".join(shapes_text(one, argument_names(called.target)) for one in calls))
+    shapes = "; ".join(shapes_text(one, argument_names(called.target)) for one in calls)
+    done = Checked(called.name, test, shapes, allowed=recompiles)
     with ExitStack() as stack:
         stack.enter_context(undisturbed())
         stack.enter_context(heard_only_by(lambda report: setattr(done, "report", report)))
@@ -102,9 +109,9 @@ def _check(target: Any, calls: Sequence[Call], recompiles: int, wants_gradients:
     if tried.refused or not tried.computes:
         done.refused, done.computes = tried.refused, tried.computes
         return
-    train = wants_gradients and tried.requires_grad
+    done.train = wants_gradients and tried.requires_grad
     try:
-        check_compile(target, calls=calls, max_recompiles=recompiles, train=train)
+        check_compile(target, calls=calls, max_recompiles=recompiles, train=done.train)
     except CompileCheckFailed as failed:
         done.report = failed.report
 

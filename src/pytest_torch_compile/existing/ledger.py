@@ -29,6 +29,7 @@ class Family:
     earlier: list[Copied] = field(default_factory=list)
     shapes: int = 0
     tries: int = 0
+    written: list[str] = field(default_factory=list)
 
 
 @dataclass

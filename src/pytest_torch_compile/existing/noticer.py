@@ -16,9 +16,10 @@ from ..check import acceptance
 from ..events import running_check
 from . import ledger
 from .checking import Checked, Rules, checked
-from .ledger import Ledger
+from .ledger import Family, Ledger
 from .noticing import Noticing, Taken
 from .place import Place, place_of, replaced_parts
+from .recipes import NotWritten, Recipe, Recipes
 from .signature import signature
 from .targets import Called, Targets
 from .undisturbed import Stopwatch
@@ -38,7 +39,9 @@ class Noticer:
         self, package: str, patterns: tuple[str, ...], backend: str | None, root: Path, say: Callable[[str], None]
     ) -> None:
         chosen = settings.current
-        self._targets = Targets(package, patterns)
+        writes = chosen.write_tests is not None
+        self._targets = Targets(package, patterns, hears_of_objects=writes)
+        self._recipes = Recipes(self._targets.owns) if writes else None
         self._ledger = Ledger(60.0 * chosen.existing_minutes, chosen.existing_shapes)
         self._noticing = Noticing(self._targets.by_code, self._hear)
         self._given = chosen.existing or package
@@ -75,6 +78,8 @@ class Noticer:
             yield
         finally:
             body.__exit__(None, None, None)
+            if self._recipes is not None:
+                self._recipes.forget_made()
 
     def taken(self) -> float:
         """The seconds that checks took out of the last test."""
@@ -92,6 +97,10 @@ class Noticer:
         place = place_of(frame, self._targets.owns)
         called = self._targets.called(frame) if place is not None else None
         if place is None or called is None:
+            return
+        if called.is_made:
+            if self._recipes is not None:
+                self._recipes.note_made(called.target, called.name, called.args, called.kwargs)
             return
         self._busy = True
         try:
@@ -115,12 +124,32 @@ class Noticer:
             earlier, recompiles = self._ledger.sequence(family, seen)
             seconds = min(max(self._ledger.left, _LEAST_SECONDS), _MOST_SECONDS)
             rules = Rules(self._given, self._backend, seconds, self._accepting)
+            written = self._written(called)
             done = checked(
                 called, self._test, earlier, recompiles, place.wants_gradients, rules, self._acceptance(called.name)
             )
+            self._write(done, family, written, len(earlier))
             self._compiled = len(compiled_codes())  # the check's own are not the test's
         self._ledger.note(family, done, called.args, called.kwargs, seen)
         self._progress()
+
+    def _written(self, called: Called) -> Recipe | str:
+        """The call as source, before a check; or why it has none."""
+        if self._recipes is None:
+            return ""
+        try:
+            return self._recipes.of(called, self._targets.module_of(called.name))
+        except NotWritten as why:
+            return str(why)
+
+    def _write(self, done: Checked, family: Family, written: Recipe | str, earlier: int) -> None:
+        """Note with a check how it is written, after the calls before it."""
+        if isinstance(written, str):
+            done.unwritten = written
+            return
+        done.module, done.made = written.module, written.target
+        done.calls = (*family.written[:earlier], written.call)
+        family.written.append(written.call)
 
     def _refused_here(self) -> str:
         if len(compiled_codes()) != self._compiled:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
 
 from .. import settings
+from ..report.safe_text import terminal
 from .item import ExistingItem
-from .verdicts import Row, rows, table
+from .verdicts import UNCHECKED, WORKS, Row, rows, table
 
 _SENT = "torch_compile_existing"
 
@@ -32,6 +33,7 @@ class ExistingSession:
         self._begun = 0
         self._rows: list[Row] = []
         self._why_not = ""
+        self._baseline: Any = None
         self._deselected: set[str] = set()
 
     @property
@@ -69,7 +71,9 @@ class ExistingSession:
             self._take(*self._noticer.results())
         if not self._is_worker and not session.config.option.collectonly:
             self._rows = rows(self._results, self._left_out, self._package)
-            self._run([ExistingItem.of(session, row) for row in self._rows], session)
+            if self._rows:
+                self._baseline = self._loaded_baseline()
+                self._run([ExistingItem.of(session, row, self._known(row)) for row in self._rows], session)
         return result
 
     def _run(self, items: list[ExistingItem], session: pytest.Session) -> None:
@@ -82,6 +86,18 @@ class ExistingSession:
                 raise session.Failed(session.shouldfail)
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
+
+    def _loaded_baseline(self) -> Any:
+        """The verdicts of an earlier run, in the environment of this one."""
+        from .baseline import Baseline
+
+        device = next((report.device for row in self._rows for report in row.reports), "cpu")
+        return Baseline(settings.below_root(self._config.rootpath, settings.current.baselines), device)
+
+    def _known(self, row: Row) -> str:
+        if settings.current.update_baselines and row.verdict not in (WORKS, UNCHECKED):
+            return "noted in the baseline"
+        return str(self._baseline.known(row))
 
     def _chosen(self, items: list[ExistingItem], session: pytest.Session) -> list[ExistingItem]:
         """The tests that ``-k`` and conftest files leave, with the markers that these add.
@@ -129,8 +145,21 @@ class ExistingSession:
             return
         left = sum(1 for reasons in self._left_out.values() if reasons)
         waiting = f"{left} targets have calls that were left out, for lack of time or beyond the number of shapes"
-        for line in table(self._rows, self._seconds, waiting if left else ""):
-            terminalreporter.write_line(line)
+        for line in [*table(self._rows, self._seconds, waiting if left else ""), *self._kept()]:
+            terminalreporter.write_line(terminal(line))
+
+    def _kept(self) -> Iterator[str]:
+        """What is better or missing against the baseline, or written to it; and the tests that are written."""
+        chosen, root = settings.current, self._config.rootpath
+        if chosen.update_baselines:
+            yield self._baseline.update(self._rows)
+        else:
+            yield from self._baseline.lines(self._rows)
+        if chosen.write_tests:
+            from .written import write
+
+            folder = settings.below_root(root, chosen.write_tests)
+            yield from write(self._rows, folder, str(chosen.existing), fast=self._backend is None)
 
 
 def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:

@@ -20,12 +20,13 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 @dataclass(frozen=True)
 class Called:
-    """A call of a public target, as its first frame shows it."""
+    """A call of a public target, as its first frame shows it. ``is_made``: the target is only about to be made."""
 
     name: str
     target: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    is_made: bool = False
 
 
 @dataclass
@@ -44,6 +45,7 @@ class Targets:
 
     package: str
     patterns: tuple[str, ...] = ()
+    hears_of_objects: bool = False
     by_code: dict[int, list[_Entry]] = field(default_factory=dict)
     _classes: dict[type, str] = field(default_factory=dict)
     _modules: int = -1
@@ -52,11 +54,11 @@ class Targets:
     def refresh(self) -> None:
         """Read the modules that are loaded now, where there are new ones."""
         if len(sys.modules) == self._modules:
-            return
+            return None
         self._modules = len(sys.modules)
         loaded = {name: module for name, module in list(sys.modules.items()) if self.owns(name)}
         if len(loaded) == self._loaded:
-            return
+            return None
         self._loaded = len(loaded)
         names = _public_names(self.package, loaded)
         self.by_code.clear()
@@ -69,6 +71,8 @@ class Targets:
         for kind, name in self._classes.items():
             for entry in _methods(kind, name):
                 self._add(entry)
+            if self.hears_of_objects and isinstance(made := vars(kind).get("__init__"), types.FunctionType):
+                self._add(_Entry(name, made, kind, "init"))
         # Every module of torch's kind is called through this function.
         self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
         return True
@@ -97,6 +101,8 @@ class Targets:
         if not args:
             return None
         owner, args = args[0], args[1:]
+        if entry.kind == "init":
+            return Called(entry.name, owner, args, kwargs, is_made=True) if type(owner) is entry.owner else None
         kind = owner if entry.kind == "classmethod" else type(owner)
         name = self._classes.get(kind) or entry.name.rpartition(".")[0]
         if entry.kind == "module" and (kind not in self._classes or issubclass(kind, torch.jit.ScriptModule)):
@@ -106,9 +112,11 @@ class Targets:
         method = types.MethodType(entry.function, owner)
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
-    def constructed(self, kind: type) -> str:
-        """The public name of a class, empty where it has none."""
-        return self._classes.get(kind, "")
+    def module_of(self, name: str) -> str:
+        """The module that a public name begins with."""
+        while name and name not in sys.modules:
+            name = name.rpartition(".")[0]
+        return name
 
     def _narrowed(self, called: Called) -> Called | None:
         return called if not self.patterns or any(_matches(called.name, one) for one in self.patterns) else None
