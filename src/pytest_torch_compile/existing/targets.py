@@ -54,11 +54,11 @@ class Targets:
     def refresh(self) -> None:
         """Read the modules that are loaded now, where there are new ones."""
         if len(sys.modules) == self._modules:
-            return None
+            return
         self._modules = len(sys.modules)
         loaded = {name: module for name, module in list(sys.modules.items()) if self.owns(name)}
         if len(loaded) == self._loaded:
-            return None
+            return
         self._loaded = len(loaded)
         names = _public_names(self.package, loaded)
         self.by_code.clear()
@@ -75,7 +75,6 @@ class Targets:
                 self._add(_Entry(name, made, kind, "init"))
         # Every module of torch's kind is called through this function.
         self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
-        return True
 
     def codes(self) -> list[types.CodeType]:
         """The code to listen for."""
