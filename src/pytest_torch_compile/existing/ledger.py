@@ -14,7 +14,7 @@ from .signature import AutomaticDynamic, Signature
 
 # What is rare comes first: a target that has had checks gets another one only while no more than this part of the time
 # is used up that is due at this point of the run. From then on the part shrinks with each further check.
-_SHARES = (1.0, 0.9, 0.8, 0.7)
+_SHARES = (1.0, 0.7, 0.6, 0.5)
 # A call that could not be checked where it happened may be in another test: so often is it tried.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time was over: --compile-existing-minutes gives more"
@@ -23,12 +23,17 @@ TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes"
 
 @dataclass
 class Family:
-    """The calls of one target that differ in sizes only."""
+    """The calls of one target that differ in sizes only.
+
+    ``confirmed``: a size that a dynamic graph was there for has been checked as well, as code may depend on sizes.
+    """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
     earlier: list[Copied] = field(default_factory=list)
     shapes: int = 0
     tries: int = 0
+    confirmed: bool = False
+    seen: set[tuple[int, ...]] = field(default_factory=set)
     written: list[str] = field(default_factory=list)
 
 
@@ -64,7 +69,9 @@ class Ledger:
         target = self.targets.setdefault(name, Noticed())
         target.calls += 1
         family = target.families.setdefault(seen.family, Family())
-        if family.tries >= MOST_TRIES or family.dynamic.covers(seen.sizes):
+        if family.tries >= MOST_TRIES or seen.sizes in family.seen:
+            return None
+        if family.dynamic.covers(seen.sizes) and (family.shapes < 2 or family.confirmed):
             return None
         if self.spent >= self._allowed(target.checks):
             self._leave_out(target, OUT_OF_TIME)
@@ -86,12 +93,15 @@ class Ledger:
         earlier = [copied.call() for copied in family.earlier]
         if len(earlier) < family.shapes:  # an earlier call could not be copied: what the sequence costs is not known
             return [], 0
+        family.confirmed = family.confirmed or family.dynamic.covers(seen.sizes)
         family.dynamic.add(seen.sizes)
         return earlier, family.dynamic.recompiles
 
     def note(self, family: Family, done: Checked, args: Any, kwargs: Mapping[str, Any], seen: Signature) -> None:
         """Take the result of a check."""
         self.spent += done.seconds
+        if not done.refused:
+            family.seen.add(seen.sizes)
         if not done.computes:
             family.tries = MOST_TRIES
             self.results.append(done)

@@ -20,9 +20,9 @@ from .ledger import Family, Ledger
 from .noticing import Noticing, Taken
 from .place import Place, place_of, replaced_parts
 from .recipes import NotWritten, Recipe, Recipes
-from .signature import signature
+from .signature import Signature, signature
 from .targets import Called, Targets
-from .undisturbed import Stopwatch
+from .undisturbed import Stopwatch, same_names
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
@@ -62,9 +62,6 @@ class Noticer:
         """Listen in the body, to the calls of one test; ``progress`` is the part of the tests that have begun."""
         self._ledger.progress = progress
         self._test, self._taken = test, self._watch.seconds
-        if self._ledger.left <= 0:
-            yield
-            return
         self._targets.refresh()
         self._compiled = len(compiled_codes())
         try:
@@ -121,17 +118,20 @@ class Noticer:
         if refused:
             done = Checked(called.name, self._test, refused=refused)
         else:
-            earlier, recompiles = self._ledger.sequence(family, seen)
-            seconds = min(max(self._ledger.left, _LEAST_SECONDS), _MOST_SECONDS)
-            rules = Rules(self._given, self._backend, seconds, self._accepting)
-            written = self._written(called)
-            done = checked(
-                called, self._test, earlier, recompiles, place.wants_gradients, rules, self._acceptance(called.name)
-            )
-            self._write(done, family, written, len(earlier))
-            self._compiled = len(compiled_codes())  # the check's own are not the test's
+            done = self._checked(called, place, family, seen)
         self._ledger.note(family, done, called.args, called.kwargs, seen)
         self._progress()
+
+    def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
+        earlier, recompiles = self._ledger.sequence(family, seen)
+        seconds = min(max(self._ledger.left, _LEAST_SECONDS), _MOST_SECONDS)
+        rules = Rules(self._given, self._backend, seconds, self._accepting)
+        written, accepted = self._written(called), self._acceptance(called.name)
+        with same_names(self._targets.owns):
+            done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
+        self._write(done, family, written, len(earlier))
+        self._compiled = len(compiled_codes())  # the check's own are not the test's
+        return done
 
     def _written(self, called: Called) -> Recipe | str:
         """The call as source, before a check; or why it has none."""

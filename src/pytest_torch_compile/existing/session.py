@@ -37,6 +37,10 @@ class ExistingSession:
         self._deselected: set[str] = set()
 
     @property
+    def _workers(self) -> int:
+        return int(self._config.workerinput["workercount"]) if self._is_worker else 1  # type: ignore[attr-defined]
+
+    @property
     def _is_worker(self) -> bool:
         return hasattr(self._config, "workerinput")
 
@@ -49,8 +53,10 @@ class ExistingSession:
             from .noticer import Noticer
 
             self._noticer = Noticer(self._package, self._patterns, self._backend, self._config.rootpath, self._say)
-        self._begun += 1
-        with self._noticer.listening(item.nodeid, min(1.0, self._begun / max(1, item.session.testscollected))):
+        self._begun += 1  # a worker collects all tests, and runs a part of them
+        with self._noticer.listening(
+            item.nodeid, min(1.0, self._begun * self._workers / max(1, item.session.testscollected))
+        ):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)

@@ -120,12 +120,9 @@ def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
     ordered = sorted(rows, key=lambda row: (-VERDICTS.index(row.verdict), row.target))
     wide = max((len(row.target) for row in ordered), default=0)
     longest = max((len(row.verdict) for row in ordered), default=0)
-    for row in ordered:
-        if row.verdict != WORKS:
-            yield f"{row.target:<{wide}}  {row.verdict:<{longest}}  {row.checks:>2}  {row.detail}".rstrip()
-    working = [row for row in ordered if row.verdict == WORKS]
-    for row in working:
-        yield f"{row.target:<{wide}}  {row.verdict:<{longest}}  {row.checks:>2}"
+    for row in sorted(ordered, key=lambda row: row.verdict == WORKS):
+        checks = f"{row.checks} checked" + (f", {row.left_out} left out" if row.left_out and row.checks else "")
+        yield f"{row.target:<{wide}}  {row.verdict:<{longest}}  {checks}  {row.detail}".rstrip()
     counts = Counter(row.verdict for row in ordered)
     parts = [f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS) if counts[verdict]]
     yield f"{len(rows)} targets: {', '.join(parts)}; {sum(row.checks for row in rows)} checks in {seconds:.0f} s"

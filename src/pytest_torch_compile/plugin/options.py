@@ -83,6 +83,12 @@ def read(config: pytest.Config) -> Settings:
     if "repro" in chosen:
         chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
     settings = Settings(**chosen)
+    if settings.existing and settings.isolate:
+        raise pytest.UsageError(
+            "--compile-existing checks calls in the process of the test that makes them: leave out --compile-isolate"
+        )
+    if settings.write_tests and not settings.existing:
+        raise pytest.UsageError("--compile-write-tests writes what --compile-existing=PACKAGE checks: give it too")
     # Figures of aot_eager must never be taken for those of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
         raise pytest.UsageError("--compile-fast generates no code, so that it cannot time any: leave out one of them")
