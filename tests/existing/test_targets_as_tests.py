@@ -106,7 +106,7 @@ def test_written_tests_pass_without_the_package_tests_and_hold_none_of_their_dat
     result.stdout.fnmatch_lines(["2 tests written to *written; 0 targets cannot be written*"])
     folder = library.tester.path / "written"
     text = (folder / "test_somelib.py").read_text()
-    assert 'somelib.Layer(3, mode="fast").eval()' in text and "max_recompiles=1" in text
+    assert "somelib.Layer(3).eval()" in text and "max_recompiles=1" in text
     for data in ("12345", "987654", "secret"):
         assert data not in text
     assert {path.suffix for path in folder.iterdir()} == {".py"}
