@@ -16,13 +16,11 @@ from .._torch.sandbox import sandbox
 from .._torch.warning_filters import calm
 from ..check import acceptance
 from ..check.check_compile import check_compile
-from ..check.describe import shapes_text
 from ..events import heard_only_by
 from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
 from ..legs.calls import Call
 from ..legs.leg import Leg, Work
 from ..legs.reach import reached
-from ..legs.targets import argument_names
 from ..report.failure_text import failure_text
 from .targets import Called
 from .undisturbed import SideEffect, undisturbed
@@ -43,7 +41,6 @@ class Checked:
 
     target: str
     test: str
-    shapes: str = ""
     report: CompileReport | None = None
     refused: str = ""
     computes: bool = True
@@ -78,8 +75,7 @@ def checked(
     """Check a call where it happens, after the calls ``earlier``, with ``recompiles`` allowed."""
     began = time.monotonic()
     calls = [*earlier, Call(called.args, called.kwargs)]
-    shapes = "; ".join(shapes_text(one, argument_names(called.target)) for one in calls)
-    done = Checked(called.name, test, shapes, allowed=recompiles)
+    done = Checked(called.name, test, allowed=recompiles)
     with ExitStack() as stack:
         stack.enter_context(undisturbed())
         stack.enter_context(heard_only_by(lambda report: setattr(done, "report", report)))
@@ -93,6 +89,10 @@ def checked(
             done.refused = str(error).splitlines()[0]
         except Exception as error:
             done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
+    if done.report is not None and settings.current.timeout is None:
+        if any(finding.kind == "timeout" for finding in done.report.findings):
+            # The limit was ours, for the sake of the other targets: it says nothing about this one.
+            done.refused, done.report = f"its check took longer than {rules.seconds:.0f} s", None
     if done.report is not None:
         done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
         done.report.text = failure_text(done.report)

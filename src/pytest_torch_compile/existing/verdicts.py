@@ -99,7 +99,8 @@ def _detail(row: Row, package: str) -> str:
             owners = Counter(_owner(found.module, package) for found in places.values())
             first, found = next(iter(places.items()))
             more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-            return f"{', '.join(owners)}: {short_path(first, package)} ({found.category}){more}"
+            root = found.module.partition(".")[0] or package
+            return f"{', '.join(owners)}: {short_path(first, root)} ({found.category}){more}"
     where = f" at {short_path(worst.location.file, package)}:{worst.location.line}" if worst.location else ""
     return f"{worst.kind}: {worst.message.splitlines()[0]}{where}"
 
