@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -32,11 +34,16 @@ _LASTING_STATE = frozenset({
 })  # fmt: skip
 
 
+# A line of a piece of code, which is known by its file and its first line.
+Line = tuple[str, int, int]
+
+
 @dataclass
 class Checked:
     """What became of one call. Plain data, which travels from workers of pytest-xdist.
 
     ``refused`` says why it could not be checked. ``computes`` is false where eager ran nothing of torch.
+    ``passed_over``: it does nothing that checked calls did not, and others come first.
     """
 
     target: str
@@ -44,6 +51,7 @@ class Checked:
     report: CompileReport | None = None
     refused: str = ""
     computes: bool = True
+    passed_over: bool = False
     seconds: float = 0.0
     breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # over the budget, for compile-accepted.json
     recompiles: int = 0
@@ -59,10 +67,14 @@ class Checked:
 class Rules:
     """How calls are checked.
 
-    ``existing`` is the value of the option, ``backend`` the one that was asked for, None for a quick one.
+    ``existing`` is the value of the option, ``backend`` the one that was asked for, None for a quick one. ``owns`` says
+    which modules are the package's. ``is_worth`` decides on a call by the lines of the package that it ran in eager,
+    and whether its gradients are asked for.
     """
 
     existing: str
+    owns: Callable[[str], bool]
+    is_worth: Callable[[set[Line], bool], bool]
     backend: str | None = None
     seconds: float = 60.0
     accepting: bool = False
@@ -82,17 +94,17 @@ def checked(
         stack.enter_context(_settings(rules))
         stack.enter_context(acceptance.in_force(accepted))
         try:
-            _check(called.target, calls, recompiles, wants_gradients, done)
+            _check(called.target, calls, wants_gradients, rules, done)
         except SideEffect as effect:
             done.refused, done.report = str(effect), None
         except CompileUsageError as error:
             done.refused = str(error).splitlines()[0]
         except Exception as error:
             done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
-    if done.report is not None and settings.current.timeout is None:
-        if any(finding.kind == "timeout" for finding in done.report.findings):
-            # The limit was ours, for the sake of the other targets: it says nothing about this one.
-            done.refused, done.report = f"its check took longer than {rules.seconds:.0f} s", None
+    kinds = {finding.kind for finding in done.report.findings} if done.report is not None else set()
+    if "timeout" in kinds and settings.current.timeout is None:
+        # The limit was ours, for the sake of the other targets: it says nothing about this one.
+        done.refused, done.report = f"its check took longer than {rules.seconds:.0f} s", None
     if done.report is not None:
         done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
         done.report.text = failure_text(done.report)
@@ -101,17 +113,20 @@ def checked(
     return done
 
 
-def _check(target: Any, calls: Sequence[Call], recompiles: int, wants_gradients: bool, done: Checked) -> None:
+def _check(target: Any, calls: Sequence[Call], wants_gradients: bool, rules: Rules, done: Checked) -> None:
     if why := _lasting_state([target, *(value for one in calls for value in (*one.args, *one.kwargs.values()))]):
         done.refused = why
         return
-    tried = _tried(Work(target, calls))
+    tried = _tried(Work(target, calls[-1:]), rules.owns)
     if tried.refused or not tried.computes:
         done.refused, done.computes = tried.refused, tried.computes
         return
     done.train = wants_gradients and tried.requires_grad
+    if not rules.is_worth(tried.lines, done.train):
+        done.passed_over = True
+        return
     try:
-        check_compile(target, calls=calls, max_recompiles=recompiles, train=done.train)
+        check_compile(target, calls=calls, max_recompiles=done.allowed, train=done.train)
     except CompileCheckFailed as failed:
         done.report = failed.report
 
@@ -140,22 +155,43 @@ class _Tried:
     refused: str = ""
     computes: bool = True
     requires_grad: bool = False
+    lines: set[Line] = field(default_factory=set)
 
 
-def _tried(work: Work) -> _Tried:
-    """Run the last call in eager: whether it raises, computes anything and could have gradients."""
+def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
+    """Run a call in eager: whether it raises, computes anything and could have gradients, and which lines it runs."""
     with calm(), sandbox() as box:
         leg = Leg(work)
         if unread := leg.world.not_observable():
             return _Tried(unread[0])
         leg.mode = counting = _Counting()
-        for index in range(len(work.calls)):
-            with box.watching(leg.world.names):
-                record = leg.run(index)
-            if record.error is not None:
-                return _Tried(f"eager raises {type(record.error).__name__}")
-    outputs = record.output.tensors.values()
-    return _Tried(computes=counting.operations > 0, requires_grad=any(one.requires_grad for one in outputs))
+        with box.watching(leg.world.names), _lines(owns) as lines:
+            record = leg.run(0)
+    if record.error is not None:
+        return _Tried(f"eager raises {type(record.error).__name__}")
+    requires_grad = any(one.requires_grad for one in record.output.tensors.values())
+    return _Tried(computes=counting.operations > 0, requires_grad=requires_grad, lines=lines)
+
+
+@contextmanager
+def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
+    """The lines of the package that run in the body."""
+    lines: set[Line] = set()
+
+    def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        lines.add((code.co_filename, code.co_firstlineno, frame.f_lineno))
+        return in_frame
+
+    def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        return in_frame if owns(str(frame.f_globals.get("__name__", ""))) else None
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
 
 
 class _Counting(TorchFunctionMode):

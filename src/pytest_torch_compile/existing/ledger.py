@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..legs.calls import Call
-from .checking import Checked
+from .checking import Checked, Line
 from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .signature import AutomaticDynamic, Signature
 
-# What is rare comes first: a target that has had checks gets another one only while no more than this part of the time
-# is used up that is due at this point of the run. From then on the part shrinks with each further check.
+# What is rare comes first: a call that runs no new line of the package is checked only while no more than this part of
+# the time is used up that is due at this point of the run. From then on the part shrinks with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
 # A call that could not be checked where it happened may be in another test: so often is it tried.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time was over: --compile-existing-minutes gives more"
+LIKE_OTHERS = "it runs no line that a checked call did not, and other targets come first"
 TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes"
 
 
@@ -43,6 +45,8 @@ class Noticed:
 
     calls: int = 0
     checks: int = 0
+    lines: set[Line] = field(default_factory=set)
+    trained: bool = False
     families: dict[Any, Family] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
 
@@ -73,13 +77,23 @@ class Ledger:
             return None
         if family.dynamic.covers(seen.sizes) and (family.shapes < 2 or family.confirmed):
             return None
-        if self.spent >= self._allowed(target.checks):
+        if self.spent >= self.seconds:
             self._leave_out(target, OUT_OF_TIME)
             return None
         if family.shapes >= self.most_shapes:
             self._leave_out(target, TOO_MANY_SHAPES)
             return None
         return family
+
+    def is_worth(self, name: str, lines: set[Line], trains: bool) -> bool:
+        """Whether a call is checked now: it runs lines that no checked call did, or has gradients first, or is due."""
+        target = self.targets[name]
+        is_new = not lines <= target.lines or (trains and not target.trained)
+        if is_new or self.spent < self._allowed(target.checks):
+            target.lines |= lines
+            target.trained = target.trained or trains
+            return True
+        return False
 
     def _allowed(self, checks: int) -> float:
         """The seconds that may have been spent before a target with so many checks gets one more."""
@@ -94,14 +108,18 @@ class Ledger:
         if len(earlier) < family.shapes:  # an earlier call could not be copied: what the sequence costs is not known
             return [], 0
         family.confirmed = family.confirmed or family.dynamic.covers(seen.sizes)
-        family.dynamic.add(seen.sizes)
-        return earlier, family.dynamic.recompiles
+        with_next = deepcopy(family.dynamic)
+        with_next.add(seen.sizes)
+        return earlier, with_next.recompiles
 
     def note(self, family: Family, done: Checked, args: Any, kwargs: Mapping[str, Any], seen: Signature) -> None:
         """Take the result of a check."""
         self.spent += done.seconds
         if not done.refused:
             family.seen.add(seen.sizes)
+        if done.passed_over:
+            self._leave_out(self.targets[done.target], LIKE_OTHERS)
+            return
         if not done.computes:
             family.tries = MOST_TRIES
             self.results.append(done)
@@ -111,8 +129,8 @@ class Ledger:
         else:
             self.targets[done.target].checks += 1
             family.shapes += 1
+            family.dynamic.add(seen.sizes)
             self._keep(family, args, kwargs)
-        family.dynamic.add(seen.sizes)
         self.results.append(done)
 
     def fail(self, name: str, test: str, error: Exception) -> None:

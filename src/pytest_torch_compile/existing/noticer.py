@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -125,11 +126,13 @@ class Noticer:
     def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
         earlier, recompiles = self._ledger.sequence(family, seen)
         seconds = min(max(self._ledger.left, _LEAST_SECONDS), _MOST_SECONDS)
-        rules = Rules(self._given, self._backend, seconds, self._accepting)
+        is_worth = partial(self._ledger.is_worth, called.name)
+        rules = Rules(self._given, self._targets.owns, is_worth, self._backend, seconds, self._accepting)
         written, accepted = self._written(called), self._acceptance(called.name)
         with same_names(self._targets.owns):
             done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
-        self._write(done, family, written, len(earlier))
+        if done.report is not None:
+            self._write(done, family, written, len(earlier))
         self._compiled = len(compiled_codes())  # the check's own are not the test's
         return done
 
