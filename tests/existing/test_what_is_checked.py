@@ -121,28 +121,6 @@ def test_number_of_shapes_is_bounded(library):
     assert rows(result)["scaled"] == "works 2 checked, 2 left out"
 
 
-ONE_BRANCH = """
-def scaled(x, way):
-    if way == 77:
-        print("only here")
-    return x * way
-"""
-
-
-def test_call_that_runs_new_lines_comes_before_calls_that_do_not(library):
-    tests = "".join(f"def test_{n}():\n    somelib.scaled(torch.ones(2), {n})\n" for n in (*range(2, 22), 77))
-    result = library(ONE_BRANCH, tests, "--compile-existing-minutes=0.1")
-    seen = rows(result)["scaled"]
-    assert seen.startswith("breaks") and "left out" in seen
-
-
-def test_gradients_that_one_test_asks_for_are_not_left_out(library):
-    tests = "".join(f"def test_{n}():\n    somelib.doubled(torch.ones({n}, 1, 1)[0])\n" for n in range(2, 5))
-    tests += "def test_backward():\n    somelib.doubled(torch.ones(2, requires_grad=True)).sum().backward()\n"
-    result = library(GRADIENT, tests, "--compile-existing-minutes=0.2")
-    assert rows(result)["doubled"].startswith("wrong")
-
-
 def test_calls_beyond_the_time_are_left_out_and_named(library):
     result = library(
         "def f(x):\n    return x + 1\ndef g(x):\n    return x + 1\n",
