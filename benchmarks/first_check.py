@@ -59,7 +59,7 @@ PARTS = {
     "settings that differ": ["check.check_compile:deviations"],
     "legs": ["legs.leg:Leg.__init__"],
     "the eager and compiled runs, torch's part included": ["legs.leg:Leg.run"],
-    "references": ["check.check_compile:perturbed_records", "legs.leg:LazyLeg.record"],
+    "references": ["legs.references:PerturbedLegs.records", "legs.leg:LazyLeg.record"],
     "comparison": ["check.check_compile:compare_calls"],
     "report": ["check.check_compile:_report", "check.check_compile:_remarks", "check.check_compile:failure_text"],
     "diagnosis": ["check.check_compile:diagnosis"],

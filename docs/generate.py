@@ -1,8 +1,8 @@
-"""Writes the parts of the documentation that come from code or data, between marks in the pages.
+"""Generate the parts of the documentation that come from code or data, between marks in the pages.
 
-``python docs/generate.py`` writes them, and with ``--check`` it lists the pages that are out of step. They are kept in the
-repository so that they can be read without a build. mkdocs loads this file as a hook: on the site, mkdocstrings renders the
-Python reference, and links to files of the repository lead there.
+``python docs/generate.py`` writes them, and with ``--check`` it lists pages that are out of date. They are committed so
+that they can be read without a build. mkdocs loads this file as a hook: on the site, mkdocstrings renders the Python
+reference, and links to files of the repository lead there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from libraries import summary  # noqa: E402
 from pytest_torch_compile.cli import commands as cli  # noqa: E402
 from pytest_torch_compile.findings import FINDING_KINDS  # noqa: E402
 from pytest_torch_compile.plugin import options as declared  # noqa: E402
@@ -34,7 +35,7 @@ NOTE = "<!-- Made by docs/generate.py from practices.yaml. -->"
 
 
 def generated() -> dict[Path, str]:
-    """Each page that has a generated part, as it has to be."""
+    """All pages with generated parts, with up-to-date contents."""
     pages = {page: page.read_text(encoding="utf-8") for page in PAGES}
     written = {page: filled(text) for page, text in pages.items() if PART.search(text)}
     return {**written, **practices()}
@@ -178,6 +179,11 @@ def coverage() -> str:
     return table(rows)
 
 
+def libraries() -> str:
+    """The results of the battery over other people's libraries."""
+    return summary.page()
+
+
 def practices() -> dict[Path, str]:
     """A page for each practice that the suites cover, with its file."""
     return {PRACTICES.parent / page_name(entry): practice(entry) for entry in _practices()}
@@ -213,6 +219,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "install": install_command,
     "install-section": install.section,
     "kinds": kinds,
+    "libraries": libraries,
     "options": options,
     "outputs": outputs,
     "python": python,

@@ -1,4 +1,4 @@
-"""Plants a defect in a library: for the examples, and with ``-p examples.planted`` for the library's own tests.
+"""Plant a defect in a library, for the examples and, with ``-p examples.planted``, for the library's own tests.
 
 ``python -m pytest -p examples.planted --plant torch_geometric.utils:scatter=break test/nn/test_compile_basic.py``
 """
@@ -19,12 +19,12 @@ CALLS: list[None] = []
 
 
 def split(x: torch.Tensor) -> torch.Tensor:
-    """The same numbers, and a branch on a tensor's value."""
+    """The same values, with a branch on a tensor's value."""
     return x * (1 if x.sum() < 1e9 else 2)
 
 
 def compile_again(x: torch.Tensor) -> torch.Tensor:
-    """The same numbers, and a guard that no second call meets."""
+    """The same values, with a guard that fails in every later call."""
     CALLS.append(None)
     return x + 0 * len(CALLS)
 
@@ -35,17 +35,17 @@ def wrong_number(x: torch.Tensor) -> torch.Tensor:
 
 
 def wrong_gradient(x: torch.Tensor) -> torch.Tensor:
-    """The same numbers, and half of the gradient when compiled."""
+    """The same values, but half of the gradient when compiled."""
     return x - (x - x.detach()) / 2 if torch.compiler.is_compiling() else x
 
 
 DEFECTS = {"break": split, "recompile": compile_again, "number": wrong_number, "gradient": wrong_gradient}
-# The kind of finding that each has to be told as.
+# The expected finding kind of each defect.
 KINDS = {"break": "graph-break", "recompile": "recompile", "number": "numerics", "gradient": "gradient"}
 
 
 def changed(out: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """A result with the defect in it: in the last of a tuple, in every entry of a TensorDict."""
+    """A result with the defect, in the last item of a tuple or in every entry of a TensorDict."""
     if isinstance(out, torch.Tensor):
         whole = out.dtype != torch.bool and change in (split, compile_again)
         return change(out) if out.is_floating_point() or whole else out
@@ -56,7 +56,7 @@ def changed(out: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 @contextmanager
 def plant(where: str, defect: str) -> Iterator[None]:
-    """Put a defect into what ``package.module:name.name`` returns, for every module of the package that has it."""
+    """Plant a defect in the result of ``package.module:name.name``, in every module of the package that imports it."""
     module, _, path = where.partition(":")
     *inner, name = path.split(".")
     owner = functools.reduce(getattr, inner, importlib.import_module(module))

@@ -1,4 +1,4 @@
-"""The backend of the suites that are not a table of models: light, unless a test or the command line names one."""
+"""The default backend of suites without a model table: a light one, unless a test or the command line sets it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._models import LIGHT_BACKEND
 
 @pytest.fixture
 def compile_options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The passes of Inductor without its code generation; a marker or `--compile-backend` names another backend."""
+    """Inductor's passes without code generation; a marker or `--compile-backend` overrides it."""
     return {} if request.config.getoption("--compile-backend") else {"backend": LIGHT_BACKEND}
 
 

@@ -1,13 +1,15 @@
-"""What the model suites share: an entry of their tables, and the cases that an entry makes."""
+"""Shared by the model suites: table entries, and the test cases of an entry."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any
 
 import pytest
 import torch
+from packaging.requirements import Requirement
 
 from pytest_torch_compile import settings, sizes
 from pytest_torch_compile.legs.calls import Call
@@ -18,10 +20,11 @@ LIGHT_BACKEND = "aot_eager_decomp_partition"
 
 @dataclass(frozen=True)
 class Known:
-    """A check that is known to fail, and on what: strict, so that a fixed one is noticed.
+    """A known failure and its conditions. It is strict, so that a fix is noticed.
 
     ``kind`` is the kind of its findings; ``torch`` a version specifier; ``test`` is "inference" or "training";
-    ``device`` the type of the device it fails on, where it is not all.
+    ``device`` the type of the device it fails on, where it is not all; ``needs`` the release of a library that it fails
+    with, "transformers<5.23".
     """
 
     reason: str
@@ -30,13 +33,21 @@ class Known:
     test: str = ""
     dtype: str = ""
     device: str = ""
+    needs: str = ""
 
     def speaks_of(self, case: Case) -> bool:
         here = torch.device(settings.current.device or "cpu").type
-        return self.test in ("", case.test) and self.dtype in ("", case.dtype) and self.device in ("", here)
+        of_case = self.test in ("", case.test) and self.dtype in ("", case.dtype)
+        return of_case and self.device in ("", here) and (not self.needs or installed(self.needs))
 
     def mark(self) -> pytest.MarkDecorator:
         return pytest.mark.compile_known_failure(self.reason, kind=self.kind, torch=self.torch)
+
+
+def installed(requirement: str) -> bool:
+    """Whether the release of a library that is installed fits ``name<version``."""
+    wanted = Requirement(requirement)
+    return wanted.specifier.contains(metadata.version(wanted.name), prereleases=True)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the suites over several processes share: their ranks, a batch in parts, and a backend that notes its graphs."""
+"""Shared by the suites over several processes: ranks, batch parts, and a backend that records its graphs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ WIDTH = 512  # a layer of this width fills one DDP bucket of the smallest size, 
 
 @pytest.fixture(scope="session", params=GROUPS)
 def ranks(request: pytest.FixtureRequest) -> Iterator[RankGroup]:
-    """The ranks of all these tests, on CPU and on one and two GPUs; they stay, since importing torch takes seconds."""
+    """The ranks of all these tests, on a CPU and on one and two GPUs. They are kept, since importing torch takes
+    seconds."""
     backend, number = request.param
     if backend == "nccl" and torch.cuda.device_count() < number:
         pytest.skip(f"needs {number} CUDA device{'s' if number > 1 else ''}")
@@ -50,7 +51,7 @@ def _group(backend: str, number: int) -> RankGroup:
 
 
 def expect_sharding_to_fail_on_cpu(request: pytest.FixtureRequest, ranks: RankGroup) -> None:
-    """Make a test of ``fully_shard`` a known failure, strictly, where sharded and compiled does not hold on CPU."""
+    """Mark a test of ``fully_shard`` as a known failure where compiled sharding fails on a CPU."""
     if ranks.backend == "gloo" and torch_version < Version("2.11"):
         reason = "fully_shard over gloo: torch 2.6 finds no stream on CPU, torch 2.8 gives other numbers"
         request.node.add_marker(pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason))
@@ -106,7 +107,7 @@ class FeedForward(nn.Module):
 
 
 def feed_forward_and_batch() -> tuple[nn.Module, torch.Tensor]:
-    """The same on every rank: a model to split, and the batch of all ranks together."""
+    """A model to split and the whole batch, the same on every rank."""
     torch.manual_seed(0)
     return FeedForward().to(device()), torch.randn(8, 32).to(device())
 
@@ -128,13 +129,14 @@ def shard(module: nn.Module, mesh: Any) -> nn.Module:
 
 
 def net_and_batch(width: int = WIDTH, rows: int = 8) -> tuple[nn.Module, torch.Tensor]:
-    """The same on every rank: a model, and the batch of all ranks together."""
+    """A model and the whole batch, the same on every rank."""
     torch.manual_seed(0)
     return Net(width).to(device()), torch.randn(rows, width).to(device())
 
 
 class NotingBackend:
-    """Runs graphs as they are, after AOTAutograd, and notes how many forward graphs there were, and all collectives."""
+    """A backend that runs AOTAutograd's graphs unchanged, and records the number of forward graphs and all
+    collectives."""
 
     def __init__(self) -> None:
         self.graphs = 0
@@ -163,9 +165,9 @@ class NotingBackend:
 
 @dataclass
 class Parallel:
-    """A model that a library has set up: how to call it, step it, and gather what its parameters have become.
+    """A model set up by a library, with functions to call it, step it, and gather its parameters.
 
-    ``whole_batch`` says that each rank gets all of the batch (tensor parallel) instead of its part.
+    ``whole_batch`` is true if each rank gets the whole batch (tensor parallelism) instead of its part.
     """
 
     call: Callable[..., Any]
@@ -186,7 +188,7 @@ def train_beside_one_process(
     loss: Callable[[Any], torch.Tensor] = mean_square,
     **budget: Any,
 ) -> dict[str, Any]:
-    """Two steps under a library, compiled, and the same two in one process in eager on the whole batch.
+    """Compare two compiled steps under a library with the same steps in eager in one process on the whole batch.
 
     ``make`` gives the model and its keyword arguments, or the one tensor that it takes. Gives ``error``, the largest
     difference of a parameter's change in parts of that change, ``loss_error``, that of the second step's loss in parts
@@ -232,22 +234,22 @@ def after_two_steps_in_one_process(
 def worst_change(
     start: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]
 ) -> float:
-    """The largest difference between two trained models, in parts of the largest change of that parameter."""
+    """The largest difference between two trained models, relative to the largest change of that parameter."""
     assert found.keys() == expected.keys(), sorted(found.keys() ^ expected.keys())
     moved = {name: float((parameter - start[name]).abs().max()) for name, parameter in expected.items()}
     off = {name: float((found[name].to(expected[name]) - expected[name]).abs().max()) for name in expected}
-    # Where nothing moves (a key's bias under softmax), rounding is all that there is.
+    # If nothing changes (a key's bias under softmax), there is only rounding.
     floor = 1e-3 * max(moved.values())
     return max(off[name] / max(moved[name], floor) for name in expected)
 
 
 def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer of these tests: plain, so that a gradient that is off by a factor shows."""
+    """The optimizer of these tests, without normalisation, so that a scaled gradient is noticed."""
     return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def gathered(model: nn.Module) -> dict[str, torch.Tensor]:
-    """A model's parameters, whole on each rank, under the names that they had before anything wrapped it."""
+    """A model's gathered parameters on each rank, by their names in the unwrapped model."""
     wrappers = r"(^|\.)(_forward_module|_orig_mod|module|_fsdp_wrapped_module|_original_module)(?=\.)"
     return {
         re.sub(wrappers, "", name).lstrip("."): p.full_tensor() if hasattr(p, "full_tensor") else p

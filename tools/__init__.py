@@ -1,1 +1,1 @@
-"""Tools of the repository itself: the changelog, the generated documentation, links and releases."""
+"""Tools of the repository: changelog, generated documentation, links and releases."""

@@ -1,7 +1,7 @@
-"""CHANGELOG.md as data: which versions it has, what each entry holds, and what is wrong with its form.
+"""Parse and validate CHANGELOG.md.
 
-It also decides how the documentation says to install the plugin: by name once an entry has a date, which is when the
-first release is prepared, and from the repository until then. ``python -m tools.changelog v0.2.0`` prints one entry.
+It also determines the install commands in the documentation: by name once an entry has a date, which is set when the
+first release is prepared, and from the repository before that. ``python -m tools.changelog v0.2.0`` prints one entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TITLE = re.compile(r"^## \[(?P<version>[^\]]+)\](?: - (?P<date>\d{4}-\d{2}-\d{2
 
 @dataclass(frozen=True)
 class Entry:
-    """One version. The date of what is not released yet is empty."""
+    """One version. The date of an unreleased version is empty."""
 
     version: str
     date: str
@@ -52,7 +52,7 @@ def is_released(text: str) -> bool:
 
 
 def problems(text: str, release: str = "") -> Iterator[str]:
-    """What is wrong with the changelog, and with its entry for the version to release."""
+    """Problems of the changelog, and of its entry for the version to release."""
     found = entries(text)
     for entry in found:
         yield from _problems_of(entry)
@@ -84,7 +84,7 @@ def _problems_of_release(found: list[Entry], release: str) -> Iterator[str]:
 
 
 def with_release(text: str, release: str, date: str) -> str:
-    """The changelog after everything unreleased has become this release."""
+    """The changelog with the unreleased items moved to this release."""
     title = f"## [{UNRELEASED}]"
     if text.count(f"\n{title}\n") != 1:
         raise ValueError(f"CHANGELOG.md must have exactly one title '{title}'")
@@ -92,7 +92,7 @@ def with_release(text: str, release: str, date: str) -> str:
 
 
 def notes(text: str, release: str) -> str:
-    """What a release says about itself: its entry, with each item on a line of its own.
+    """The release notes: the entry, with each item on one line.
 
     Raises:
         ValueError: there is no such entry.

@@ -1,4 +1,4 @@
-"""What is built and uploaded: the contents of sdist and wheel, and a new environment that uses the wheel."""
+"""Build sdist and wheel, check their contents, and use the wheel in a new environment."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from . import links
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "pytest_torch_compile"
-# What a clone has and an sdist does not.
+# Files of a clone that are not part of the sdist.
 _NOT_SHIPPED = (".ci/", ".gitignore", "shared/")
 _FIRST_TEST = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
 class ReleaseError(RuntimeError):
-    """Something that must hold before a release does not."""
+    """A requirement for a release is not met."""
 
 
 def built(folder: Path) -> tuple[Path, Path]:
-    """The one sdist and the one wheel of a folder."""
+    """The sdist and the wheel in a folder."""
     found = [sorted(folder.glob(pattern)) for pattern in ("*.tar.gz", "*.whl")]
     if [len(files) for files in found] != [1, 1]:
-        raise ReleaseError(f"{folder} must hold one sdist and one wheel")
+        raise ReleaseError(f"{folder} must contain one sdist and one wheel")
     return found[0][0], found[1][0]
 
 
 def problems(folder: Path, version: str) -> Iterator[str]:
-    """What is wrong with the contents of what was built."""
+    """Problems with the contents of the distributions."""
     sdist, wheel = built(folder)
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     yield from _problems_of_sdist(sdist, [name for name in tracked if not name.startswith(_NOT_SHIPPED)], version)
@@ -46,7 +46,7 @@ def _problems_of_sdist(sdist: Path, tracked: Sequence[str], version: str) -> Ite
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()} - {"PKG-INFO"}
     yield from (f"sdist: {name} is missing" for name in sorted(set(tracked) - inside))
-    # Hatchling adds the file that says what to leave out.
+    # Hatchling adds the .gitignore file.
     yield from (f"sdist: {name} is not tracked" for name in sorted(inside - {*tracked, ".gitignore"}))
     if sdist.name != f"{PACKAGE}-{version}.tar.gz":
         yield f"sdist: {sdist.name} is not version {version}"
@@ -97,7 +97,7 @@ def try_out(wheel: Path, python: str, torch: Sequence[str]) -> str:
         _run([*install, f"{wheel.absolute()}[report]", *torch], project)
         interpreter = str(environment / "bin" / "python")
         shown = _run([str(environment / "bin" / "pytest-torch-compile"), "--version"], project)
-        # An extra can be added by name from now on, as messages say: nothing is looked up that is there.
+        # Extras can be added by name afterwards, as messages suggest, without looking up installed packages.
         _run([*install, "--dry-run", "pytest-torch-compile[speed]"], project)
         tested = _run([interpreter, "-m", "pytest", "tests/test_encoder.py", "--compile-report=report"], project)
         if "1 passed" not in tested or not (project / "report" / "report.html").exists():
@@ -115,7 +115,7 @@ def _run(command: Sequence[str], folder: Path) -> str:
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that do not lead into this checkout or another environment."""
+    """Environment variables that do not refer to this checkout or another environment."""
     return {n: v for n, v in environment.items() if not n.startswith(("PYTEST_", "PYTHONPATH", "VIRTUAL_ENV"))}
 
 

@@ -1,4 +1,4 @@
-"""How the documentation says to install the plugin. It is decided here and nowhere else; see ``tools/changelog.py``."""
+"""The install commands of the documentation; see ``tools/changelog.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def command(extras: str = "", others: str = "", *, released: bool | None = None)
 
 
 def section(*, released: bool | None = None) -> str:
-    """The text of the README below the heading Install."""
+    """The text of the README section Install."""
     if _released(released):
         return f'{command(released=True)}\n\nAdd extras in brackets: `"{NAME}[report,speed]"`.'
     lines = [

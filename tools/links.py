@@ -1,7 +1,7 @@
-"""Checks that every link leads somewhere: in the Markdown files of a clone, and in the pages of the built site.
+"""Find broken links in the Markdown files of a clone and in the pages of the built site.
 
-``python -m tools.links`` checks the clone, ``python -m tools.links SITE_FOLDER`` a built site. Links to the project's own site
-and repository are followed to the files behind them; those to other hosts are not, as that needs a network.
+``python -m tools.links`` checks the clone, ``python -m tools.links SITE_FOLDER`` a built site. Links to the project's
+own site and repository are resolved to files. Links to other hosts are not checked, because that needs a network.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .install import NAME, REPOSITORY
 ROOT = Path(__file__).parents[1]
 SITE = f"https://{NAME}.github.io/{NAME}/"
 VERSIONED = f"{SITE}latest/"
-# Pages of the repository that are no files of it.
+# Pages of the repository that are not files.
 _PAGES_OF_THE_REPOSITORY = ("", "issues", "actions", "releases")
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A link that leads nowhere."""
+    """A broken link."""
 
     page: str
     link: str
@@ -58,7 +58,7 @@ class _Page(HTMLParser):
 
 @cache
 def _markdown(path: Path) -> tuple[list[str], set[str]]:
-    """The links of a Markdown file, and the anchors that its headings get."""
+    """The links of a Markdown file, and the anchors of its headings."""
     links, anchors = _parsed(path.read_text(encoding="utf-8"))
     return links, anchors
 
@@ -83,13 +83,13 @@ def _parsed(text: str) -> tuple[list[str], set[str]]:
 
 
 def _unused(slug: str, used: set[str]) -> str:
-    """A heading's anchor, numbered where the page has the same heading already."""
+    """A heading's anchor, numbered if the page already has the same heading."""
     numbered = (f"{slug}-{number}" for number in range(1, len(used) + 1))
     return slug if slug not in used else next(one for one in numbered if one not in used)
 
 
 def in_clone(root: Path = ROOT) -> Iterator[Broken]:
-    """The links of the tracked Markdown files that lead nowhere."""
+    """The broken links of the tracked Markdown files."""
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=root, capture_output=True, text=True, check=True)
     for name in listed.stdout.split():
         path = root / name
@@ -133,16 +133,16 @@ def _local(link: str, root: Path) -> tuple[str, str] | None:
 
 
 def in_description(text: str, root: Path = ROOT) -> Iterator[Broken]:
-    """The links of a package's description that lead nowhere, or that only work in the repository."""
+    """The links of a package's description that are broken or only work in the repository."""
     for link in _parsed(text)[0]:
         if not urlsplit(link).scheme and not link.startswith("#"):
-            yield Broken("description", link, "it is relative, and a package index has no files beside the page")
+            yield Broken("description", link, "it is relative, but a package index has no files next to the page")
         elif reason := _wrong_in_clone(root, root / "README.md", link):
             yield Broken("description", link, reason)
 
 
 def in_site(folder: Path) -> Iterator[Broken]:
-    """The links of a built site that lead nowhere. ``folder`` is what is served at the address of the site."""
+    """The broken links of a built site. ``folder`` is served at the address of the site."""
     pages = {path: _Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():
         for link in dict.fromkeys(page.links):
@@ -168,14 +168,14 @@ def _wrong_in_site(folder: Path, page: Path, link: str, pages: dict[Path, _Page]
     target = target / "index.html" if target.is_dir() else target
     if not target.exists():
         return "there is no such page"
-    # A page that is missing may be shown at any depth, so its links begin at the root; fragments of scripts are no anchors.
+    # The 404 page may be shown at any depth, so its links start at the root; fragments used by scripts are not anchors.
     if parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
         return f"the page has no #{parts.fragment}"
     return ""
 
 
 def main(arguments: list[str]) -> int:
-    """Print what is broken."""
+    """Print broken links."""
     broken = list(in_site(Path(arguments[0]).resolve()) if arguments else in_clone())
     print(*broken, sep="\n", end="\n" if broken else "")
     return int(bool(broken))

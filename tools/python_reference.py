@@ -1,4 +1,4 @@
-"""The Python reference as Markdown, for readers of the repository. The site shows the same through mkdocstrings."""
+"""The Python reference as Markdown, for readers of the repository. The site renders it with mkdocstrings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _package() -> Any:
 
 
 def described(path: str, members: tuple[str, ...] = ()) -> str:
-    """The object at a dotted path: what it is, a table of its arguments, what it returns and raises, its members."""
+    """The object at a dotted path: description, table of arguments, return value, exceptions, members."""
     found = _package()[path.removeprefix("pytest_torch_compile.")]
     found = found.final_target if found.is_alias else found
     if found.is_module:
@@ -42,7 +42,7 @@ def _object(found: Any, level: int) -> str:
 
 
 def _text(part: Any, _: Any) -> str:
-    # "Example::" begins a literal block in the markup of docstrings, and an indented block follows in both.
+    # "Example::" starts a literal block in docstrings; the indented block is valid in both formats.
     return re.sub(r"::$", ":", str(part.value).replace("``", "`"), flags=re.M)
 
 
@@ -64,7 +64,7 @@ def _defaults(found: Any) -> dict[str, str]:
 
 
 def _short(default: Any) -> str:
-    """The default as it is written; an empty collection says nothing."""
+    """The default as in the source, without empty collections."""
     text = str(default)
     return "" if text in ("()", "{}", "[]", "dict()", "list()", "frozenset()") or "lambda" in text else text
 
@@ -78,11 +78,11 @@ def _raises(part: Any, _: Any) -> str:
 
 
 def _other(part: Any, _: Any) -> str:
-    raise ValueError(f"a section of a docstring of kind {part.kind.value} has no Markdown yet")
+    raise ValueError(f"docstring sections of kind {part.kind.value} are not supported")
 
 
 def _attributes(found: Any) -> list[str]:
-    """Fields with a description of their own."""
+    """Fields with a description."""
     fields = [one for name, one in found.members.items() if one.is_attribute and not name.startswith("_")]
     rows = [(one.name, _cell(one.docstring.value)) for one in fields if one.docstring and not one.is_alias]
     if not rows:

@@ -1,4 +1,4 @@
-"""A release, step by step. ``nox -s release`` rehearses all of it, and the release workflow runs the same steps.
+"""The steps of a release. ``nox -s release`` rehearses them, and the release workflow runs the same steps.
 
 ``python -m tools.release prepare 0.2.0`` makes the commit to tag: the version, the date in the changelog, the install lines.
 """
@@ -29,7 +29,7 @@ _BRANCH = "gh-pages"
 
 
 def version(text: str | None = None) -> str:
-    """The version, from the one place that has it."""
+    """The version of the package."""
     found = _LINE.findall(VERSION.read_text(encoding="utf-8") if text is None else text)
     if len(found) != 1:
         raise distribution.ReleaseError(f"{VERSION.name} must set __version__ once")
@@ -37,7 +37,7 @@ def version(text: str | None = None) -> str:
 
 
 def check(tag: str) -> list[str]:
-    """What keeps this checkout from being released under a tag; without a tag, what would keep any checkout from it."""
+    """Problems that prevent a release of this checkout under a tag; without a tag, problems independent of the tag."""
     current = version()
     released = tag.removeprefix("v")
     found = list(changelog.problems(changelog.FILE.read_text(encoding="utf-8"), released))
@@ -49,10 +49,10 @@ def check(tag: str) -> list[str]:
 
 
 def prepare(released: str) -> None:
-    """Set the version and date its entry in the changelog; the documentation then installs the plugin by name."""
+    """Set the version and date its changelog entry, after which the documentation installs the plugin by name."""
     text = changelog.FILE.read_text(encoding="utf-8")
     if str(Version(released)) != released or Version(released).is_devrelease:
-        raise distribution.ReleaseError(f"{released} is not a version to release, such as 0.2.0")
+        raise distribution.ReleaseError(f"{released} is not a release version such as 0.2.0")
     if not any(entry.items for entry in changelog.entries(text) if entry.version == changelog.UNRELEASED):
         raise distribution.ReleaseError("the changelog has nothing unreleased")
     changelog.FILE.write_text(
@@ -64,7 +64,7 @@ def prepare(released: str) -> None:
 
 
 def build(folder: Path) -> list[str]:
-    """Build into a folder and check what was built, with the hashes beside it; returns what is wrong."""
+    """Build into a folder, check the distributions, and write their hashes; returns problems."""
     files = distribution.build(folder, ROOT / ".github" / "build.txt")
     found = list(distribution.problems(folder, version()))
     subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, files)], check=True)
@@ -87,7 +87,7 @@ def supported_pythons() -> list[str]:
 
 
 def supported_torches() -> list[list[str]]:
-    """What is installed for each release of torch, oldest first, from the table in noxfile.py."""
+    """The requirements of each torch release, oldest first, from the table in noxfile.py."""
     tree = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
     assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
     (table,) = [node.value for node in assigned if ast.unparse(node.targets[0]) == "RELEASES"]
@@ -96,7 +96,7 @@ def supported_torches() -> list[list[str]]:
 
 
 def docs(folder: Path, minor: str) -> None:
-    """Add this version of the documentation to the branch of the site, and write the whole site into a folder."""
+    """Add this version of the documentation to the site's branch, and write the whole site to a folder."""
     deploy = ["mike", "deploy", "--branch", _BRANCH, "--alias-type=copy", "--update-aliases", minor, "latest"]
     subprocess.run(deploy, cwd=ROOT, check=True)
     subprocess.run(["mike", "set-default", "--branch", _BRANCH, "--allow-undefined", "latest"], cwd=ROOT, check=True)
@@ -107,7 +107,7 @@ def docs(folder: Path, minor: str) -> None:
 
 
 def rehearse_docs() -> list[str]:
-    """Deploy two versions of the documentation in a clone of this checkout, and follow every link of the site."""
+    """Deploy two versions of the documentation in a clone of this checkout, and check every link of the site."""
     with tempfile.TemporaryDirectory() as place:
         clone, site = Path(place, "clone"), Path(place, "site")
         copy_of_checkout(clone)
@@ -118,20 +118,20 @@ def rehearse_docs() -> list[str]:
 
 
 def _problems_of_site(site: Path) -> Iterator[str]:
-    """What the switch between versions needs: the list of them, the newest as latest, and pages that read the list."""
+    """Check the version switch: the list of versions, the newest as latest, and pages that read the list."""
     listed = json.loads((site / "versions.json").read_text(encoding="utf-8"))
     found = {entry["version"]: entry["aliases"] for entry in listed}
     if found != {minor_of(version()): ["latest"], "0.0": []}:
         yield f"the site has the versions {found}"
     for name in ("0.0", "latest"):
         if '"provider": "mike"' not in (site / name / "tutorial" / "index.html").read_text(encoding="utf-8"):
-            yield f"the pages of {name} have no switch between versions"
+            yield f"the pages of {name} have no version switch"
     if "latest/" not in (site / "index.html").read_text(encoding="utf-8"):
-        yield "the address of the site does not lead to the latest version"
+        yield "the root of the site does not redirect to the latest version"
 
 
 def copy_of_checkout(target: Path) -> None:
-    """A repository with the tracked files as they are now, changes included, in one commit."""
+    """A repository with the current tracked files, including changes, in one commit."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
@@ -150,7 +150,7 @@ def minor_of(released: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one step, and print what is wrong."""
+    """Run one step, and print problems."""
     options = _parser().parse_args(arguments)
     try:
         found = _step(options)

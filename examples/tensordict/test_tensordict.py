@@ -26,7 +26,7 @@ def build(td, **more):
 
 
 def written(td, write):
-    """The TensorDict after a write to a copy that shares nothing with it."""
+    """The TensorDict after a write to an independent copy."""
     copy = td * 1
     write(copy)
     return copy
@@ -182,7 +182,7 @@ def test_what_is_planted_is_found(compile_check, planted, kind):
     assert {finding.kind for finding in failed.value.findings} == {kind}
 
 
-# Where a defect is planted in tensordict itself, and what uses it.
+# Locations of planted defects in tensordict, with code that uses them.
 SITES = {
     "permute": ("tensordict._td:TensorDict._permute", lambda td: td.unsqueeze(0).permute(1, 0)["a"] * 2),
     "clone": ("tensordict._td:TensorDict._clone", lambda td: td.clone()["a"] * 2),

@@ -1,9 +1,9 @@
-"""Every process of ours that runs pytest starts here: what it takes over from its parent, and what is different in it.
+"""Start child processes that run pytest like their parent, apart from a few options.
 
-A child repeats the command line of its parent word for word, in the same folder and environment, as a worker of
-pytest-xdist does. So it has the same ini file, plugins, conftest files and options, also those of other plugins. What
-must differ is set by name after the child has read its command line (``plugin/in_child.py``). No plugin is switched
-off: addopts may hold options of it, and without it pytest would refuse them.
+Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment. So it has
+the same ini file, plugins, conftest files and options, including those of other plugins. Options that must differ are
+set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled, because addopts
+may contain its options, which pytest would then reject.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from typing import Any, TextIO
 from .disk import TemporaryFolder
 
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
-OF_RUN = "of the run"  # the key of a result that is about the whole run
+OF_RUN = "of the run"  # the key of a result for the whole run
 
-# Options that no child takes over, by the name under which pytest keeps them. All others are the parent's.
+# Options that children do not inherit, by their name in pytest. All others are inherited.
 NOT_INHERITED: dict[str, Any] = {
-    # One test needs one process, and pytest-benchmark times nothing beside pytest-xdist.
+    # One test needs one process, and pytest-benchmark is disabled under pytest-xdist.
     "numprocesses": 0,
     "distload": False,
     "looponfail": False,
-    # Nobody can answer a debugger there.
+    # A debugger would wait for input forever.
     "usepdb": False,
     "trace": False,
-    # Files and folders that belong to the parent: a child would empty them or write over them.
+    # Files and folders of the parent that a child would delete or overwrite.
     "basetemp": None,
     "cacheclear": False,
     "htmlpath": None,
@@ -54,40 +54,40 @@ NOT_INHERITED: dict[str, Any] = {
     "benchmark_histogram": None,
     "benchmark_json": None,
     "benchmark_save": None,
-    # What it prints is quoted in messages.
+    # Messages quote the child's output.
     "color": "no",
 }
-# Plugins that remember between runs which tests failed: that is for the parent to do, and for it to go by.
+# Plugins that remember failed tests between runs; only the parent should do this.
 UNREGISTERED = ("lfplugin", "nfplugin", "stepwiseplugin")
-# Pytest's note of the test that is running: in a child it would be that of the parent.
+# Pytest stores the current test here; a child would inherit the parent's.
 FORGOTTEN = ("PYTEST_CURRENT_TEST",)
-# How long a child may take to write where it is, before it is ended.
+# Seconds that a child may take to write its stacks before it is terminated.
 STACK_SECONDS = 5.0
-# How often a person is told how far a child is.
+# Seconds between progress messages.
 PROGRESS_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a child is for. It travels as JSON in a file.
+    """The task of a child, sent to it as a JSON file.
 
-    A variable of its environment names the file, and is removed when the child starts.
+    An environment variable contains the path of the file, and is removed when the child starts.
     """
 
-    tests: Sequence[str] | None = None  # in place of those of the command line: ids, or paths
-    options: Mapping[str, Any] = field(default_factory=dict)  # by name, over the command line and ``NOT_INHERITED``
-    speed_tests: int = 0  # of the parent's run: how many comparisons its gate allows for
-    results: str = ""  # the file for what the child has to say, a line of JSON each
-    stacks: str = ""  # the file for where its threads are, when it is asked with SIGUSR1
-    parent: int = -1  # the end of a pipe that closes when the parent ends, however it does
+    tests: Sequence[str] | None = None  # test ids or paths that replace those of the command line
+    options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
+    speed_tests: int = 0  # number of comparisons in the parent's run, for the error rate of its gate
+    results: str = ""  # file for the child's messages, one JSON value per line
+    stacks: str = ""  # file for the stacks of its threads, written on SIGUSR1
+    parent: int = -1  # end of a pipe that closes whenever the parent ends
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended; ``status`` is None where it took too long, and ``stacks`` says where it was (faulthandler).
+    """How a child ended; ``status`` is None if it took too long, and ``stacks`` then has its stacks from faulthandler.
 
-    ``collected`` are the tests that it was about to run. ``finished``: pytest came to its end, as it does not where a
-    test ends the process.
+    ``collected`` lists the tests that it collected. ``finished`` is false if pytest did not get to its end, for example
+    because a test ended the process.
     """
 
     status: int | None
@@ -99,16 +99,16 @@ class Ended:
 
     @property
     def last_line(self) -> str:
-        """The last line that it printed, which is how pytest sums up a run."""
+        """The last line of the output, which is pytest's summary of the run."""
         lines = [line for line in self.output.splitlines() if line.strip()]
         return lines[-1] if lines else f"exit status {self.status}, no output"
 
 
 @dataclass(frozen=True)
 class Child:
-    """A pytest to be started: the arguments and the folder that its parent was started with, and its job.
+    """A child to start: the arguments and folder of its parent, and its job.
 
-    Plugins that the parent got as objects (``pytest.main(plugins=[...])``) cannot be repeated.
+    Plugins passed as objects (``pytest.main(plugins=[...])``) cannot be inherited.
     """
 
     arguments: Sequence[str]
@@ -127,13 +127,13 @@ class Child:
         too_long: tuple[type[BaseException], ...] = (),
         progress: Callable[[int], None] | None = None,
     ) -> Ended:
-        """Start it and wait, ``seconds`` at most; an exception of ``too_long`` that is raised here ends it as well.
+        """Start it and wait at most ``seconds``; an exception from ``too_long`` also terminates it.
 
-        ``environment`` adds variables, and removes those that are None. ``progress`` is called now and then with the
-        number of results that there are, where no ``seconds`` are given. Whatever the child has started ends with it.
+        ``environment`` adds variables, and removes those that are None. Without ``seconds``, ``progress`` is called
+        from time to time with the number of results. Processes that the child started end with it.
         """
         with TemporaryFolder("torch-compile-child-") as place:
-            # A file and no pipe: a process that the child started and left would keep a pipe open.
+            # A file instead of a pipe, because a process left behind by the child would keep a pipe open.
             output = place / "output"
             job = replace(self.job, results=str(place / "results.jsonl"), stacks=str(place / "stacks"))
             process, parent = self._start(job, output, environment or {})
@@ -156,7 +156,7 @@ class Child:
                 os.close(parent)
             said = [line for line in _text(Path(job.results)).splitlines(keepends=True) if line.endswith("\n")]
             text = "\n".join(filter(None, [_text(output), why]))
-            # A child that was killed may have left a part of a line.
+            # A killed child may have left a partial line.
             results = [json.loads(line) for line in said]
             run = {key: value for one in results if _is_of_run(one) for key, value in one[OF_RUN].items()}
             results = [one for one in results if not _is_of_run(one)]
@@ -165,9 +165,9 @@ class Child:
     def _start(
         self, job: Job, output: Path, environment: Mapping[str, str | None]
     ) -> tuple[subprocess.Popen[bytes], int]:
-        """The process, in a group of its own, and the end of the pipe that tells it that this process is there."""
+        """The process, in its own process group, and our end of the pipe that tells it when this process ends."""
         end_of_child, end_of_parent = os.pipe()
-        # Many ids of tests would not fit into a variable.
+        # A long list of test ids does not fit into an environment variable.
         file_of_job = output.with_name("job.json")
         file_of_job.write_text(json.dumps(vars(replace(job, parent=end_of_child))), encoding="utf-8")
         changes = {**dict.fromkeys(FORGOTTEN), **environment, VARIABLE: str(file_of_job)}
@@ -200,25 +200,25 @@ def _text(path: Path) -> str:
 
 
 def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
-    """Ask a child that hangs where its threads are, and wait until it has said so."""
+    """Ask a hanging child for the stacks of its threads, and wait for the answer."""
     if not _text(stacks):
-        return  # it has not come far enough to answer: the signal would end it
+        return  # it has not installed its signal handler yet, so the signal would end it
     before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS
     process.send_signal(signal.SIGUSR1)
     while stacks.stat().st_size == before and time.monotonic() < end:
         time.sleep(0.05)
-    time.sleep(0.2)  # it may have begun to write only
+    time.sleep(0.2)  # it may still be writing
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a child and all that it started."""
+    """Terminate a child and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def take_job() -> Job | None:
-    """The job of this process, once: processes that its tests start are no children of ours."""
+    """The job of this process, only once: processes that its tests start are not our children."""
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return None
@@ -228,7 +228,7 @@ def take_job() -> Job | None:
 
 
 def follow(job: Job) -> None:
-    """In a child: end with the parent, also when that is killed, and say where threads are when it asks."""
+    """In a child: end with the parent, even if it is killed, and write the stacks of all threads on request."""
     if job.parent < 0:
         return
     os.set_inheritable(job.parent, False)
@@ -244,5 +244,5 @@ _open: list[TextIO] = []
 def _end_with_parent(job: Job) -> None:
     while os.read(job.parent, 1):
         pass
-    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # what a parent that was killed could not remove
+    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # a killed parent could not remove it
     os.killpg(0, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Files that several processes use: written whole or not at all, one holder of a lock at a time, nothing left behind.
+"""Files shared by several processes: atomic writes, locks, and temporary files that are cleaned up.
 
-What is temporary is locked by the process that uses it, and the system ends the lock with the process. So the next run
-knows what a killed one has left, and removes it.
+A process locks its temporary files, and the system releases the lock when the process ends. So the next run can find
+and remove the files of a killed run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 try:
     import fcntl
-except ImportError:  # Windows: what a killed process leaves stays
+except ImportError:  # Windows: files of a killed process are not removed
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -26,38 +26,38 @@ _ENDING = ".being-written"
 
 
 def write_atomically(path: Path, content: str | bytes) -> Path:
-    """Write a file so that a reader sees the old one or the new one, never a part; returns its path."""
+    """Write a file atomically, so that a reader sees either the old or the new contents; returns its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent, path.name)
     handle, name = _locked_file(path)
     try:
         with os.fdopen(handle, "wb") as stream:
-            # Text that no encoding has, such as half a surrogate pair, is written as its escape.
+            # Text that cannot be encoded, such as half a surrogate pair, is escaped.
             stream.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
-            os.chmod(name, 0o644)  # mkstemp makes it readable for nobody else
+            os.chmod(name, 0o644)  # mkstemp makes it unreadable for other users
             os.replace(name, path)
-    except BaseException:  # Ctrl-C too must leave no part behind
+    except BaseException:  # even Ctrl-C must not leave a partial file behind
         Path(name).unlink(missing_ok=True)
         raise
     return path
 
 
 def remove_leftovers(folder: Path, name: str = "*", *, nested: bool = False) -> None:
-    """Remove the parts of files that killed processes were writing in a folder, ``nested``: or one level below it."""
+    """Remove partial files that killed processes left in a folder, or with ``nested`` one level below it."""
     pattern = f".{name if name == '*' else glob.escape(name)}-*{_ENDING}"
     for part in [*folder.glob(pattern), *(folder.glob(f"*/{pattern}") if nested else ())]:
         _remove_if_left(part)
 
 
 class TemporaryFolder:
-    """A folder of this process alone. Those of the same ``prefix`` that killed processes left are removed first."""
+    """A temporary folder for this process; folders of killed processes with the same ``prefix`` are removed first."""
 
     def __init__(self, prefix: str) -> None:
         for other in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
             _remove_if_left(other)
-        # Until it is locked, another process may take it for left, and remove it.
+        # Until it is locked, another process may consider it abandoned and remove it.
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
             try:
@@ -76,7 +76,7 @@ class TemporaryFolder:
         self.remove()
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove the folder and its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._handle)
 
@@ -85,13 +85,13 @@ def _locked_file(path: Path) -> tuple[int, str]:
     while True:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=_ENDING)
         _lock(handle, wait=True)
-        if os.path.exists(name):  # else another process took it for left, before it was locked
+        if os.path.exists(name):  # otherwise another process removed it before it was locked
             return handle, name
         os.close(handle)
 
 
 def _lock(handle: int, *, wait: bool) -> bool:
-    """Whether the lock is ours; not where the file system knows none."""
+    """Whether this process holds the lock; false if the file system does not support locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         return True
@@ -100,7 +100,7 @@ def _lock(handle: int, *, wait: bool) -> bool:
 
 
 def _remove_if_left(path: Path) -> None:
-    with suppress(OSError):  # removed by another process, or of another user
+    with suppress(OSError):  # removed by another process, or owned by another user
         if path.is_symlink() or path.stat().st_uid != os.getuid():
             return
         handle = os.open(path, os.O_RDONLY)
@@ -112,12 +112,12 @@ def _remove_if_left(path: Path) -> None:
 
 
 def machine_lock(name: str, directory: Path | None = None) -> FileLock:
-    """A lock between the processes of this machine, which the system releases when its holder ends.
+    """A lock between processes on this machine, which the system releases when its holder ends.
 
-    It lies in the temporary directory, so that none is left among a user's files. Every user of the machine may open
-    it, as they share its devices.
+    The lock file is in the temporary directory, so that none is left among a user's files. All users of the machine may
+    open it, since they share its devices.
     """
-    from filelock import FileLock  # not at the top: most sessions store nothing and time nothing
+    from filelock import FileLock  # imported here because most sessions neither store nor time anything
 
     folder = directory or Path(tempfile.gettempdir())
     return FileLock(folder / f"pytest-torch-compile-{name}.lock", mode=0o666)

@@ -1,6 +1,6 @@
-"""Who hears of finished checks, of guards that open and of long work.
+"""Listeners for finished checks, opened guards and long-running work.
 
-Imports nothing of ours, so that listening costs nothing while no check runs.
+Imports nothing else from this package, so that listening costs nothing while no check runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .findings import CompileReport
     from .observation import Observation
 
-# A newcomer's first check compiles for 5 to 20 s: what takes longer than that says so.
+# A first check compiles for 5 to 20 s; only longer work is reported.
 FIRST_SECONDS = 15.0
 EVERY_SECONDS = 30.0
 _activity = ["compiling and checking"]
@@ -26,7 +26,7 @@ _on_progress: list[Callable[[RunningCheck, Observation], None]] = []
 
 
 class RunningCheck:
-    """A check or a guarded region from its first graph to its last; ``ended`` once it has come to its end."""
+    """A running check or guarded region; ``ended`` is true once it has finished."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class RunningCheck:
 
 @contextmanager
 def listening(listener: Callable[[CompileReport], None]) -> Iterator[None]:
-    """Hear of every check that ends inside the body, passed or failed."""
+    """Call the listener for every check that ends inside the body, passed or failed."""
     _listeners.append(listener)
     try:
         yield
@@ -45,7 +45,7 @@ def listening(listener: Callable[[CompileReport], None]) -> Iterator[None]:
 
 
 def announce(report: CompileReport) -> None:
-    """Tell all listeners of a finished check."""
+    """Notify all listeners of a finished check."""
     for listener in list(_listeners):
         listener(report)
 
@@ -63,7 +63,7 @@ def heard_only_by(listener: Callable[[CompileReport], None]) -> Iterator[None]:
 
 @contextmanager
 def hearing_guards(listener: Callable[[], None]) -> Iterator[None]:
-    """Hear of every ``compile_guard`` that opens inside the body, before it observes anything."""
+    """Call the listener for every ``compile_guard`` that opens inside the body, before it observes anything."""
     _on_guard.append(listener)
     try:
         yield
@@ -72,14 +72,14 @@ def hearing_guards(listener: Callable[[], None]) -> Iterator[None]:
 
 
 def guard_opens() -> None:
-    """Tell all listeners that a guard opens."""
+    """Notify all listeners that a guard opens."""
     for listener in list(_on_guard):
         listener()
 
 
 @contextmanager
 def checking(name: str) -> Iterator[None]:
-    """A check runs in the body: what its observers see is heard while it goes on."""
+    """Mark the body as a running check, so that listeners receive its observations while it runs."""
     _running.append(check := RunningCheck(name))
     try:
         yield
@@ -91,12 +91,12 @@ def checking(name: str) -> Iterator[None]:
 
 
 def running_check() -> RunningCheck | None:
-    """The innermost check that runs, for an observer to file under it what it sees."""
+    """The innermost running check, to which an observer assigns its observations."""
     return _running[-1] if _running else None
 
 
 def progress(check: RunningCheck, seen: Observation) -> None:
-    """Tell all listeners what a check has seen up to here."""
+    """Notify all listeners of the observations of a check so far."""
     check.seen = seen
     for listener in list(_on_progress):
         listener(check, seen)
@@ -104,7 +104,7 @@ def progress(check: RunningCheck, seen: Observation) -> None:
 
 @contextmanager
 def hearing_progress(listener: Callable[[RunningCheck, Observation], None]) -> Iterator[None]:
-    """Hear inside the body what checks see, as they see it, and once more when they end."""
+    """Call the listener with the observations of checks inside the body, as they are made and once more at the end."""
     _on_progress.append(listener)
     try:
         yield
@@ -114,7 +114,7 @@ def hearing_progress(listener: Callable[[RunningCheck, Observation], None]) -> I
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Say what the body does, for whoever shows a sign of life."""
+    """Describe the work of the body, for progress messages."""
     _activity.append(what)
     try:
         yield
@@ -124,7 +124,7 @@ def doing(what: str) -> Iterator[None]:
 
 @contextmanager
 def sign_of_life(say: Callable[[str], None], what: str) -> Iterator[None]:
-    """Say every now and then how long the body has been running; nothing if it is quick."""
+    """Report from time to time how long the body has been running, unless it is quick."""
     done = threading.Event()
     start = time.monotonic()
 

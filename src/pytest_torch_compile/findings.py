@@ -1,4 +1,4 @@
-"""What a check can find, and how much of it is allowed. Plain data: neither torch nor pytest."""
+"""Findings, budgets and reports as plain data, without torch or pytest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from .observation import Deviation, EagerFallback, Graph, GraphBreak, Location, Observation, Recompile
 
-# Every kind of finding is declared here and nowhere else, by how bad it is; a test compares the report's schema.
+# All finding kinds, grouped by severity; a test compares them with the report's schema.
 WrongResult = Literal[
     "numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata", "rank-divergence"
 ]
@@ -23,8 +23,8 @@ BrokenPromise = Literal["custom-op", "invariance"]
 Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time", "cudagraph-skip", "cache-miss"]
 FindingKind = Literal[WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
-NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that say nothing about the code under check
-NO_LONGER_FAILS = "known failure no longer fails"  # how the message begins about a marker that can be removed
+NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that are not about the code under check
+NO_LONGER_FAILS = "known failure no longer fails"  # start of the message for a marker that can be removed
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)
 )
@@ -34,7 +34,7 @@ _PACKAGE = re.compile(r"\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 class Reference(Enum):
-    """What judged the leaves that no tolerance passed; the value is what people read."""
+    """The reference that leaves were judged against; the value is shown to users."""
 
     NOT_NEEDED = "not needed"
     FP64 = "fp64"
@@ -43,12 +43,12 @@ class Reference(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, as data; ``report.failure_text.headline`` makes the sentence that people read.
+    """One problem, as data; ``report.failure_text.headline`` turns it into a sentence.
 
-    ``message`` says what is wrong, without the calls (counted from 1) and the ranks that have it. ``subject`` is the
-    leaf or the frame it is about. ``measured`` and ``limit`` are what was seen of it and what is allowed;
-    ``measure`` names these figures where the message does not (``largest error``). ``evidence`` is what was seen (guard
-    text, worst element, source line), ``hint`` the likely fix. ``cause`` is the setting of torch that made it, if any.
+    ``message`` describes the problem, without the affected calls (counted from 1) and ranks. ``subject`` is the leaf or
+    frame that it concerns. ``measured`` is the observed value and ``limit`` the allowed one; ``measure`` names the
+    quantity if the message does not (``largest error``). ``evidence`` contains details (guard text, worst element,
+    source line), ``hint`` the likely fix. ``cause`` is the torch setting that caused it, if any.
     """
 
     kind: FindingKind
@@ -66,7 +66,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         if self.kind not in FINDING_KINDS:
-            raise ValueError(f"unknown finding kind {self.kind!r}; it is one of: {', '.join(FINDING_KINDS)}")
+            raise ValueError(f"unknown finding kind {self.kind!r}; choose one of: {', '.join(FINDING_KINDS)}")
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as JSON-ready data."""
@@ -81,34 +81,35 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a check allows, in exact units. None: no limit.
+    """The limits of a check, in exact units. None means no limit.
 
-    A limit may depend on the torch version: a mapping from a version specifier to a number, for example
-    ``{"<2.8": 2, ">=2.8": 0}``. The first specifier that matches decides; without a match it is 0.
+    A limit may depend on the torch version: a mapping from a version specifier to a number, for example ``{"<2.8": 2,
+    ">=2.8": 0}``. The first matching specifier applies; without a match the limit is 0.
 
-    The limit of graph breaks may depend on the package that has the line that breaks, for example
-    ``{"mypackage": 0, "*": 3}``: none in mypackage, three in all other code together. The longest name that fits
-    decides, ``"mypackage.layers"`` before ``"mypackage"``; without ``"*"`` other code may have none.
+    The limit of graph breaks may depend on the package that contains the breaking line, for example ``{"mypackage": 0,
+    "*": 3}``: none in mypackage, three in all other code together. The longest matching name applies,
+    ``"mypackage.layers"`` before ``"mypackage"``; without ``"*"``, other code may not have any.
 
     Args:
-        max_graph_breaks: Distinct graph breaks, in all or by package.
+        max_graph_breaks: Distinct graph breaks, in total or by package.
         max_recompiles: Recompiles.
         accepted_breaks: Fingerprints of graph breaks that do not count.
-        max_graphs: Graphs that are compiled, over all calls.
-        max_guards: Guards of all these graphs together.
-        max_kernels: Kernels of the call with the most. On a GPU those that it launches when it is warm, copies and
-            fills included. On a CPU the loops that Inductor generates for it, without calls of libraries.
-            ``compile_guard`` counts what Inductor generates in the whole body.
-        max_cudagraphs: CUDA graphs that are recorded, over all calls. Those that a backend of your own records are not
-            seen.
-        max_memory: Bytes on the GPU: the peak of the call that needs the most, once it is warm, with the model and its
-            inputs. For ``compile_guard``: the peak in the body, beyond what is in use when it begins.
-        max_memory_ratio: The same as a multiple of what eager needs. Not for ``compile_guard``, which runs no eager.
-        max_syncs: How often the host waits for the GPU: in the warm call that waits the most, or in the whole body.
+        max_graphs: Compiled graphs, over all calls.
+        max_guards: Total guards of all graphs.
+        max_kernels: Kernels in the call with the most. On a GPU, the kernels that a warm call launches, including
+            copies and fills. On a CPU, the loops that Inductor generates for the call, without library calls.
+            ``compile_guard`` counts all kernels that Inductor generates in its body.
+        max_cudagraphs: Recorded CUDA graphs, over all calls. CUDA graphs recorded by a custom backend are not counted.
+        max_memory: Peak GPU memory in bytes, including the model and its inputs, in the warm call that needs the most.
+            For ``compile_guard``: the peak in the body, minus the memory in use at its start.
+        max_memory_ratio: Peak GPU memory as a multiple of eager's. Not available in ``compile_guard``, which does not
+            run eager.
+        max_syncs: Number of times the host waits for the GPU, in the warm call with the most, or in the body of
+            ``compile_guard``.
 
     Raises:
-        CompileUsageError: a negative limit, a specifier that does not parse, packages beside torch versions, or
-            fingerprints that are no strings.
+        CompileUsageError: a negative limit, an invalid specifier, packages mixed with torch versions, or fingerprints
+            that are not strings.
     """
 
     max_graph_breaks: int | Mapping[str, int] = 0
@@ -130,16 +131,18 @@ class Budget:
                 _validate_limit(name, limit)
         ratio = self.max_memory_ratio
         if ratio is not None and not (isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and ratio > 0):
-            raise CompileUsageError(f"max_memory_ratio is {ratio!r}; give a multiple of eager's memory, such as 1.1")
+            raise CompileUsageError(
+                f"max_memory_ratio is {ratio!r}; it must be a multiple of eager's memory, such as 1.1"
+            )
 
     def on(self, torch_version: str) -> Budget:
-        """The same budget for one torch version such as ``"2.13.0"``: plain numbers, and limits by package."""
+        """The budget for one torch version such as ``"2.13.0"``, with limits that no longer depend on the version."""
         limits: dict[str, Any] = {name: _limit_on(getattr(self, name), torch_version) for name in _COUNTS}
         return replace(self, **limits)
 
     @property
     def breaks_by_package(self) -> dict[str, int]:
-        """The limits of graph breaks by package; ``*`` is all code that no other name fits.
+        """The limits of graph breaks by package; ``*`` stands for all code that no other name matches.
 
         Raises:
             TypeError: the budget depends on the torch version.
@@ -148,11 +151,11 @@ class Budget:
         if isinstance(limit, int):
             return {"*": limit}
         if not limit or any(map(_is_specifier, limit)):
-            raise TypeError("the budget depends on the torch version: give budget.on(version)")
+            raise TypeError("the budget depends on the torch version: use budget.on(version)")
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """The breaks of each limit by package that has more than it allows; accepted ones do not count."""
+        """The breaks of each exceeded package limit, without accepted ones."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:
@@ -162,7 +165,7 @@ class Budget:
         return {name: found for name, found in counted.items() if len(found) > limits[name]}
 
     def limits(self) -> dict[str, Any]:
-        """The limits that are set, by name, as a report holds them; accepted breaks are not among them."""
+        """The limits that are set, by name, as stored in a report; accepted breaks are not included."""
         named = {name: getattr(self, name) for name in (*_COUNTS, "max_memory_ratio")}
         return {name: limit for name, limit in named.items() if limit is not None}
 
@@ -173,10 +176,10 @@ def as_budget(
     max_recompiles: int | Mapping[str, int] | None,
     accepted_breaks: Iterable[str] | None,
 ) -> Budget:
-    """A budget, in which limits that were given on their own take the place of its own; None was not given.
+    """The budget with explicit limits overriding its own; None means not set.
 
     Raises:
-        CompileUsageError: as ``Budget``, or where it is none.
+        CompileUsageError: invalid limits, or a value that is not a ``Budget``.
     """
     if budget is not None and not isinstance(budget, Budget):
         raise CompileUsageError(f"budget is {budget!r}; write budget=Budget(max_kernels=4)")
@@ -189,13 +192,13 @@ def as_budget(
 def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
     if isinstance(accepted, str):
         raise CompileUsageError(
-            f"accepted_breaks is {accepted!r}, one string; give fingerprints in a list: [{accepted!r}]"
+            f"accepted_breaks is {accepted!r}, a single string; pass a list of fingerprints: [{accepted!r}]"
         )
     fingerprints = list(accepted) if isinstance(accepted, Iterable) else [accepted]
     for fingerprint in fingerprints:
         if not isinstance(fingerprint, str):
             raise CompileUsageError(
-                f"accepted_breaks holds {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+                f"accepted_breaks contains {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
             )
     return frozenset(fingerprints)
 
@@ -206,7 +209,7 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
         by_package = name == "max_graph_breaks" and _PACKAGE.fullmatch(str(key)) is not None
         if by_package and by_version:
             raise CompileUsageError(
-                f"{name} names torch versions ({by_version[0]!r}) and packages ({key!r}); give a limit by one of them"
+                f"{name} names torch versions ({by_version[0]!r}) and packages ({key!r}); use only one of the two"
             )
         if not (by_package or _is_specifier(key)):
             or_package = " or a package; write '>=2.8', 'mypackage' or '*'" if name == "max_graph_breaks" else ""
@@ -237,7 +240,7 @@ def _limit_on(limit: int | Mapping[str, int] | None, torch_version: str) -> int 
 
 @dataclass(frozen=True)
 class CallReport:
-    """One row of the sequence table: what was called, and whether it was compiled, reused or ran in eager."""
+    """One row of the call table: the call, and whether it was compiled, reused a graph, or ran in eager."""
 
     label: str
     shapes: str
@@ -249,8 +252,9 @@ class CallReport:
 class NumericsReport:
     """How close compiled was to eager. ``worst_ratio`` is error / limit: above 1 is a finding.
 
-    ``not_compared`` names the leaves in which eager differs from itself by more than rounding: that they passed proves
-    little. ``ill_conditioned`` counts the leaves that passed because eager is equally sensitive to rounding there.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, so that equality with them
+    proves little. ``ill_conditioned`` counts the leaves that passed because eager is equally sensitive to rounding
+    there.
     """
 
     leaves: int = 0
@@ -264,12 +268,12 @@ class NumericsReport:
 
 @dataclass(frozen=True)
 class Fault:
-    """Where a failure comes from, as far as its diagnosis looked; empty where it did not, or could not tell.
+    """The origin of a failure, as far as the diagnosis could find it; fields it did not determine are empty.
 
-    ``stage`` is the first backend that goes wrong: ``eager`` (dynamo), ``aot_eager``, ``aot_eager_decomp_partition`` or
-    ``inductor``. ``op`` is the one whose decomposition or generated code is wrong, ``switch`` the first option of
-    Inductor that makes it right. ``module`` is the path of the smallest submodule that alone shows the same,
-    ``module_type`` its class.
+    ``stage`` is the first backend that fails: ``eager`` (dynamo), ``aot_eager``, ``aot_eager_decomp_partition`` or
+    ``inductor``. ``op`` is the op whose decomposition or generated code is wrong, ``switch`` the first Inductor option
+    that fixes it. ``module`` is the path of the smallest submodule that shows the finding on its own, ``module_type``
+    its class.
     """
 
     stage: str = ""
@@ -281,9 +285,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A file that shows a finding again, and that was run to prove it; ``needs`` are packages beside torch.
+    """A script that reproduces a finding, verified by running it; ``needs`` lists packages other than torch.
 
-    ``finding`` is the number of the finding in its report, from 0.
+    ``finding`` is the index of the finding in its report.
     """
 
     path: str
@@ -300,10 +304,10 @@ class CompileReport:
     """Everything that one check observed; ``findings`` is empty when it passed.
 
     ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch, fullgraph compiles some code that the default
-    mode breaks on, so that each says nothing about the other. ``remarks`` are lines about what is no failure,
-    such as an accepted break that is no longer there. ``deviations`` are the settings of torch that were not its
-    defaults when the check began. ``fault`` is what ``diagnosis`` says of the place of a failure, as data.
-    ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report as a person reads it.
+    mode breaks on, so neither mode implies the other. ``remarks`` are notes that are not failures, such as an accepted
+    break that no longer occurs. ``deviations`` are the torch settings that differed from their defaults when the check
+    started. ``fault`` contains the origin of a failure from ``diagnosis``, as data. ``reproduction`` is the file that
+    ``--compile-repro`` wrote. ``text`` is the whole report as text.
     """
 
     target: str
@@ -326,7 +330,7 @@ class CompileReport:
 
     @property
     def graphs(self) -> list[Graph]:
-        """The graphs handed to the backend."""
+        """The graphs passed to the backend."""
         return self.observation.graphs
 
     @property
@@ -341,21 +345,21 @@ class CompileReport:
 
     @property
     def fallbacks(self) -> list[EagerFallback]:
-        """Code that ran in eager although it was meant to be compiled."""
+        """Code that ran in eager although it should have been compiled."""
         return self.observation.fallbacks
 
     @property
     def not_observable(self) -> list[str]:
-        """What this torch did not let the check see. Empty is the rule."""
+        """Information that this torch version did not provide. Usually empty."""
         return [*self.observation.undecided, *self.observation.not_observable]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
     def __str__(self) -> str:
-        """What a person wants to read: the verdict, the findings, the sequence of calls and what was seen."""
+        """The report as text: the verdict, the findings, the calls and a summary of the observations."""
         return self.text or repr(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -364,7 +368,7 @@ class CompileReport:
 
 
 class CompileCheckFailed(AssertionError):
-    """A check found something that its budget does not allow. ``report`` holds everything observed."""
+    """A check found a problem or exceeded its budget. ``report`` contains all observations."""
 
     def __init__(self, text: str, report: CompileReport | None = None, findings: Iterable[Finding] = ()) -> None:
         super().__init__(text)
@@ -373,13 +377,13 @@ class CompileCheckFailed(AssertionError):
 
 
 class CompileUsageError(ValueError):
-    """The check was asked for something that cannot be done; the message says what to change."""
+    """The check was called incorrectly; the message explains how to correct the call."""
 
 
 class CompileCheckWarning(UserWarning):
     """A check could not compare everything. ``-W error::pytest_torch_compile.CompileCheckWarning`` makes it fail."""
 
 
-# Shown in test reports under the name they are imported by.
+# Test reports show these classes under the name that users import.
 for _public in (CompileCheckFailed, CompileUsageError, CompileCheckWarning):
     _public.__module__ = __name__.rpartition(".")[0]

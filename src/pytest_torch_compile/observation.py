@@ -1,4 +1,4 @@
-"""What was seen while code compiled: plain data, filled in by the observer and read by checks and reports."""
+"""Observations made while code compiled: plain data, filled in by the observer and read by checks and reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeVar
 class Location:
     """A place in source code.
 
-    ``library`` is the place inside torch or another library where it happened, when that is not the user's own line.
+    ``library`` is the location inside torch or another library, if it differs from the user's line.
     """
 
     file: str
@@ -26,7 +26,7 @@ class Location:
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:
-        """``file:line in function``, relative to the current folder where that is shorter."""
+        """``file:line in function``, relative to the current folder if that is shorter."""
         try:
             relative = os.path.relpath(self.file)
         except ValueError:  # another drive
@@ -44,7 +44,7 @@ _T = TypeVar("_T", bound=_OfCall)
 
 @dataclass(frozen=True)
 class Graph:
-    """One graph that dynamo handed to the backend. ``guards`` is how many conditions torch counts for its reuse."""
+    """One graph that dynamo passed to the backend. ``guards`` is the number of guards on its reuse."""
 
     frame: str
     ops: tuple[str, ...]
@@ -55,12 +55,12 @@ class Graph:
 
 @dataclass
 class GraphBreak:
-    """One place where a graph broke, reached by one chain of calls.
+    """One location where a graph broke, reached by one chain of calls.
 
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
-    ``callers`` are the user's lines in it that lead to ``location``. ``times`` counts the compilations in which the
-    break was met. ``module`` is the one that has the line which breaks (``kornia.filters.canny``); ``installed`` says
-    that it is part of an installed package. ``numbers`` are the NumPy numbers of the target that the line names.
+    ``callers`` are the user's lines in it that lead to ``location``. ``times`` counts the compilations with this break.
+    ``module`` contains the breaking line (``kornia.filters.canny``); ``installed`` is true if it belongs to an
+    installed package. ``numbers`` are NumPy numbers of the target that the line uses.
     """
 
     location: Location
@@ -80,7 +80,7 @@ class GraphBreak:
 
     @property
     def package(self) -> str:
-        """The package, or the single module, that has the line which breaks."""
+        """The package or top-level module that contains the breaking line."""
         return self.module.partition(".")[0]
 
 
@@ -88,7 +88,7 @@ class GraphBreak:
 class FailedGuard:
     """Why one cache entry could not be reused.
 
-    ``entry`` is dynamo's name for it (``0/1``), ``names`` the argument or attribute that the guard reads,
+    ``entry`` is dynamo's name of the entry (``0/1``), ``names`` the argument or attribute that the guard reads, and
     ``cause`` the kind of guard (``size``, ``dtype``, ``python-number``, ...).
     """
 
@@ -100,10 +100,10 @@ class FailedGuard:
 
 @dataclass(frozen=True)
 class Recompile:
-    """One compilation of code that had been compiled before, with the guard that failed for every cache entry.
+    """One recompilation, with the guard that failed for every cache entry.
 
-    The newest entry's guard comes first, unless another has a cause that is new. ``after_break`` is the line of the
-    graph break after which the code begins, 0 for a whole function.
+    The newest entry's guard comes first, unless another entry's guard has a new cause. ``after_break`` is the line of
+    the graph break that the code follows, or 0 for a whole function.
     """
 
     frame: str
@@ -115,13 +115,13 @@ class Recompile:
 
     @property
     def guard(self) -> str:
-        """The most telling failed guard, as text."""
+        """The most informative failed guard, as text."""
         return self.guards[0].text if self.guards else ""
 
 
 @dataclass(frozen=True)
 class EagerFallback:
-    """Code that ran in eager although it was meant to be compiled. ``cause`` is the kind of guard that failed last."""
+    """Code that ran in eager although it should have been compiled. ``cause`` is the kind of guard that failed last."""
 
     frame: str
     why: Literal["recompile-limit", "error"]
@@ -135,7 +135,7 @@ class EagerFallback:
 class CompileError:
     """A frame whose compilation failed; ``error`` is the exception's type.
 
-    ``swallowed``: torch's settings made it run the frame in eager instead of raising the exception.
+    ``swallowed`` is true if torch's settings made it run the frame in eager instead of raising the exception.
     """
 
     frame: str
@@ -149,7 +149,7 @@ class CompileError:
 
 @dataclass(frozen=True)
 class LateCompilation:
-    """Something that compiled, or was tuned by timing it, although everything should have been warm.
+    """A compilation or autotuning that happened although everything should have been warm.
 
     ``frame`` is the function and ``location`` its first line; ``caller`` is the user's line that ran.
     """
@@ -164,9 +164,9 @@ class LateCompilation:
 
 @dataclass(frozen=True)
 class Deviation:
-    """A setting of torch that is not its default: a config entry, a stance, a global mode, an environment variable.
+    """A torch setting that differs from its default: a config entry, a stance, a global mode, an environment variable.
 
-    ``value`` and ``default`` are text; ``where`` says where it was set, or is empty where that is not known.
+    ``value`` and ``default`` are text; ``where`` describes where it was set, or is empty if that is unknown.
     """
 
     name: str
@@ -181,9 +181,10 @@ class Deviation:
 
 @dataclass(frozen=True)
 class CudagraphRuns:
-    """What CUDA graphs did in one call: each compiled graph in it warms up once, is recorded once, and then replayed.
+    """The CUDA graph activity of one call: each compiled graph warms up once, is recorded once, and is then replayed.
 
-    ``without`` says why runs used no CUDA graph though one was asked for, one entry for each run; a warm-up is not one.
+    ``without`` has one entry for each run that should have used a CUDA graph but did not, with the reason. A warm-up
+    does not count.
     """
 
     call: int = 0
@@ -195,10 +196,10 @@ class CudagraphRuns:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective in a graph. ``ranks`` are those of its group ``group``, empty where that is not known.
+    """A collective in a graph. ``ranks`` are the ranks of its group ``group``, empty if unknown.
 
-    ``how`` is what else it is told, such as the reduction. ``graph`` is the one it is in: ``captured`` by dynamo, or
-    AOTAutograd's ``forward`` or ``backward``.
+    ``how`` contains its other arguments, such as the reduction. ``graph`` is the graph that contains it: ``captured``
+    by dynamo, or AOTAutograd's ``forward`` or ``backward``.
     """
 
     op: str
@@ -213,7 +214,7 @@ class Collective:
 
 @dataclass
 class CacheCounts:
-    """Look-ups in Inductor's graph cache and AOTAutograd's cache."""
+    """Lookups in Inductor's graph cache and AOTAutograd's cache."""
 
     fx_hits: int = 0
     fx_misses: int = 0
@@ -225,7 +226,7 @@ class CacheCounts:
 
 @dataclass
 class CompileSeconds:
-    """Where compile time went, in seconds. ``total`` is whole frames, the others the parts that torch names."""
+    """Compile time in seconds. ``total`` covers whole frames, the other fields the parts that torch reports."""
 
     total: float = 0.0
     dynamo: float = 0.0
@@ -236,14 +237,14 @@ class CompileSeconds:
 
 @dataclass
 class Observation:
-    """Everything one observer saw, in order.
+    """Everything that one observer recorded, in order.
 
-    ``undecided`` is what a verdict relies on and this torch did not show: a check with any of it fails.
-    ``not_observable`` is what else it did not show.
+    ``undecided`` lists missing information that a verdict depends on: a check with any of it fails. ``not_observable``
+    lists other missing information.
 
-    ``frames`` is how often dynamo began to compile a function. Of a guarded region it is known too how often compiled
-    functions were called (``compiled_calls``; None: not observed) and which had graphs when it began
-    (``compiled_before``).
+    ``frames`` counts how often dynamo started to compile a function. For a guarded region, ``compiled_calls`` counts
+    the calls of compiled functions (None if not observed), and ``compiled_before`` lists the functions that already had
+    graphs at its start.
     """
 
     graphs: list[Graph] = field(default_factory=list)
@@ -264,11 +265,11 @@ class Observation:
 
     @property
     def ops(self) -> int:
-        """Ops over all graphs."""
+        """The total number of ops in all graphs."""
         return sum(len(graph.ops) for graph in self.graphs)
 
     def during(self, call: int) -> Observation:
-        """What was seen during one call of the sequence (1 is the first)."""
+        """The observations of one call of the sequence, counted from 1."""
 
         def of(items: Sequence[_T]) -> list[_T]:
             return [item for item in items if item.call == call]

@@ -1,6 +1,6 @@
-"""Documents that others wrote: bounded in size and depth, and checked whole against a schema before they are used.
+"""Untrusted JSON documents, limited in size and depth, and validated against a schema before they are used.
 
-A schema is JSON Schema, of which this knows the keywords below. An integer fits into 64 bits, a number into a float.
+Supports the JSON Schema keywords below. Integers must fit into 64 bits, numbers into a float.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Refused(ValueError):
-    """A document that cannot be used; the message says in a part of a line what is wrong with it."""
+    """A document that cannot be used; the message completes a sentence such as "the file ..."."""
 
 
 def read(path: Path) -> Any:
@@ -40,7 +40,7 @@ def read(path: Path) -> Any:
 
     Raises:
         OSError: the file cannot be read.
-        Refused: it is too large or too deep, no JSON, or holds a number that is not finite.
+        Refused: it is too large or too deep, invalid JSON, or contains a non-finite number.
     """
     with path.open("rb") as file:
         content = file.read(MOST_BYTES + 1)
@@ -48,7 +48,7 @@ def read(path: Path) -> Any:
 
 
 def parse(content: bytes) -> Any:
-    """The JSON value in a text. Raises as ``read`` does."""
+    """The JSON value in a text. Raises the same exceptions as ``read``."""
     if len(content) > MOST_BYTES:
         raise Refused(f"is larger than {MOST_BYTES // 2**20} MiB")
     try:
@@ -58,7 +58,7 @@ def parse(content: bytes) -> Any:
     except RecursionError:
         raise Refused(f"is nested deeper than {MOST_LEVELS} levels") from None
     except ValueError as error:
-        raise Refused(f"is no JSON ({error})") from None
+        raise Refused(f"is not valid JSON ({error})") from None
     level = [value]
     for _ in range(MOST_LEVELS):
         level = [item for outer in level for item in _inside(outer)]
@@ -68,7 +68,7 @@ def parse(content: bytes) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    raise Refused(f"holds {constant}, which is no measurement")
+    raise Refused(f"contains {constant}, which is not a valid measurement")
 
 
 def _inside(value: Any) -> Iterator[Any]:
@@ -77,30 +77,30 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "") -> str:
-    """The first place at which a value does not follow its schema, and what it must be; empty where it follows.
+    """A description of the first schema violation in a value; empty if it is valid.
 
-    ``whole`` is the schema that references are looked up in, ``at`` the way to the value.
+    ``whole`` is the schema for resolving references, ``at`` the path of the value.
     """
     whole = schema if whole is None else whole
     if "$ref" in schema:
         return problem(value, whole["$defs"][schema["$ref"].rpartition("/")[2]], whole, at)
     if "anyOf" in schema:
         problems = [problem(value, choice, whole, at) for choice in schema["anyOf"]]
-        # The most telling one: of the choice that the value followed the furthest.
+        # Report the error of the alternative that matched the furthest.
         return "" if "" in problems else max(problems, key=lambda text: len(text.partition(" ")[0]))
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(_is(value, kind) for kind in kinds):
-        return f"{at or 'it'} must be {' or '.join(kinds)}, and is {shown(value)}"
+        return f"{at or 'it'} must be {' or '.join(kinds)}, not {shown(value)}"
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if allowed is not None and not any(type(value) is type(one) and value == one for one in allowed):
-        return f"{at or 'it'} must be {', '.join(map(str, allowed))}, and is {shown(value)}"
+        return f"{at or 'it'} must be {', '.join(map(str, allowed))}, not {shown(value)}"
     if isinstance(value, dict):
         return _in_object(value, schema, whole, at)
     if isinstance(value, list):
         return _in_array(value, schema, whole, at)
     if isinstance(value, str) and "pattern" in schema and not re.fullmatch(schema["pattern"], value):
-        return f"{at or 'it'} does not look like {schema['pattern']}: {shown(value)}"
+        return f"{at or 'it'} does not match {schema['pattern']}: {shown(value)}"
     return _in_number(value, schema, at) if isinstance(value, (int, float)) else ""
 
 
@@ -120,7 +120,7 @@ def _in_object(value: Mapping[str, Any], schema: Schema, whole: Schema, at: str)
     for name, item in value.items():
         own = properties.get(name, others)
         if own is False:
-            return f"{at or 'it'} has {shown(name)}, which is no key of it"
+            return f"{at or 'it'} has {shown(name)}, which is not an allowed key"
         place = f"{at}.{name}" if name in properties else f"{at}[{shown(name)}]"
         if own is not True and (text := problem(item, own, whole, place.lstrip("."))):
             return text
@@ -142,12 +142,12 @@ def _in_number(value: float, schema: Schema, at: str) -> str:
     if value < schema.get("minimum", value) or value > schema.get("maximum", value):
         return f"{at or 'it'} is out of range: {shown(value)}"
     if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
-        return f"{at or 'it'} must be above {schema['exclusiveMinimum']}, and is {shown(value)}"
+        return f"{at or 'it'} must be greater than {schema['exclusiveMinimum']}, not {shown(value)}"
     return ""
 
 
 def shown(value: Any, width: int = 60) -> str:
-    """A value on one line of limited width, with nothing in it that a terminal would act on."""
+    """A value on one line of limited width, without terminal control characters."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "an array"
     text = ascii(value)

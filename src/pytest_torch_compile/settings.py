@@ -1,4 +1,4 @@
-"""What the command line and the ini file say about checks, for code that cannot ask for a fixture. Plain data."""
+"""The settings from the command line and ini file as plain data, for code that cannot use fixtures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def check_backend(self) -> str:
-        """The backend of checks that name none: under ``--compile-fast`` one that generates no code."""
+        """The default backend of checks; under ``--compile-fast``, one that does not generate code."""
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
 
@@ -41,7 +41,7 @@ current = Settings()
 
 @contextmanager
 def undiagnosed() -> Iterator[None]:
-    """Look into no failure inside the body: it is expected."""
+    """Turn off the diagnosis inside the body, for expected failures."""
     with replaced(replace(current, diagnose="off")):
         yield
 
@@ -58,5 +58,5 @@ def replaced(chosen: Settings) -> Iterator[None]:
 
 
 def below_root(root: Path, folder: str) -> Path:
-    """A folder that a setting names: a relative one is below the root directory, wherever pytest was started."""
+    """The folder of a setting; a relative path starts at the root directory, regardless of the current folder."""
     return root / Path(folder).expanduser()

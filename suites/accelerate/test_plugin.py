@@ -1,4 +1,4 @@
-"""Row 12: what Accelerate's `TorchDynamoPlugin` hands to `torch.compile`, and the regions that it finds.
+"""Row 12: the options that Accelerate's `TorchDynamoPlugin` passes to `torch.compile`, and the regions that it finds.
 
 Backend, mode, fullgraph and dynamic arrive. `compile_regions` finds the repeated blocks of a model by class, compiles
 one of them and reuses it for the others, so that two layers cost as many graphs as one.

@@ -36,7 +36,7 @@ def test_regions_under_ddp_in_inductor(ranks):
 @pytest.mark.parametrize("regional", [False, True])
 def test_under_fsdp(ranks, regional):
     if ranks.backend != "nccl":
-        pytest.skip("Accelerate shards on accelerators only: on CPU an FSDP plugin gives plain DDP, without a word")
+        pytest.skip("Accelerate shards only on accelerators: on a CPU, an FSDP plugin silently uses plain DDP")
     budget = {"max_graph_breaks": BREAKS_AT_SHARDS, "max_recompiles": 1}
     for seen in ranks.run(under_fsdp, regional, **budget):
         assert seen["error"] < 1e-4

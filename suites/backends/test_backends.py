@@ -1,7 +1,7 @@
-"""Backends by name: those that torch has, one of a project's own, one that is missing, one that compiles nothing.
+"""Backends by name: torch's backends, a custom one, a missing one, and one that compiles nothing.
 
-Guards row 23 of the coverage: a wrong name is one clear error, and a run in which nothing was compiled is a finding,
-never a pass. `--compile-backend` takes the same names.
+Guards row 23 of the coverage: a wrong name is a clear error, and a run in which nothing was compiled is a finding.
+`--compile-backend` accepts the same names.
 """
 
 import pytest
@@ -19,7 +19,7 @@ class Encoder(nn.Sequential):
 
 
 def lost(gm, example_inputs):
-    """A backend that was handed a graph and gives back nothing that can be called."""
+    """A backend that returns a value that is not callable."""
     return
 
 
@@ -47,7 +47,7 @@ def test_backend_of_a_project_is_found_by_its_name():
 
 @pytest.mark.torch_compile
 def test_unknown_backend_is_an_error_that_names_the_known_ones():
-    with pytest.raises(CompileUsageError, match=r"backend 'inductr' is not known to torch.*inductor"):
+    with pytest.raises(CompileUsageError, match=r"backend 'inductr' is unknown to torch.*inductor"):
         check_compile(Encoder(), torch.randn(2, 8), backend="inductr")
 
 

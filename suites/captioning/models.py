@@ -35,7 +35,7 @@ def tiny(
 
 
 def tiny_decoder(dropout: float = 0.0) -> GPT2LMHeadModel:
-    """GPT-2 of the tiny captioner alone, its loss named: half as long to trace."""
+    """Only GPT-2 of the tiny captioner, with its loss set, which halves the tracing time."""
     model = GPT2LMHeadModel(tiny_decoder_config(dropout=dropout))
     model.loss_type = "ForCausalLM"
     return model
@@ -71,7 +71,7 @@ def _config(encoder: ViTConfig, decoder: GPT2Config) -> VisionEncoderDecoderConf
 
 
 def captions(lengths: Sequence[int], padded_to: int | None = None, seed: int = 0) -> dict[str, torch.Tensor]:
-    """A tiny batch as a collator makes it: images, and captions of these lengths padded to the longest or further."""
+    """A tiny collated batch: images, and captions of these lengths padded to at least the longest."""
     return _batch(lengths, padded_to, seed, WORDS, SIDE)
 
 

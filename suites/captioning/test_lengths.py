@@ -82,7 +82,7 @@ def test_short_caption_costs_one_more_on_a_gpu(compile_check, name):
     assert "17 <= labels.size()[1]" in report.recompiles[-1].guard
 
 
-# What costs is a guard of the tracer, which any backend shows.
+# The recompile comes from a guard of the tracer, so any backend shows it.
 @pytest.mark.torch_compile(backend="eager")
 def test_caption_as_long_as_the_batch_is_large_costs_dynamic_true_one_more(compile_check):
     calls = [call(**captions([n] * 8)) for n in (8, 16, 24)]

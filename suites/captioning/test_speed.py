@@ -33,7 +33,7 @@ LENGTHS = [130, 197, 250]
 
 @dataclass(frozen=True)
 class Practice:
-    """What of the step is compiled, and how."""
+    """Which parts of the step are compiled, and how."""
 
     model: dict[str, Any] = field(default_factory=dict)
     update: dict[str, Any] | None = None

@@ -1,1 +1,1 @@
-"""What the first call costs, and what the next process saves of it."""
+"""The cost of the first call, and the savings in the next process."""

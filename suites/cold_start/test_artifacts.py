@@ -32,7 +32,7 @@ def check(device="cpu", length=16, train=False, **options):
 
 @pytest.fixture
 def next_process(tmp_path, monkeypatch):
-    """Forget what was compiled, take a new cache folder, and load what was saved: as a new process would."""
+    """Like a new process: discard compiled code, use a new cache folder, and load the saved artifacts."""
 
     def start():
         content, _ = torch.compiler.save_cache_artifacts()

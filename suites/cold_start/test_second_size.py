@@ -1,7 +1,7 @@
 """The cold seconds of batch 16 and then 8, with automatic dynamic on and off: recorded, never asserted.
 
 Guards row 5 of the coverage. Published for a large model: 41.9 s and then 89.3 s with it, 42.1 s and 47.8 s without.
-The dynamic compile is the dearer one; it pays from the third size on.
+The dynamic compilation is more expensive, but pays off from the third size on.
 """
 
 import pytest

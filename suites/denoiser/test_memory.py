@@ -1,7 +1,7 @@
 """Row 28: a denoiser, compiled by blocks, needs no more memory than eager, and does not wait for the GPU between steps.
 
-As libraries of diffusion models test it: the repeated blocks are compiled, and a loop of denoising steps runs under a
-limit of memory. Memory and waits are those of a CUDA device; on a CPU the loop's graphs and recompiles are held.
+This follows the tests of diffusion libraries: the repeated blocks are compiled, and a loop of denoising steps runs with
+a memory limit. Memory and synchronizations need a CUDA device; on a CPU, the loop's graphs and recompiles are limited.
 """
 
 import pytest

@@ -1,1 +1,1 @@
-"""What torch's own tools say, said unasked."""
+"""Results of torch's own tools, provided automatically."""

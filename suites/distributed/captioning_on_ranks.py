@@ -20,7 +20,7 @@ def captioner_and_batch() -> tuple[nn.Module, dict[str, torch.Tensor]]:
 
 
 def trained(order: str, mode: str, backend: str | None = None, **budget: Any) -> dict[str, Any]:
-    """Two steps of the captioner under DDP beside one process in eager."""
+    """Compare two steps of the captioner under DDP with eager in one process."""
     noting = NotingBackend()
     before = torch._dynamo.config.optimize_ddp
 

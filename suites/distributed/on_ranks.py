@@ -36,7 +36,7 @@ def in_order(order: str, compile: Callable[[nn.Module], nn.Module]) -> Callable[
 
 
 def trained(order: str, mode: str, backend: str | None = None, **budget: Any) -> dict[str, int]:
-    """Two steps of a data-parallel model held against one process in eager; gives what was compiled."""
+    """Compare two steps of a data-parallel model with eager in one process; returns the compiled graphs."""
     noting = NotingBackend()
 
     def wrap(module: nn.Module) -> nn.Module:
@@ -47,7 +47,7 @@ def trained(order: str, mode: str, backend: str | None = None, **budget: Any) ->
 
 
 def trained_by_python_reducer(mode: str) -> dict[str, Any]:
-    """Two steps with compiled autograd, whose graph then holds the all-reduces; gives the worst gradient's error."""
+    """Two steps with compiled autograd, whose graph contains the all-reduces; returns the largest gradient error."""
     from torch._dynamo import compiled_autograd
 
     noting, reducing = NotingBackend(), NotingBackend()
@@ -56,7 +56,7 @@ def trained_by_python_reducer(mode: str) -> dict[str, Any]:
     before = torch._dynamo.config.optimize_ddp
     torch._dynamo.config.optimize_ddp = mode
     try:
-        # "without compiled forward" means what it says: only backward is captured.
+        # in the mode "without compiled forward", only backward is captured
         parallel = torch.compile(ddp(model), backend=noting) if mode == "python_reducer" else ddp(model)
         with compile_guard(max_recompiles=0) as seen:
             for _ in range(2):
@@ -79,13 +79,13 @@ def gradients_of_one_process(model: nn.Module, batch: torch.Tensor) -> dict[str,
 
 
 def worst_error(gradients: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> float:
-    """The largest difference, in parts of the largest expected gradient of its parameter."""
+    """The largest difference, relative to the largest expected gradient of its parameter."""
     assert gradients.keys() == expected.keys()
     return max(float((gradients[n] - e).abs().max() / e.abs().max()) for n, e in expected.items())
 
 
 def sharded(order: str, backend: str | None = None, **budget: Any) -> dict[str, int]:
-    """Two steps of a model under ``fully_shard``, each layer a unit of its own, held against one process."""
+    """Compare two steps of a model under ``fully_shard``, each layer a separate unit, with one process."""
     noting = NotingBackend()
 
     def wrap(module: nn.Module) -> nn.Module:
@@ -101,7 +101,8 @@ def sharded(order: str, backend: str | None = None, **budget: Any) -> dict[str, 
 
 
 def tensor_parallel(backend: str | None = None, **budget: Any) -> dict[str, Any]:
-    """Two steps of a model whose layers are split over the ranks, the whole batch on each; gives its collectives."""
+    """Two steps of a model whose layers are split over the ranks, with the whole batch on each; returns its
+    collectives."""
     noting = NotingBackend()
 
     def wrap(module: nn.Module) -> nn.Module:

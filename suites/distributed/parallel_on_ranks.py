@@ -43,7 +43,7 @@ class Experts(nn.Module):
 
 
 class ExpertParallel(nn.Module):
-    """The same, each rank with its own expert: rows travel to it and back."""
+    """The same model with one expert per rank: rows are sent to it and back."""
 
     def __init__(self, experts: nn.ModuleList) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def exchanged(rows: torch.Tensor) -> torch.Tensor:
 
 
 class OddLayer(nn.Module):
-    """A layer that computes the same on all ranks, and on the last one in another way."""
+    """A layer with the same result on all ranks, computed differently on the last one."""
 
     def __init__(self, layer: nn.Module, how: str, own: Any) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ KINDS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], bool]] = {
 
 
 def trained(kind: str, outside: bool, **budget: Any) -> dict[str, int]:
-    """The model held by ``check_compile`` to one process in eager on the whole batch."""
+    """Compare the model with eager in one process on the whole batch, using ``check_compile``."""
     make, parallel, parts = KINDS[kind]
     torch.manual_seed(0)
     model, batch = make().to(device()), torch.randn(4 * distributed.get_world_size(), WIDTH).to(device())

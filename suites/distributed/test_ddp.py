@@ -34,7 +34,7 @@ REDUCERS = [
                 kind="exception",
                 torch=">=2.11",
             ),
-            pytest.mark.skipif(torch_version < Version("2.11"), reason="this mode was looked into from torch 2.11 on"),
+            pytest.mark.skipif(torch_version < Version("2.11"), reason="this mode is only tested from torch 2.11 on"),
         ],
     ),
 ]

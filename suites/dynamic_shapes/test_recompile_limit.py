@@ -1,4 +1,4 @@
-"""More shapes than dynamo keeps graphs for: the fall to eager is a finding, never silence.
+"""More shapes than dynamo keeps graphs for: the fallback to eager is reported as a finding.
 
 Guards row 21 of the coverage. Published by nobody; measured on torch 2.11: of 18 shapes 8 are compiled and 10 run in
 eager, without an error or a warning that a test would see. Every torch since 2.6 does the same.

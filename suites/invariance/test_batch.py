@@ -1,7 +1,7 @@
-"""A text in a batch gets the numbers that it gets alone, in every run and every process.
+"""A text gives the same result in a batch and on its own, in every run and process.
 
-That is what a server needs that batches requests as they come. On a CPU the products of a small Llama are rounded in
-another way for another batch, so that rows are compared within a stated distance; runs and processes are exactly equal.
+A server that batches requests needs this. On a CPU, the rounding of matrix products in a small Llama depends on the
+batch size, so rows are compared within a tolerance; runs and processes are exactly equal.
 """
 
 import pytest
@@ -45,7 +45,7 @@ def test_on_a_gpu(record_property):
 
 
 class LooksAtOthers(torch.nn.Module):
-    """A layer that normalises over the batch, as a careless one does."""
+    """A layer that mistakenly normalises over the batch."""
 
     def forward(self, hidden):
         return hidden - hidden.mean(0, keepdim=True)

@@ -1,7 +1,7 @@
 """Row 27: after a warm-up over sizes, no request of a server compiles anything.
 
-As servers such as vLLM do: each batch size that is served is run twice before the first request, with the length dynamic,
-and then come requests of random sizes. A request that compiles is one that takes seconds.
+Like in servers such as vLLM, each batch size is run twice before the first request, with a dynamic length, followed by
+requests of random sizes. A request that compiles takes seconds.
 """
 
 import random

@@ -278,7 +278,26 @@ MODELS = [
         ],
     ),
     # mixture of experts
-    Model("mixtral", make_mixtral, tokens, TEXTS, TEXT, next_tokens, model_loss),
+    Model(
+        "mixtral",
+        make_mixtral,
+        tokens,
+        TEXTS,
+        TEXT,
+        next_tokens,
+        model_loss,
+        known=[
+            Known(
+                "the backward of the experts in float32 reads the number of tokens of each from the device; "
+                "transformers 5.23 keeps it there",
+                kind=["graph-break", "recompile", "not-observable"],
+                test="training",
+                dtype="fp32",
+                device="cuda",
+                needs="transformers<5.23",
+            )
+        ],
+    ),
     # encoder-decoders
     Model("t5", make_t5, text_pair, TEXTS, TEXT),
     # vision
@@ -349,6 +368,14 @@ MODELS = [
         spectrogram,
         TEXTS,
         TEXT | {"input_features": 0},
+        known=[
+            Known(
+                "layer drop is decided by a random tensor even where its probability is 0; fixed in transformers 5.23",
+                kind=["graph-break", "recompile"],
+                test="training",
+                needs="transformers<5.23",
+            )
+        ],
     ),
     # a vision encoder-decoder
     Model(

@@ -1,6 +1,6 @@
 """The custom ops of torchvision, with the inputs that its own layers and models give them, through opcheck.
 
-What opcheck finds is in docs/how-to/custom-ops.md, as it is.
+The results are listed in docs/how-to/custom-ops.md.
 """
 
 import pytest
@@ -54,7 +54,7 @@ MODELS = {
 
 
 def opcheck_findings(name, train, device="cpu"):
-    """The clauses that fail, by op; what compiling the layer shows is another matter."""
+    """The failing opcheck tests by op, regardless of other findings."""
     options = {"train": train, "backend": "eager", "fullgraph": False, "diagnose": "off"}
     try:
         report = check_compile(MODELS[name]().to(device), X.to(device), custom_ops=True, **options)

@@ -221,7 +221,7 @@ def test_shards_are_parts_of_the_whole(job):
 def test_a_run_without_tests_is_red(job):
     done = job("", cache="false")
     assert done["test"].status == 5
-    assert "always be open" in done.commands[-1]
+    assert "always pass" in done.commands[-1]
 
 
 def test_a_run_that_dies_is_an_error_and_no_old_report_is_taken_for_its(job):
@@ -313,7 +313,7 @@ def test_a_revision_that_is_not_there_is_refused(job):
     done = job(PASSING, compare_with="no-such-branch")
     assert done["compare"].status == 2
     assert done["test"].outcome == "success"
-    assert "no revision of this repository" in done.commands[0]
+    assert "not a revision of this repository" in done.commands[0]
     assert done.outputs["result"] == "passed"
 
 

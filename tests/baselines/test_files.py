@@ -126,7 +126,7 @@ BROKEN = {
     "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "is damaged in the entry of 'a.py::test_a'"),
     "NaN": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [float("nan")]}),
-        "holds NaN, which is no measurement",
+        "contains NaN, which is not a valid measurement",
     ),
 }
 
@@ -165,7 +165,7 @@ def test_another_schema_is_refused_and_untouched(tmp_path: Path) -> None:
     document["torch_compile"]["schema_version"] = 2
     path.write_text(json.dumps(document))
     before = path.read_bytes()
-    assert "has schema 2 and this version reads 1" in load(tmp_path, H200).problem
+    assert "has schema 2, but this version reads 1" in load(tmp_path, H200).problem
     with pytest.raises(BaselineError, match="has schema 2"):
         put(tmp_path, entry("b.py::test_b"))
     assert path.read_bytes() == before

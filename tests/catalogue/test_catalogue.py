@@ -26,12 +26,6 @@ from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 HERE = Path(__file__).parent
 PLANTED = sorted((HERE / "planted").glob("*.py"))
 INNOCENTS = sorted((HERE / "innocents").glob("*.py"))
-# Cases whose verdict is not right yet, and why: each is expected to fail until it is.
-OPEN = {
-    "adam_step_gradients_set": "the compiled step of Adam computes its bias corrections in float32",
-    "adamw_step_in_function": "the compiled step of AdamW computes its bias corrections in float32",
-    "state_weak_reference_argument": "what a weak reference leads to is neither compared nor put back",
-}
 KINDS_IN_SCOPE = {
     "graph-break",
     "recompile",
@@ -148,8 +142,7 @@ def table(cases: list[Case]) -> str:
 
 
 def cases(paths: list[Path]) -> list[object]:
-    open_ = {name: [pytest.mark.xfail(strict=True, reason=reason)] for name, reason in OPEN.items()}
-    return [pytest.param(path, id=path.stem, marks=open_.get(path.stem, [])) for path in paths]
+    return [pytest.param(path, id=path.stem) for path in paths]
 
 
 @pytest.mark.parametrize("path", cases(PLANTED))

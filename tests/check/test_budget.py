@@ -38,7 +38,7 @@ def test_wrong_limit_is_refused(limit):
 
 
 def test_kind_of_a_finding_is_from_the_list():
-    with pytest.raises(ValueError, match="unknown finding kind 'typo'; it is one of: numerics, gradient"):
+    with pytest.raises(ValueError, match="unknown finding kind 'typo'; choose one of: numerics, gradient"):
         Finding("typo", "")
 
 

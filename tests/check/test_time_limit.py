@@ -51,7 +51,7 @@ def limited(monkeypatch):
 def timeout_of(check):
     """The one finding of a check, which has to end soon after its limit."""
     handler, start = signal.getsignal(time_limit.SIGNAL), time.monotonic()
-    with pytest.raises(CompileCheckFailed, match=r"timeout: did not end within 2 s") as failed:
+    with pytest.raises(CompileCheckFailed, match=r"timeout: did not finish within 2 s") as failed:
         check()
     assert time.monotonic() - start < LIMIT + 5
     assert signal.getsignal(time_limit.SIGNAL) is handler
@@ -115,7 +115,11 @@ def test_hang_in_c_is_said(capfd, monkeypatch):
     limit.end()
     watch.join()
     text = capfd.readouterr().err
-    assert "over its limit of 0.2 s at " in text and "test_time_limit.py" in text and "--compile-isolate ends" in text
+    assert (
+        "over its limit of 0.2 s at " in text
+        and "test_time_limit.py" in text
+        and "with --compile-isolate such a test is terminated" in text
+    )
 
 
 def test_quick_check_is_not_interrupted_and_leaves_no_thread():
@@ -152,11 +156,11 @@ def test_next(compile_check):
     )
     result = other_process(tmp_path, *([] if ini else ["--compile-timeout=15"]), "--compile-report=out")
     assert "1 failed, 1 passed" in result.stdout, result.stdout + result.stderr
-    assert "timeout: did not end within 15 s" in result.stdout and "in hanging" in result.stdout
+    assert "timeout: did not finish within 15 s" in result.stdout and "in hanging" in result.stdout
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan"])
 def test_limit_that_is_no_time_is_refused(tmp_path, text):
     (tmp_path / "test_a.py").write_text("def test_a():\n    pass\n")
     result = other_process(tmp_path, f"--compile-timeout={text}")
-    assert result.returncode == 4 and "give a number of seconds" in result.stderr
+    assert result.returncode == 4 and "must be a number of seconds" in result.stderr

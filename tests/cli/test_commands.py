@@ -220,7 +220,7 @@ def test_compare_with_a_revision_is_of_speed(given, monkeypatch):
 def test_options_of_a_speed_comparison_need_a_revision(saved, capsys):
     path = saved(documents.made(documents.case("one")), "one")
     assert cli.main(["compare", path, path, "--rounds", "3"]) == 2
-    assert "give --against REF too" in capsys.readouterr().err
+    assert "--rounds needs --against REF" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def test_prune_refuses_baselines_of_another_project(stored, tmp_path, monkeypatc
     ("kind", "hip", "status", "subject", "words"),
     [
         ("cuda", None, "yes", "CUDA", "Some device"),
-        ("cuda", "6.4", "note", "ROCm", "never run on ROCm"),
+        ("cuda", "6.4", "note", "ROCm", "untested on ROCm"),
         ("xpu", None, "note", "XPU", "device time, kernels, CUDA graphs"),
         (None, None, "no", "CUDA", "built without CUDA"),
     ],

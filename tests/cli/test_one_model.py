@@ -214,19 +214,19 @@ USAGE = {
     "no such module": (["nowhere:x"], "nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
     "no such name": (["models:nothing"], "models has no nothing; it has "),
     "a path": (["models/net.py:Net"], "write it like models.net:Net"),
-    "no name": (["models"], "'models' is no package.module:name; write it like models:make_model"),
+    "no name": (["models"], "'models' is not of the form package.module:name; write it like models:make_model"),
     "syntax error": (["unfinished:make"], "unfinished cannot be imported: SyntaxError: "),
     "missing import": (["lacking:make"], "(lacking.py:2: import a_module_that_is_not_there)"),
     "a script": (["leaving:make"], "leaving cannot be imported: SystemExit: used as a script"),
-    "not callable": (["models:number"], "models:number is 3, which cannot be called"),
+    "not callable": (["models:number"], "models:number is 3, which is not callable"),
     "raises": (["models:broken"], "ValueError: no such width (models.py:"),
     "takes arguments": (["models:of_width"], "it is called without arguments"),
-    "no model": (["models:gives_text"], "models:gives_text gives 'a model', which is no model"),
-    "no inputs": (["models:Clean"], "gives a model without inputs: let it return (model, inputs), or add --inputs"),
-    "empty list": (["models:none_at_all"], "gives an empty list of inputs"),
+    "no model": (["models:gives_text"], "models:gives_text returns 'a model', which is not a model"),
+    "no inputs": (["models:Clean"], "returns a model without inputs: return (model, inputs), or pass --inputs"),
+    "empty list": (["models:none_at_all"], "returns an empty list of inputs"),
     "inputs raise": (["models:Clean", "--inputs", "models:broken"], "models:broken() raises ValueError"),
-    "negative size": (["models:clean", "--input=-1,3"], "(-1, 3) is no shape of an input: give sizes of 0 and more"),
-    "no such device": (["models:clean", "--device", "nonsense"], "device 'nonsense' is not there"),
+    "negative size": (["models:clean", "--input=-1,3"], "(-1, 3) is not a valid input shape: sizes must be 0 or more"),
+    "no such device": (["models:clean", "--device", "nonsense"], "device 'nonsense' is not available"),
     "no such mode": (["models:clean", "--mode", "nonsense"], "nonsense"),
     "eager fails": (["models:fails_in_eager"], "mat1 and mat2 shapes cannot be multiplied"),
 }
@@ -244,8 +244,8 @@ def test_what_cannot_be_used_is_one_line_and_status_2(case, diagnose):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["models:clean", "--calls", "0"], "'0' is no number of calls; give 1 or more"),
-        (["models:clean", "--input", "2,x"], "'2,x' is no shape; write it like 2,3,224,224"),
+        (["models:clean", "--calls", "0"], "'0' is not a valid number of calls; it must be 1 or more"),
+        (["models:clean", "--input", "2,x"], "'2,x' is not a shape; write it like 2,3,224,224"),
         ([], "the following arguments are required"),
     ],
 )
@@ -269,9 +269,9 @@ def test_help_and_the_parser_import_no_torch():
 @pytest.mark.parametrize(
     ("eager", "compiled", "width", "rounds", "expected"),
     [
-        (2.0, 1.0, 0.1, 20, "paid back after about 10 calls"),
-        (1.0, 2.0, 0.1, 20, "not paid back: compiled is slower here"),
-        (1.01, 1.0, 0.1, 20, "not paid back: the difference is within the spread"),
+        (2.0, 1.0, 0.1, 20, "pays off after about 10 calls"),
+        (1.0, 2.0, 0.1, 20, "does not pay off: compiled is slower here"),
+        (1.01, 1.0, 0.1, 20, "does not pay off: the difference is within the spread"),
         (2.0, 1.0, 0.0, 3, "3 rounds are too few"),
     ],
 )
@@ -282,7 +282,7 @@ def test_compilation_is_paid_back_only_by_what_is_beyond_the_spread(eager, compi
 
 def test_cost_says_what_it_was_measured_on(diagnose):
     page = diagnose("models:clean")[1]
-    costs = page.partition("What it costs\n")[2].partition("\n\n")[0]
+    costs = page.partition("Cost\n")[2].partition("\n\n")[0]
     assert "with an empty compile cache" in costs and "middle half of the rounds" in costs
     assert "measured on a CPU with" in costs and "not a verdict" in costs
 

@@ -74,7 +74,7 @@ def of_another_dtype(x):
 
 def test_stage_is_dynamo_when_the_captured_graph_is_wrong():
     (line,) = diagnosis(of_another_dtype, torch.ones(3, dtype=torch.int8), backend="aot_eager")
-    assert line.startswith("stage: goes wrong with backend eager. It is dynamo")
+    assert line.startswith("stage: fails with backend eager. The cause is in dynamo")
 
 
 def test_stage_is_the_last_one_when_the_earlier_hold(monkeypatch):
@@ -88,7 +88,7 @@ def test_stage_is_the_last_one_when_the_earlier_hold(monkeypatch):
     decomposition.fast_random_decomps.cache_clear()
     line, op = diagnosis(torch.sinh, torch.randn(4), backend="aot_eager_decomp_partition")
     assert line.startswith(
-        "stage: goes wrong with backend aot_eager_decomp_partition (passes with backend eager, aot_eager)"
+        "stage: fails with backend aot_eager_decomp_partition (passes with backend eager, aot_eager)"
     )
     assert op == "op: the result is right with aten.sinh.default not decomposed (tried)"
 
@@ -104,7 +104,7 @@ def test_stage_is_not_known_where_an_earlier_backend_fails_in_another_way(monkey
 
     monkeypatch.setattr(Subject, "again", otherwise)
     (line,) = diagnosis(Lying(), torch.randn(4), backend="aot_eager")
-    assert line == "stage: not known, since backend eager gives another result: exception"
+    assert line == "stage: unknown, because backend eager gives a different result: exception"
 
 
 def test_recompiles_have_no_stage():
@@ -126,7 +126,7 @@ def test_advice_for_a_number_is_a_tensor():
     x = torch.randn(4)
     lines = diagnosis(scaled, calls=[(x, 2.0), (x, 3.0), (x, 4.0)], backend="eager", dynamic=False)
     (line,) = lines  # torch 2.6 makes the number dynamic all the same, and so compiles once less
-    assert line.startswith("tried: pass factor as a tensor in place of a Python number: 0 recompiles instead of ")
+    assert line.startswith("tried: pass factor as a tensor instead of a Python number: 0 recompiles instead of ")
 
 
 def test_advice_that_does_not_help_is_not_named():
@@ -143,13 +143,13 @@ def test_advice_for_eager_fallback_says_that_it_is_gone():
 def test_smallest_module_is_found_through_a_list():
     target = Stack(Block(nn.Tanh()), Block(Breaking()))
     line, _ = diagnosis(target, torch.randn(2, 4), backend="eager", level="full")
-    assert line == "smallest module: blocks.1.inner (Breaking) alone shows the same"
+    assert line == "smallest module: blocks.1.inner (Breaking) shows the same finding on its own"
 
 
 def test_smallest_module_is_found_in_training():
     target = Stack(Block(nn.Tanh()), Block(Lying()))
     lines = diagnosis(target, torch.randn(2, 4), backend="eager", level="full", train=True)
-    assert lines == ["smallest module: blocks.1.inner (Lying) alone shows the same"]
+    assert lines == ["smallest module: blocks.1.inner (Lying) shows the same finding on its own"]
 
 
 def test_whole_model_is_not_called_its_smallest_module():
@@ -174,17 +174,17 @@ def test_check_that_passes_has_no_diagnosis():
 def test_no_trial_begins_after_the_time(monkeypatch):
     monkeypatch.setattr(subject.Subject, "left", property(lambda self: 0.0))
     (line,) = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
-    assert line.startswith("no time was left to look for advice against recompiles")
+    assert line.startswith("no time was left to search for fixes for recompiles")
 
 
 def test_diagnosis_that_raises_does_not_hide_the_failure(monkeypatch):
-    monkeypatch.setitem(STEPS["auto"], "advice against recompiles", lambda subject: 1 / 0)
+    monkeypatch.setitem(STEPS["auto"], "fixes for recompiles", lambda subject: 1 / 0)
     (line,) = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
-    assert line == "advice against recompiles could not be looked for: ZeroDivisionError: division by zero"
+    assert line == "the search for fixes for recompiles failed: ZeroDivisionError: division by zero"
 
 
 def test_unknown_level_is_a_usage_error():
-    with pytest.raises(CompileUsageError, match="it is one of off, auto, full"):
+    with pytest.raises(CompileUsageError, match="choose one of off, auto, full"):
         check_compile(nn.Linear(4, 4), torch.randn(2, 4), backend="eager", diagnose="some")
 
 
@@ -207,14 +207,14 @@ def test_step_without_time_does_not_end_the_others_and_names_the_option(monkeypa
     lines = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
     assert lines == [
         "found",
-        "no time was left to look for the dear one, another: diagnose='full' (--compile-diagnose=full) takes up to ten "
+        "no time was left to search for the dear one, another: diagnose='full' (--compile-diagnose=full) takes up to ten "
         "minutes",
     ]
 
 
 def test_trials_without_code_generation_come_first():
-    assert list(STEPS["auto"])[:2] == ["advice against recompiles", "advice against graph breaks"]
-    assert list(STEPS["full"])[-1] == "the part of Inductor"
+    assert list(STEPS["auto"])[:2] == ["fixes for recompiles", "fixes for graph breaks"]
+    assert list(STEPS["full"])[-1] == "the Inductor op and option"
 
 
 def by_flag(x):
@@ -232,7 +232,7 @@ def by_flag_and_right(x):
 @pytest.mark.parametrize("target", [by_flag, by_imported_name])
 def test_branch_for_compiled_code_is_no_fault_of_dynamo(target):
     (line,) = diagnosis(target, torch.randn(4), backend="aot_eager")
-    assert line.startswith("stage: none of torch's. Eager gives the same where it takes the branch for compiled code")
+    assert line.startswith("stage: not in torch. Eager gives the same result if it takes the branch for compiled code")
     assert f"in {target.__name__}" in line
 
 
@@ -241,5 +241,5 @@ def test_wrong_graph_beside_a_branch_for_compiled_code_is_dynamos():
         return of_another_dtype(by_flag_and_right(x))
 
     (line,) = diagnosis(both, torch.ones(3, dtype=torch.int8), backend="aot_eager")
-    assert line.startswith("stage: goes wrong with backend eager. It is dynamo")
+    assert line.startswith("stage: fails with backend eager. The cause is in dynamo")
     assert not torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()

@@ -152,7 +152,7 @@ def test_a_guard_on_the_state_of_torch_is_not_called_a_size():
         check_artifact(Linear(), calls=three(3), via="precompile", prepare=other_matmul)
     (finding,) = failed.value.findings
     assert "GLOBAL_STATE changed: allow_bf16_reduce" in finding.evidence
-    assert finding.hint.startswith("torch is in another state")
+    assert finding.hint.startswith("torch's state differs")
 
 
 def other_matmul():
@@ -179,7 +179,7 @@ PLANTED = {
     "another shape": (other_shape, {}, "metadata", "differs from eager in shape"),
     "a compilation": (compiles, {}, "recompile", "compiled in the process that loaded the artifact"),
     "a crash": (dies, {}, "exception", "the fresh process was killed by SIGKILL"),
-    "a hang": (hangs, {"timeout": 25}, "exception", "the fresh process did not end within 25 s"),
+    "a hang": (hangs, {"timeout": 25}, "exception", "the fresh process did not finish within 25 s"),
     "a write": (writes, {}, "mutation", "argument x is changed"),
 }
 
@@ -196,7 +196,7 @@ def test_what_only_eager_refuses():
     with pytest.raises(CompileCheckFailed) as failed:
         check_artifact(Calls(lenient), calls=three(3, 5, 7), via="export", dynamic_dims={"x": 0}, prepare=register)
     (finding,) = failed.value.findings
-    assert finding.message == "eager raises ValueError, the artifact gives a result" and finding.calls == (2,)
+    assert finding.message == "eager raises ValueError, but the artifact returns a result" and finding.calls == (2,)
 
 
 def test_an_op_that_is_missing_there():
@@ -217,7 +217,7 @@ def die():
 
 
 needs_static_library = pytest.mark.skipif(sys.platform != "linux", reason="needs g++ and its static library")
-OWN_LIBRARY = "set CXX to one that links libstdc++.so"
+OWN_LIBRARY = "set CXX to a compiler that links libstdc++.so"
 
 
 @needs_static_library
@@ -267,7 +267,9 @@ def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
         f'#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\necho "{missing}" >&2\nexit 1\n', encoding="utf-8"
     )
     compiler.chmod(0o755)
-    with pytest.raises(CompileUsageError, match=r"cannot be made: the C\+\+ compiler of this machine failed") as failed:
+    with pytest.raises(
+        CompileUsageError, match=r"is not possible: the C\+\+ compiler of this machine failed"
+    ) as failed:
         check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
     assert "Install the headers of Python" in str(failed.value)
 
@@ -335,13 +337,13 @@ def test_what_a_torch_lacks_is_not_observable():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(CompileUsageError, match="via='aoti' is not known; it is one of: aot_inductor"):
+    with pytest.raises(CompileUsageError, match="via='aoti' is unknown; choose one of: aot_inductor"):
         check_artifact(Linear(), torch.randn(3, 4), via="aoti")
-    with pytest.raises(CompileUsageError, match="made of a module"):
+    with pytest.raises(CompileUsageError, match="needs a module"):
         check_artifact(torch.sin, torch.randn(3, 4))
     with pytest.raises(CompileUsageError, match="call 1, from which the artifact is built, raises in eager"):
         check_artifact(Linear(), torch.randn(3, 5))
-    with pytest.raises(CompileUsageError, match="names 'y', which is no tensor argument"):
+    with pytest.raises(CompileUsageError, match="contains 'y', which is not a tensor argument"):
         check_artifact(Linear(), torch.randn(3, 4), dynamic_dims={"y": 0})
 
 

@@ -161,7 +161,7 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
             "*eager device time*",
             "*compiled device time*",
             "*where: kernels (of +4.6 % wall time*",
-            "*If this is meant: pytest 'test_speed.py::test_double' --compile-perf=track --compile-update-baselines*",
+            "*If this is intended: pytest 'test_speed.py::test_double' --compile-perf=track --compile-update-baselines*",
         ]
     )
     assert 'failures="1"' in (project.path / "junit.xml").read_text()
@@ -289,8 +289,8 @@ def test_more_can_be_allowed_for_a_test(
     ("allowed", "message"),
     [
         ({"kernel": 1}, "allow_more: 'kernel' is not counted: did you mean 'kernels'\\?"),
-        ({"xyz": 1}, "allow_more: 'xyz' is not counted: it is one of kernels, memory, graphs, "),
-        ({"kernels": -1}, "allow_more: kernels is -1: give a number, a share such as 0.05, or None"),
+        ({"xyz": 1}, "allow_more: 'xyz' is not counted: choose one of kernels, memory, graphs, "),
+        ({"kernels": -1}, "allow_more: kernels is -1; it must be a number, a fraction such as 0.05, or None"),
         ({"kernels": "5 %"}, "allow_more: kernels is '5 %': give a number"),
         ({"kernels": float("nan")}, "allow_more: kernels is nan: give a number"),
     ],
@@ -322,7 +322,7 @@ def test_baseline_that_cannot_be_read_is_one_red_line_under_gate_and_only_there(
     run(project, perf="track").assert_outcomes(passed=1)
     result = run(project)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E *nothing can be gated: *{name} cannot be read*restore it from version *"])
+    result.stdout.fnmatch_lines([f"E *the baseline cannot be used: *{name} cannot be read*restore it from version *"])
     run(project, "--compile-update-baselines").assert_outcomes(passed=1)
     run(project).assert_outcomes(passed=1)
 
@@ -424,7 +424,7 @@ def test_renamed_test_is_named(project: pytest.Pytester) -> None:
     project.makepyfile(test_speed=TESTS.replace("test_double", "test_doubles"))
     result = run(project)
     result.stdout.fnmatch_lines(
-        [f"baseline of {ENVIRONMENT} that no test uses: *::test_double; probably renamed to *::test_doubles"]
+        [f"unused baseline for {ENVIRONMENT}: *::test_double; probably renamed to *::test_doubles"]
     )
 
 
@@ -457,7 +457,7 @@ def test_own_compile_function_takes_the_place_of_how_the_suite_compiles(project:
     )
     result = run(project, perf="off")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*CompileUsageError: mode is for torch.compile, and compile= takes its place*"])
+    result.stdout.fnmatch_lines(["*CompileUsageError: mode is an option of torch.compile, which compile= replaces*"])
 
 
 def test_figures_are_in_the_json_of_pytest_benchmark(project: pytest.Pytester) -> None:
@@ -487,7 +487,7 @@ def test_cpu_figures_are_not_gated(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_speed=TESTS.replace("torch.ones(3)", "torch.ones(3), seconds=0.05"))
     result = pytester.runpytest_inprocess("--compile-perf=gate")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*inconclusive: CPU figures are shown, not judged and not stored"])
+    result.stdout.fnmatch_lines(["*inconclusive: times on CPU are shown, but not judged or stored"])
 
 
 def test_failure_shows_the_tests_own_log_and_nothing_of_torchs_trace(pytester: pytest.Pytester) -> None:

@@ -136,8 +136,8 @@ def test_file_that_cannot_be_read_is_red_under_gate_and_is_kept(project):
     project(WHOLE, "--compile-perf=track").assert_outcomes(passed=1)
     result = project(WHOLE, "--compile-perf=gate")
     result.assert_outcomes(failed=1)
-    assert lines_with(result, "nothing can be gated: ") and lines_with(result, "cannot be read")
-    assert lines_with(record(project, WHOLE), "the old file could not be read; it was kept as")
+    assert lines_with(result, "the baseline cannot be used: ") and lines_with(result, "cannot be read")
+    assert lines_with(record(project, WHOLE), "the old file was unreadable and was moved to")
     assert path.with_name("structure.json.corrupt-1").read_text() == '{"torch_compile": '
     assert stored(project)[1]["tests"]
 

@@ -355,7 +355,7 @@ def test_a_rank_that_has_not_come_so_far_tells_no_other_story(ranks):
     ranks.run(rank)
     found, failed = divergences(ranks, behind_before_its_second_call, timeout=5)
     assert not found, failed
-    assert [finding.message for finding in failed.findings] == ["did not end within 5 s"]
+    assert [finding.message for finding in failed.findings] == ["did not finish within 5 s"]
 
 
 def test_the_same_failure_on_all_ranks_is_no_divergence(ranks):
@@ -372,7 +372,7 @@ def test_what_is_compared_can_be_chosen(ranks):
     ranks.run(a_batch_of_another_size, same=["graph_breaks"])
     found, _ = divergences(ranks, a_batch_of_another_size, same=["graphs"])
     assert "1 more" not in found[0].message and "graph" in found[0].message
-    with pytest.raises(CompileUsageError, match=r"same=\['order'\]: give a list of 'graph_breaks', 'recompiles'"):
+    with pytest.raises(CompileUsageError, match=r"same=\['order'\]: must be a list of 'graph_breaks', 'recompiles'"):
         ranks.run(rank, same=["order"])
-    with pytest.raises(CompileUsageError, match="give a list"):
+    with pytest.raises(CompileUsageError, match="must be a list"):
         RankGroup(2, same="graphs")

@@ -246,7 +246,7 @@ def test_a_hang_ends_at_the_time_limit_and_says_where_each_rank_was(ranks, capsy
     ranks.run(summed, 1.0)
     failed = failure_of(ranks, hanging, timeout=2)
     (finding,) = failed.findings
-    assert headline(finding) == "ranks 0, 1: did not end within 2 s" and finding.limit == 2
+    assert headline(finding) == "ranks 0, 1: did not finish within 2 s" and finding.limit == 2
     assert f"rank 0 was at {os.path.relpath(__file__)}" in finding.evidence and "in barrier" in finding.evidence
     assert "rank 1 was at" in finding.evidence and finding.location.function == "hanging"
     assert "hanging failed on 2 ranks: 1 finding" in str(failed)
@@ -365,7 +365,7 @@ def test_nccl_without_devices_says_so(monkeypatch):
 
 
 def test_a_group_of_no_ranks_is_refused():
-    with pytest.raises(CompileUsageError, match="at least one rank"):
+    with pytest.raises(CompileUsageError, match="must be at least 1"):
         RankGroup(0)
 
 

@@ -154,8 +154,8 @@ def test_two_agents_make_one_report_and_end_when_one_of_them_is_killed(agents):
     report, quiet = sorted(agents.outputs(), key=lambda text: "short test summary" not in text)
     print(report, quiet, sep="\n=====\n")
     # The agent that is killed may be the one that has the store: the other one then ends its rank.
-    gone = r"rank 1: (its launcher has ended, and it ends too|the launcher has ended this run \(SIGTERM\)|the store)"
-    assert re.search(f"pytest-torch-compile: {gone}.*; all tests end here", report)
+    gone = r"rank 1: (its launcher has exited, so it exits too|the launcher terminated this run \(SIGTERM\)|the store)"
+    assert re.search(f"pytest-torch-compile: {gone}.*; stopping all tests", report)
     assert re.search(f"1. exception: {gone}", report) and "rank 0 was at test_ranks.py" in report
     assert "short test summary" not in quiet and "test session starts" not in quiet
     assert (
@@ -281,7 +281,7 @@ def test_a_rank_that_never_starts_is_lost_after_a_while(monkeypatch):
     try:
         others.say("beat/2", "shown once")
         assert others.gather("never", range(1, 2), 30) == {}
-        assert lines == ["rank 1: it has not started within 3 s of this one"]
+        assert lines == ["rank 1: it did not start within 3 s of this one"]
         assert list(others.lost) == [1], "the one that has started may be silent for longer"
     finally:
         others.close()

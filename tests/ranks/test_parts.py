@@ -94,5 +94,7 @@ def uneven():
 
 
 def test_a_batch_without_equal_parts_is_said_to_be_so(ranks):
-    with pytest.raises(CompileCheckFailed, match="a batch of 3 has no 2 equal parts: give a multiple of 2"):
+    with pytest.raises(
+        CompileCheckFailed, match="a batch of 3 cannot be split into 2 equal parts: use a multiple of 2"
+    ):
         ranks.run(uneven)

@@ -154,7 +154,7 @@ def _tests(day: int) -> list[dict[str, Any]]:
         case(
             "tests/test_encoder.py::test_lengths[bf16]",
             "failed",
-            check(finding("recompile", "3 recompiles, 1 allowed", hint="mark it dynamic"), recompiles=3),
+            check(finding("recompile", "3 recompiles, 1 allowed", hint="mark it as dynamic"), recompiles=3),
         ),
         case("tests/test_encoder.py::test_attention", "passed", check(ratio=0.4)),
         case("tests/test_speed.py::test_forward", "passed", speed=[speed("pass", 0.004, 0.001 + day * 1e-5)]),

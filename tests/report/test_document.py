@@ -121,7 +121,7 @@ def test_write_leaves_the_old_file_when_it_fails(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ("[]", "is not a report"),
         ('{"schema_version": 1}', "is not a report"),
         ('{"schema_version": 99, "tests": [], "summary": {}}', "has schema 99"),

@@ -42,7 +42,7 @@ def test_wrong_numbers_come_before_breaks_and_the_rest_is_counted():
     found = github.ranked(documents.made(*tests, documents.case("z", "failed", documents.check(wrong))))
     assert len(found) == github.PER_LEVEL
     assert found[0].line == 99
-    assert found[-1].message == "22 more are in the report, see the step summary"
+    assert found[-1].message == "22 more findings: see the step summary"
 
 
 def test_one_break_met_by_many_tests_is_one_annotation():

@@ -75,5 +75,5 @@ def test_a_code_span_stays_in_its_cell(text):
 def test_differences_of_what_is_counted_are_a_table_before_the_times():
     text = markdown.summary(documents.made(documents.case(speed=[documents.speed("regressed", 0.09)])))
     assert re.search(r"\| worse \| .*kernels per call 46 -(>|&gt;) 56.* \|\n.*\| better \| .*peak memory 9\.0 MB", text)
-    assert text.index("What is counted") < text.index("### Speed\n")
-    assert "What is counted" not in markdown.summary(documents.made(documents.case(speed=[documents.speed()])))
+    assert text.index("Counts in speed tests") < text.index("### Speed\n")
+    assert "Counts in speed tests" not in markdown.summary(documents.made(documents.case(speed=[documents.speed()])))

@@ -437,7 +437,7 @@ def test_a_kind_that_has_none_is_said(repro):
 
 def test_own_compile_function_has_none(repro):
     line = repro(prints, X, compile=lambda target: torch.compile(target, backend="eager"))
-    assert line.startswith("no reproduction: it is written for torch.compile itself")
+    assert line.startswith("no reproduction: not supported with a custom compile function")
 
 
 def test_an_error_on_the_way_does_not_hide_the_failure(repro, monkeypatch):

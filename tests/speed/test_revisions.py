@@ -81,8 +81,8 @@ def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], caps
     assert re.search(r"regressed +test_a.py::test_a +device time \+10.\d % \(\+[\d.]+ to \+[\d.]+ %\), wall time", out)
     assert re.search(r"pass +test_a.py::test_same +device time [+-]0", out)
     assert "compiled device time" in out and "where: kernels" in out
-    assert "no-baseline  test_a.py::test_new  only this revision has it" in out
-    counted, timed = out.index("what is counted:"), out.index("times against eager, compiled afresh on both sides:")
+    assert "no-baseline  test_a.py::test_new  new in this revision" in out
+    counted, timed = out.index("counts:"), out.index("times relative to eager, both sides compiled from scratch:")
     assert counted < out.index("test_a.py::test_more  worse   kernels per call 9 -> 10") < timed
     assert "graphs 2" not in out
 
@@ -96,7 +96,7 @@ def test_difference_of_a_count_alone_is_red_and_equal_revisions_are_green(
     assert fewer.outcome == "pass"
     git(repository, "checkout", "-q", "HEAD~1")
     assert compare.main(["HEAD"]) == 0
-    assert "what is counted: no difference in any test" in capsys.readouterr().out
+    assert "counts: no difference in any test" in capsys.readouterr().out
 
 
 def test_what_is_clear_takes_no_part_in_further_rounds(repository: Path, runs: list[str]) -> None:
@@ -139,7 +139,7 @@ def test_unknown_revision_is_one_line(repository: Path, capsys: pytest.CaptureFi
 
 
 def test_no_rounds_are_refused() -> None:
-    with pytest.raises(compare.CompareError, match="--rounds is 0: each side has to be compiled once at least"):
+    with pytest.raises(compare.CompareError, match="--rounds is 0: it must be at least 1"):
         compare.compare_with("HEAD~1", [], rounds=0)
 
 
@@ -148,7 +148,7 @@ def test_no_speed_test_is_an_error(
 ) -> None:
     monkeypatch.setattr(Child, "run", lambda *arguments: Ended(5, "no tests ran"))
     assert compare.main(["HEAD~1", "--rounds", "1"]) == 2
-    assert "no test that uses compile_benchmark left any figures" in capsys.readouterr().err
+    assert "no test that uses compile_benchmark produced figures" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("throttled", ["base", "here"])

@@ -24,12 +24,12 @@ from tests.ranks.test_launched import Agents
 END_SECONDS = 60.0
 RUN_SECONDS = 40.0
 LINES = (
-    "its launcher has ended",
-    "the launcher has ended this run",
+    "its launcher has exited",
+    "the launcher terminated this run",
     "the store that",
-    "finds no other",
-    "has not started",
-    "nothing was heard",
+    "cannot reach the others",
+    "did not start",
+    "there was no sign of it",
     "was killed by",
 )
 

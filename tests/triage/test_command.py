@@ -69,7 +69,7 @@ def test_command_says_what_fails_since(interpreters, tmp_path, capsys):
     assert status == 1, said
     assert "2 new failures in 1 group, 1 gone, 1 known, 1 flaky (6 and 6 tests)" in said
     assert "1. new, 2 tests, dynamo: graph-break: torch says: no at test_models.py in forward" in said
-    assert said.count("running 4 of them once more") == 2
+    assert said.count("running 4 tests again") == 2
     page = (tmp_path / "out" / "triage.md").read_text()
     assert (
         "- `test_models.py::test_breaks_since[1]`" in page and "test_models.py::TestKnown::test_fails_on_both" in page
@@ -184,10 +184,10 @@ def test_nothing_new_is_status_0(interpreters, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--old", "nowhere", "--new", sys.executable], "neither a release of torch"),
+        (["--old", "nowhere", "--new", sys.executable], "neither a torch release"),
         (["--old", sys.executable, "--new", sys.executable, "--bisect"], "there is nothing to bisect"),
         (["--old", sys.executable, "--new", sys.executable, "no_such_file.py"], "under torch"),
-        (["--old", sys.executable, "--new", "nowhere", "--bisect"], "neither a release of torch"),
+        (["--old", sys.executable, "--new", "nowhere", "--bisect"], "neither a torch release"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(arguments, said, tmp_path, monkeypatch, capsys):
@@ -214,5 +214,7 @@ def test_hanging_test_ends_the_command(interpreters, tmp_path, capsys, monkeypat
     (tmp_path / "project" / "test_models.py").write_text(HANGS)
     assert main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"]) == 2
     said = capsys.readouterr()
-    assert f"no test ended for 0 minutes under torch {torch.__version__.partition('+')[0]}, after 1 of 2." in said.err
+    assert (
+        f"no test finished for 0 minutes under torch {torch.__version__.partition('+')[0]}, after 1 of 2." in said.err
+    )
     assert "Still running: test_models.py::test_hangs. --compile-timeout=SECONDS ends a check that hangs" in said.err

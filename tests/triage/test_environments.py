@@ -50,13 +50,13 @@ def test_release_that_uv_cannot_install_is_named(uv, tmp_path):
 
 def test_missing_uv_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TriageError, match="pip install uv, or give interpreters"):
+    with pytest.raises(TriageError, match="pip install uv, or use interpreters"):
         environment("2.13.0", [], tmp_path)
 
 
 @pytest.mark.parametrize("given", ["newest", "/no/such/python", "/tmp"])
 def test_neither_release_nor_interpreter_is_refused(given):
-    with pytest.raises(TriageError, match=r"neither a release of torch, such as 2\.13\.0, nor an interpreter"):
+    with pytest.raises(TriageError, match=r"neither a torch release, such as 2\.13\.0, nor an interpreter"):
         environment(given, [])
 
 
@@ -64,7 +64,7 @@ def test_interpreter_without_torch_is_refused(tmp_path):
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).resolve()}" -I -S "$@"\n')
     python.chmod(0o755)
-    with pytest.raises(TriageError, match="has no torch that can be used"):
+    with pytest.raises(TriageError, match="has no working torch"):
         environment(str(python), [])
 
 
@@ -76,7 +76,7 @@ def test_releases_that_cannot_be_bisected_are_one_line(named, said):
 
 def test_release_that_is_not_the_one_asked_for_is_refused(uv, tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "_examined", lambda python: environments.Environment(python, "9.9.9"))
-    with pytest.raises(TriageError, match=r"torch 2\.13\.0 was asked for, and .* has 9\.9\.9"):
+    with pytest.raises(TriageError, match=r"torch 2\.13\.0 was requested, but .* has 9\.9\.9"):
         environment("2.13.0", [], tmp_path / "kept")
 
 

@@ -39,7 +39,7 @@ def test_sentence_counts_failures_and_groups():
 def test_what_may_hide_or_explain_a_difference_is_said():
     triage = replace(TRIAGE, differences=["numpy 1.26.4 -> 2.1.0"], lost={"test_c.py::test": "skipped"})
     for text in (page.text(triage), page.markdown(triage).replace("\\", ""), page.html(triage)):
-        assert "1 test ran with torch 2.13.0 and not with 2.15.0 (1 skipped): test_c.py::test" in text.replace(
+        assert "1 test ran with torch 2.13.0 but not with 2.15.0 (1 skipped): test_c.py::test" in text.replace(
             "\n", " "
         )
         assert "numpy 1.26.4 -" in text
@@ -60,8 +60,8 @@ def test_text_has_a_block_for_each_group():
 def test_markdown_has_the_text_of_an_issue_for_each_group():
     text = page.markdown(TRIAGE)
     assert "| 1 | new | 12 |" in text and text.count("\n## ") == 2
-    assert "Fails with torch 2.15.0, and not with torch 2.13.0." in text
-    assert "Fails with torch 2.13.0, and not with torch 2.15.0." in text
+    assert "Fails with torch 2.15.0, but not with torch 2.13.0." in text
+    assert "Fails with torch 2.13.0, but not with torch 2.15.0." in text
     assert "torch says: no" in text and "- likely fix: `remove it`" in text
 
 

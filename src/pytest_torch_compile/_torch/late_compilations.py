@@ -1,6 +1,6 @@
-"""What compiles, or is tuned by timing it, while everything should be warm: a listener of its own on torch's trace log.
+"""Observe compilations and autotuning while everything should be warm, with a separate trace log listener.
 
-It is there only where a steady state was asked for, so that other checks do not pay for it.
+It is active only for steady-state checks, so that other checks have no overhead.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (a frame begins to
 compile), ``bwd_compilation_metrics`` (a backward was compiled, which may be at the first ``backward()``) and
@@ -13,32 +13,38 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from ..observation import LateCompilation, Location
 from .stack import line_now
-from .trace import TARGET_FRAME, compile_id, defined_at, trace_logger
+from .trace import TARGET_FRAME, compile_id, defined_at
+from .trace_log import TraceListener, listen, listen_no_more
 
 _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequential_autotune|template_autotuning")
 
 
-class LateCompilations(logging.Handler):
-    """Notes in ``seen`` what compiles while it is open, inside an open observer; ``call`` is the call that runs."""
+class LateCompilations(TraceListener):
+    """Records compilations in ``seen`` while it is open, inside an open observer; ``call`` is the current call."""
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
-        super().__init__(level=logging.NOTSET)
+        super().__init__()
         self.seen = [] if seen is None else seen
         self.call = call
 
     def __enter__(self) -> LateCompilations:
-        trace_logger().addHandler(self)
+        listen(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        trace_logger().removeHandler(self)
+        listen_no_more(self)
+
+    def wants(self, event: str, artifact: Callable[[], str]) -> bool:
+        """Whether an event may be a compilation."""
+        return event in ("dynamo_start", "bwd_compilation_metrics", "chromium_event")
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one trace event."""
@@ -46,11 +52,11 @@ class LateCompilations(logging.Handler):
         identity = compile_id(metadata)
         if stack := (metadata.get("dynamo_start") or {}).get("stack"):
             place = defined_at(stack[-1])
-            # What torch compiles through a function of its own has no line that says something to a user.
+            # Code compiled through one of torch's own functions has no useful line for the user.
             location = None if place.function == TARGET_FRAME else place
             self._note("compiled", place.function, location, identity)
         elif "bwd_compilation_metrics" in metadata:
-            if not metadata["bwd_compilation_metrics"].get("fail_type"):  # torch 2.6 files other failures here
+            if not metadata["bwd_compilation_metrics"].get("fail_type"):  # torch 2.6 also reports other failures here
                 self._note("compiled the backward", "", None, identity)
         elif "chromium_event" in metadata:
             event = json.loads(getattr(record, "payload", None) or "{}")

@@ -1,31 +1,38 @@
-"""Eager with other rounding: every op that rounds gives a result that is off by a step here and there, at random.
+"""Run eager with perturbed rounding: random elements in the result of every rounding op are off by one step.
 
-What comes out shows how far a model carries differences in rounding that are nobody's fault. Uses
+The results show how much a model amplifies unavoidable rounding differences. Uses
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
 ``OpOverload.is_view``, which are the same on torch 2.6 to 2.15.
+
+An optimizer step is perturbed as a whole. Eager computes its bias correction, ``1 - beta ** step``, with Python floats,
+but a compiled step uses float32 tensors. There is no op result to perturb, so the learning rate is perturbed instead.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from .float_types import is_packed
+
 _TABLE = "_pytest_torch_compile_table"
-# One element in so many moves by one step: about the error that rounding to nearest makes anyway.
+# One of this many elements moves by one step, about the error of rounding to nearest.
 HALF_TYPE_SHARE = 12
-# Added in another order, a sum of fp32 numbers moves by about this many eps.
+# A different order of summation changes an fp32 sum by about this many eps.
 WIDE_EPS = 1.0
-# Ten bits of a number are left in TF32: it is off by half a step of them at most.
+# TF32 keeps ten bits of a number, so it is off by at most half a step.
 TF32_EPS = 2.0**-11
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 _STATISTICS = ("running_mean", "running_var")
 
-# Results that hold their input's numbers as they are: nothing is rounded in them.
+# Ops that only copy or select values and do not round.
 _EXACT = (
     "relu relu_ threshold threshold_backward neg abs clone copy_ lift_fresh lift_fresh_copy detach cat stack where "
     "masked_fill masked_fill_ fill fill_ zero_ zeros zeros_like ones ones_like full full_like empty empty_like "
@@ -39,17 +46,26 @@ EXACT = frozenset(_EXACT.split())
 
 
 class PerturbedRounding(TorchDispatchMode):
-    """Moves the results of ops that round, by what rounding may move them."""
+    """Perturbs the results of ops that round, by the size of rounding errors."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
         self._generators: dict[torch.device, torch.Generator] = {}
         self._paused = False
+        self._optimizers = _PerturbedSteps(seed)
+
+    def __enter__(self) -> Any:
+        self._optimizers.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._optimizers.__exit__(*error)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave alone what is computed here: it is given to the model, not computed by it."""
+        """Do not perturb ops in the body, which prepare inputs of the model."""
         self._paused = True
         try:
             yield
@@ -73,16 +89,21 @@ class PerturbedRounding(TorchDispatchMode):
     def _perturb(self, tensor: torch.Tensor) -> None:
         wide = torch.float64 if tensor.dtype in (torch.float32, torch.float64) else torch.float32
         moved = (tensor.to(wide) * (1 + _steps(self._noise(tensor), tensor.dtype).to(wide))).to(tensor.dtype)
-        tensor.copy_(torch.where(moved.isfinite(), moved, tensor))
+        if tensor.element_size() == 1:  # torch has neither isfinite nor where for float8
+            finite = moved.to(wide).isfinite()
+            moved = torch.where(finite, moved.to(wide), tensor.to(wide)).to(tensor.dtype)
+        else:
+            moved = torch.where(moved.isfinite(), moved, tensor)
+        tensor.copy_(moved)
 
     def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
-        """An operand as far off as rounding it to TF32 may make it."""
+        """An operand perturbed by the error of rounding to TF32."""
         if not _may_be_tf32(operand):
             return operand
         return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
-        """Uniform random numbers in [0, 1), of a stream that the model does not see."""
+        """Uniform random numbers in [0, 1), from a stream separate from the model's."""
         generator = self._generators.get(like.device)
         if generator is None:
             generator = torch.Generator(like.device).manual_seed(self._seed)
@@ -91,10 +112,10 @@ class PerturbedRounding(TorchDispatchMode):
 
 
 def _is_table(func: Any, args: Any) -> bool:
-    """Whether a result depends on no number that is computed: positions, masks, what is made of integers alone.
+    """Whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
 
-    Such numbers are often exactly at an edge, as the logarithms that T5 makes its buckets of; DeBERTa divides them by
-    the logarithm of a constant, and ``torch.tensor`` of a constant is lifted.
+    Such numbers are often exactly on a boundary, like the logarithms for T5's buckets; DeBERTa divides them by the
+    logarithm of a constant, and ``torch.tensor`` of a constant is lifted.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
@@ -105,26 +126,28 @@ def _is_table(func: Any, args: Any) -> bool:
 
 
 def rounds(func: Any) -> bool:
-    """Whether an op computes numbers that have to be rounded; random ops are left alone."""
+    """Whether an op rounds its results; random ops are excluded."""
     if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
         return False
     return func.overloadpacket.__name__ not in EXACT
 
 
 def _can_be_perturbed(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.device.type != "meta"
+    rounds_to = tensor.is_floating_point() and not is_packed(tensor.dtype)
+    return rounds_to and tensor.layout is torch.strided and tensor.device.type != "meta"
 
 
 def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
-    """Running statistics that a batch norm writes while it computes something else."""
+    """Running statistics that a batch norm updates."""
     named = zip(func._schema.arguments, args, strict=False)
     return [value for argument, value in named if argument.name in _STATISTICS and isinstance(value, torch.Tensor)]
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Whether TF32 is allowed for a product: some kernels use it and others do not.
+    """Whether TF32 is allowed for a matrix product, which only some kernels use.
 
-    It rounds the operands. A weight is then off by the same in every row of the result: the means of channels keep it.
+    TF32 rounds the operands. The error of a weight is the same in every row of the result, so it remains in channel
+    means.
     """
     name = func.overloadpacket.__name__
     if "convolution" in name:
@@ -137,10 +160,56 @@ def _may_be_tf32(operand: torch.Tensor) -> bool:
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Relative moves: single steps of a half type for a few elements, a little for all elements of a wide one."""
+    """Relative changes: single steps for a few elements of a half type, small changes for all elements of a wide
+    type.
+    """
     eps = torch.finfo(dtype).eps
     if dtype in (torch.float32, torch.float64):
         return (noise - 0.5) * (2 * 3**0.5 * WIDE_EPS * eps)
-    # 0.75 eps of a value is 0.75 to 1.5 steps, which is one step when it is rounded again.
+    # 0.75 eps of a value is 0.75 to 1.5 steps, which becomes one step after rounding.
     edge = 0.5 / HALF_TYPE_SHARE
     return ((noise > 1 - edge).to(torch.float32) - (noise < edge).to(torch.float32)) * (0.75 * eps)
+
+
+class _PerturbedSteps:
+    """Perturbs the learning rates of every optimizer during a step, by the float32 error of its bias correction."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = torch.Generator().manual_seed(seed)
+        self._rates: list[Any] = []
+        self._hooks = ExitStack()
+
+    def __enter__(self) -> None:
+        for register, hook in (
+            (register_optimizer_step_pre_hook, self._move),
+            (register_optimizer_step_post_hook, self._put_back),
+        ):
+            self._hooks.callback(register(hook).remove)
+
+    def __exit__(self, *error: Any) -> None:
+        self._hooks.close()
+
+    def _move(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self._rates = [group.get("lr") for group in optimizer.param_groups]
+        for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
+            noise = float(torch.rand((), generator=self._generator, dtype=torch.float64))
+            if rate is not None:
+                group["lr"] = rate * (1 + (2 * noise - 1) * _error_of_update(group, optimizer.state))
+
+    def _put_back(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
+            if rate is not None:
+                group["lr"] = rate
+
+
+def _error_of_update(group: Any, state: Any) -> float:
+    """The relative error of an update factor computed in float32.
+
+    The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4`` (for 0.9 to 0.9999 and 10,000 steps, at
+    most 1.15 times that), and ``1 - beta ** step`` has the same absolute error.
+    """
+    known = [state[p]["step"] for p in group["params"] if p in state and "step" in state[p]]
+    step = float(known[0]) + 1 if known else 1.0
+    betas = [float(beta) for beta in group.get("betas", ()) if 0 < float(beta) < 1]
+    sensitivity = sum((step + 1) * left / (1 - left) for left in (math.pow(beta, step) for beta in betas))
+    return float(torch.finfo(torch.float32).eps / 4 * (1 + sensitivity))

@@ -1,8 +1,7 @@
 """The observer: one listener on torch's in-process structured trace log.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
-behind TORCH_TRACE), the event names below, ``torch._dynamo.utils.counters`` (CUDA graph skips, cache
-look-ups, graph breaks).
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the event names below,
+``torch._dynamo.utils.counters`` (CUDA graph skips, cache look-ups, graph breaks).
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -30,10 +29,11 @@ from ..observation import (
     Recompile,
 )
 from . import breaks, guards, support
-from .collectives import GRAPHS, collectives
+from .collectives import GRAPHS, collectives, is_distributed
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .guard_context import GuardContext
 from .stack import CodeKey, Running, inlined_now, whole_stack
+from .trace_log import TraceListener, listen, listen_no_more, not_captured, trace_logger
 from .user_lines import function_name, is_library, is_torch, parse_stack, resumed_at, user_location
 
 _OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
@@ -43,6 +43,7 @@ _MODE_SWITCHES = ("torch._C._set", "torch.amp.autocast_mode", "torch._C._functor
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
 _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
 _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
+_ARTIFACTS = ("dynamo_graph_break_reason", "dynamo_error", "recompile_reasons")
 _OUTCOMES = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 _PARTS = {
     "dynamo": "dynamo_cumulative_compile_time_us",
@@ -50,7 +51,7 @@ _PARTS = {
     "inductor": "inductor_cumulative_compile_time_us",
 }
 
-# Modules that torch itself defines are compiled through a function of dynamo's, whose name says nothing to a user.
+# Modules defined in torch are compiled through a dynamo function, whose name means nothing to a user.
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
@@ -59,14 +60,14 @@ RESET = "the code under test reset torch's trace log (torch._logging.set_logs do
 CompileKey = tuple[Any, Any, Any]
 
 
-class TraceObserver(logging.Handler):
-    """Records what dynamo, AOTAutograd and Inductor say while it is open. A context manager; observers nest.
+class TraceObserver(TraceListener):
+    """A context manager that records trace events of dynamo, AOTAutograd and Inductor. Observers can be nested.
 
-    ``call`` is the number of the call of a sequence that is running; events are filed under it.
+    ``call`` is the number of the current call of a sequence, to which events are assigned.
     """
 
     def __init__(self) -> None:
-        super().__init__(level=logging.NOTSET)
+        super().__init__()
         self.seen = Observation()
         self.call = 0
         self._check: events.RunningCheck | None = None
@@ -111,45 +112,58 @@ class TraceObserver(logging.Handler):
         self._cudagraphs = CudagraphCounts()
         self._watch = watching(self._cudagraphs) if cuda_is_there() else nullcontext()
         self._watch.__enter__()
-        logger.addHandler(self)
+        listen(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         logger = trace_logger()
-        if self not in logger.handlers:
-            self._unobservable(f"{RESET}: what came after was not seen")
-        logger.removeHandler(self)
+        if not listen_no_more(self):
+            self._unobservable(f"{RESET}: later events were not observed")
         logger.disabled = self._was_disabled
         vars(logger).pop("isEnabledFor", None)
         if self._was_enabled_for is not None:
             vars(logger)["isEnabledFor"] = self._was_enabled_for
         self._capture.__exit__(kind, error, trace)
         self._watch.__exit__(kind, error, trace)
+        self._leave_out_given_up()
         self._note_cudagraphs()
         self._compare_with_counters()
+
+    def _leave_out_given_up(self) -> None:
+        """Where a backend refuses a graph, torch reports that break, and then each frame around it as one more."""
+        broken = self.seen.graph_breaks
+        if any(one.category == breaks.REFUSED for one in broken):
+            broken[:] = [one for one in broken if not breaks.is_given_up(one)]
 
     def _note_cudagraphs(self) -> None:
         counts, skips = self._cudagraphs, self.seen.cudagraph_skips
         missed = _cudagraph_skips() - self._skips_before - (len(skips) - self._skips_seen)
-        skips += ["reason not given by this torch"] * max(0, missed)
+        skips += ["reason not reported by this torch"] * max(0, missed)
         skips += [reason for reason in dict.fromkeys(counts.not_used) if not any(reason in known for known in skips)]
         runs = CudagraphRuns(self.call, counts.warmed_up, counts.recorded, counts.replayed, tuple(counts.reasons()))
         if runs != CudagraphRuns(self.call):
             self.seen.cudagraph_runs.append(runs)
 
     def _compare_with_counters(self) -> None:
-        """Torch counts some of what it traces: what it counted and the trace did not show is taken from there."""
+        """Use torch's counters for events that they count but the trace did not show."""
         counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
-            self._unobservable("torch counted a graph break, and its trace shows none")
+            self._unobservable("torch counted a graph break, but its trace shows none")
         for name, number in counted.items():
             shown = getattr(self.seen.cache, name) - getattr(self._cache_before, name)
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
 
+    def wants(self, event: str, artifact: Callable[[], str]) -> bool:
+        """Whether an event is one of those below; graphs of AOTAutograd only if they may have collectives."""
+        if event == "artifact":
+            name = artifact()
+            return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
+        return event in self._on_event or (event in GRAPHS and is_distributed())
+
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one trace event. A record that cannot be read is said to be so: it never becomes a zero."""
+        """Process one trace event. An unreadable record is reported and never counts as zero."""
         metadata: dict[str, Any] | None = getattr(record, "metadata", None)
         if not metadata:
             return
@@ -183,11 +197,11 @@ class TraceObserver(logging.Handler):
         if key in self._pending:
             self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
         elif key[2] and any(graph.compile_id == _compile_id((*key[:2], 0)) for graph in self.seen.graphs):
-            self._unobservable(f"compilation {_compile_id(key)} is a recompile, and its reason was not seen")
+            self._unobservable(f"compilation {_compile_id(key)} is a recompile, but its reason was not observed")
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
-        """A second code object for one source line recompiles each time, and has no cache entry to fail a guard."""
+        """A second code object for the same source line always recompiles, without a cache entry whose guard fails."""
         if name.startswith("torch_dynamo_resume_in_") or key[2] != 0 or is_torch(location.file):
             return
         place = (location.file, location.line, name)
@@ -205,7 +219,9 @@ class TraceObserver(logging.Handler):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Each cache entry fails a guard; the one that is new to this frame is why no graph fits, not the newest."""
+        """Every cache entry has a failed guard; the one that is new for this frame is the cause, not the newest
+        entry's.
+        """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)
         known.update(guard.cause for guard in failed)
@@ -217,7 +233,7 @@ class TraceObserver(logging.Handler):
             return
         location = self._frames.get(key[:2])
         graph = Graph(location.function if location else "", ops, self.call, _compile_id(key))
-        # A backend may send dynamo back to trace again: the last graph of a compilation is the one that is kept.
+        # A backend may make dynamo trace again, so keep the last graph of a compilation.
         before = self._tracing.pop(key[:2], None)
         self.seen.graphs[:] = [*(known for known in self.seen.graphs if known is not before), graph]
         self._tracing[key[:2]] = graph
@@ -241,13 +257,16 @@ class TraceObserver(logging.Handler):
             inlined[0] = replace(inlined[0], function=self._names[key[:2]])
             self._broke_at[frame.file, frame.line, inlined[0].function] = inlined[0].line
         stack = whole_stack(inlined, breaks.written_stack(payload), Running.now(), self._broke_at)
-        self._broken[key] = self._note_break(breaks.parse_break(payload, self.call, stack))
+        found = breaks.parse_break(payload, self.call, stack)
+        if found is None and (frame := self._frames.get(key[:2])):
+            found = breaks.parse_break(payload, self.call, [frame])
+        self._broken[key] = self._note_break(found)
 
     def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
         if graph_break is None:
-            self._unobservable("a graph break without a place was seen")
+            self._unobservable("there was a graph break without a location")
             return None
-        # Code of libraries in between is compiled now in one piece and now in several: it makes no other place.
+        # Ignore library frames in between, which may be compiled as one piece or several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]
         innermost = graph_break.location.library or graph_break.location
         place = (*((frame.file, frame.line) for frame in (*users, innermost)), graph_break.category)
@@ -269,7 +288,7 @@ class TraceObserver(logging.Handler):
                 replace(graph, guards=int(guard_count)) if graph.compile_id == _compile_id(key) else graph
                 for graph in self.seen.graphs
             ]
-        # torch 2.8 says that a skipped frame has guarded code, and counts no guards.
+        # torch 2.8 reports guarded code for a skipped frame, but counts no guards.
         no_code = event.get("has_guarded_code") is False or event.get("guard_count", 0) is None
         if no_code and (graph_break := self._broken.get(key)):
             graph_break.skipped_frame = True
@@ -279,7 +298,7 @@ class TraceObserver(logging.Handler):
             self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
 
     def _backward_metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
-        # torch 2.6 files a frame refused at the recompile limit under the backward's name.
+        # torch 2.6 reports a frame rejected at the recompile limit under the backward's event name.
         self.seen.compile_seconds.backward += (event.get("duration_us") or 0) / 1e6
         if event.get("fail_type"):
             self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
@@ -294,7 +313,7 @@ class TraceObserver(logging.Handler):
             cause = failed[0].cause if failed else ""
             self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call, cause))
         elif kind in _BREAK_ERRORS and key not in self._broken and key in self._error_texts:
-            # Before 2.9 a frame that is skipped whole, for a break in a try block say, is reported only here.
+            # Before 2.9, a frame that is skipped, for example because of a break in a try block, is reported only here.
             text = self._error_texts[key]
             stack = whole_stack([], breaks.error_stack(text), Running.now(), self._broke_at)
             self._note_break(breaks.parse_error(text, reason, self.call, stack))
@@ -304,7 +323,7 @@ class TraceObserver(logging.Handler):
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:
-    """The ops of a graph from its printed form: whatever is right of ``name = `` and is more than a name."""
+    """The ops of a printed graph: the right-hand sides of ``name = `` that are not just a name."""
     matches = (_OP_LINE.match(line) for line in readable.splitlines())
     names = (_op_name(match["call"]) for match in matches if match and not _PLAIN_NAME.match(match["call"]))
     return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
@@ -320,7 +339,7 @@ def _op_name(call: str) -> str:
 
 
 def defined_at(code: dict[str, Any]) -> Location:
-    """Where the function is defined that a ``dynamo_start`` event names last in its stack."""
+    """The definition of the last function in the stack of a ``dynamo_start`` event."""
     file, name = _file_of(code.get("filename")), str(code.get("name", ""))
     if file.endswith(_INLINED_MODULE_FILE):
         name = TARGET_FRAME
@@ -328,30 +347,12 @@ def defined_at(code: dict[str, Any]) -> Location:
 
 
 def _file_of(value: Any) -> str:
-    """The trace interns file names: an int refers to a name in torch's table."""
+    """The trace interns file names: an int is an index into torch's table."""
     if not isinstance(value, int):
         return str(value)
     from torch._logging.structured import INTERN_TABLE
 
     return next((name for name, index in INTERN_TABLE.items() if index == value), str(value))
-
-
-@contextmanager
-def not_captured() -> Iterator[None]:
-    """Keep pytest from capturing torch's trace log.
-
-    It captures loggers that do not propagate too. A handler turns the trace on, which makes each compilation write
-    thousands of events, and each failure show them as empty lines.
-    """
-    logger = trace_logger()
-    handlers = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]
-    for handler in handlers:
-        logger.removeHandler(handler)
-    try:
-        yield
-    finally:
-        for handler in handlers:
-            logger.addHandler(handler)
 
 
 def compile_id(metadata: dict[str, Any]) -> str:
@@ -368,15 +369,8 @@ def _compile_id(key: CompileKey) -> str:
     return f"{f'!{autograd}/' if autograd is not None else ''}{frame}/{compiled}"
 
 
-def trace_logger() -> logging.Logger:
-    from torch._logging._internal import trace_log
-
-    logger: logging.Logger = trace_log
-    return logger
-
-
 def _counted() -> dict[str, int]:
-    """What torch counts itself, by the name of the field it is kept in here."""
+    """Torch's counters, by the name of the corresponding field."""
     from torch._dynamo.utils import counters
 
     breaks = {"graph_break": sum(counters["graph_break"].values())}
@@ -392,7 +386,7 @@ def _cudagraph_skips() -> int:
 
 
 def error_location(error: BaseException) -> Location | None:
-    """The user's line that a dynamo exception names in its message, or None."""
+    """The user's line in a dynamo exception's message, or None."""
     frames = parse_stack(str(error))
     real = getattr(error, "real_stack", None)
     if not frames and real:

@@ -1,1 +1,1 @@
-"""What the steps of ``action.yml`` do. Runs on a bare Python: the standard library and this package only."""
+"""The steps of ``action.yml``. Uses only the standard library and this package."""

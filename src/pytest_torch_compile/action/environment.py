@@ -1,4 +1,4 @@
-"""The Python that the tests run in: one that is there and has torch, or a new one made with uv."""
+"""The Python environment of the tests: an existing one with torch, or a new one created with uv."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ print(json.dumps([sys.executable, version("torch"), version("pytest-torch-compil
 
 
 class SetupFailed(RuntimeError):
-    """The environment could not be made."""
+    """The environment could not be created."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A Python with the versions of torch and of the plugin in it; empty where there is no Python yet."""
+    """A Python interpreter with its versions of torch and the plugin; empty if there is no Python yet."""
 
     python: str
     torch: str
@@ -35,21 +35,21 @@ class Environment:
 
 @dataclass(frozen=True)
 class Setup:
-    """Looks for an environment and makes one: for these inputs, in the folder of the tests."""
+    """Finds or creates an environment for these inputs, in the folder of the tests."""
 
     inputs: Inputs
     action: Path
     folder: Path
 
     def existing(self) -> Environment | None:
-        """The environment that is active and has torch, unless the inputs ask for a certain torch or Python."""
+        """The active environment with torch, unless the inputs request a torch or Python version."""
         if self.inputs.torch or self.inputs.python:
             return None
         active = self._look("python") or self._look("python3")
         return active if active is not None and active.torch else None
 
     def complete(self, active: Environment) -> Environment:
-        """The same environment with the plugin in it; its torch stays."""
+        """The same environment with the plugin installed; torch is not changed."""
         if active.plugin:
             return active
         has_uv = shutil.which("uv")
@@ -70,7 +70,7 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """What an interpreter has, or None if it does not run. In this folder Python finds no module of the tests."""
+        """The versions in an interpreter, run in a folder without modules of the tests; None if it does not run."""
         command = [python, "-c", _LOOK]
         try:
             done = subprocess.run(
@@ -96,7 +96,7 @@ class Setup:
 
 
 def plugin(inputs: Inputs, action: Path) -> str:
-    """The plugin with the extras that the inputs need."""
+    """The plugin's requirement, with the extras that the inputs need."""
     extras = ["report"]
     extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
     extras += ["ranks", "speed"] if inputs.torch_old else []

@@ -1,4 +1,4 @@
-"""Whether the code that is about to run is a stranger's, and what it may do here."""
+"""Decide whether the code comes from a fork, and whether it may run."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 SELF_HOSTED = (
-    "This is the pull request of a fork, and this runner is self-hosted: a stranger's code would run on your machine. "
-    "Let a maintainer push the branch to this repository, or set allow-forks: true on ephemeral runners only."
+    "This pull request comes from a fork, and this runner is self-hosted: untrusted "
+    "code would run on your machine. Let a maintainer push the branch to this "
+    "repository, or set allow-forks: true (only on ephemeral runners)."
 )
 PRIVILEGED = (
-    "This is the pull request of a fork, and {event} gives it the rights, secrets and caches of this repository: "
-    "run the action on pull_request, which gives it none."
+    "This pull request comes from a fork, and {event} gives it the permissions, secrets and "
+    "caches of this repository: run the action on pull_request, which does not."
 )
-# They run with the rights of the base repository, and save to caches that its main branch reads.
+# They run with the permissions of the base repository, and save to caches that its main branch reads.
 PRIVILEGED_EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
 
 
 def refusal(environment: Mapping[str, str], allowed: bool) -> str:
-    """Why the run is refused, or nothing. A runner that does not say what it is counts as self-hosted."""
+    """The reason to refuse the run, or an empty string. An unknown kind of runner counts as self-hosted."""
     if not is_fork(environment):
         return ""
     if is_privileged(environment):
@@ -30,12 +31,12 @@ def refusal(environment: Mapping[str, str], allowed: bool) -> str:
 
 
 def is_privileged(environment: Mapping[str, str]) -> bool:
-    """Whether the event runs with the rights of the base repository, whoever started it."""
+    """Whether the event runs with the permissions of the base repository, regardless of who triggered it."""
     return environment.get("GITHUB_EVENT_NAME") in PRIVILEGED_EVENTS
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Whether the event is about code of another repository; a comment does not say whose pull request it is about."""
+    """Whether the event may concern code of another repository, as far as the event shows."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []
@@ -45,6 +46,6 @@ def is_fork(environment: Mapping[str, str]) -> bool:
         heads.append(run.get("head_repository"))
     if (event.get("issue") or {}).get("pull_request"):
         heads.append(None)
-    # A repository that was deleted since has no name, and counts as a fork.
+    # A deleted repository has no name, and counts as a fork.
     own = environment.get("GITHUB_REPOSITORY", "")
     return any((head or {}).get("full_name") != own for head in heads)

@@ -1,4 +1,4 @@
-"""The inputs of the action, checked before anything uses them."""
+"""The inputs of the action, validated before use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VARIABLE = "TORCH_COMPILE_INPUTS"
 
 
 class InputError(ValueError):
-    """An input that cannot be used; the message is one line that says what is allowed."""
+    """An invalid input; the message is one line with the allowed values."""
 
 
 def _wrong(name: str, text: str, allowed: str) -> InputError:
@@ -29,7 +29,7 @@ def _words(name: str, text: str) -> tuple[str, ...]:
 def _paths(name: str, text: str) -> tuple[str, ...]:
     words = _words(name, text)
     if any(word.startswith("-") for word in words):
-        raise _wrong(name, text, "files, folders or test ids; options belong into extra-args")
+        raise _wrong(name, text, "files, folders or test ids; put options into extra-args")
     return words
 
 
@@ -53,17 +53,17 @@ def _flag(name: str, text: str) -> bool:
     return _matching("(?i)true|false", "true or false")(name, text).lower() == "true"
 
 
-_PATH = {"parse": _matching(r"[^-\r\n\0][^\r\n\0]*", "a path that starts with no hyphen")}
+_PATH = {"parse": _matching(r"[^-\r\n\0][^\r\n\0]*", "a path that does not start with a hyphen")}
 _REVISION = _matching(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/-]*", "a branch, a tag or a commit")
 _TORCH = _matching(r"[0-9]+(\.[0-9]+)*[A-Za-z0-9.+]*", "a version such as 2.13.0")
 _PYTHON = _matching(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", "a version such as 3.12")
 _EXTRAS = _matching(r"[A-Za-z0-9._-]+( *, *[A-Za-z0-9._-]+)*", "names of extras such as test,vision")
-_NAME = _matching(r"[A-Za-z0-9][A-Za-z0-9._ -]*", "a name of letters, digits, points, hyphens")
+_NAME = _matching(r"[A-Za-z0-9][A-Za-z0-9._ -]*", "a name of letters, digits, dots and hyphens")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Every input, parsed. An empty text means that it was not given."""
+    """All inputs, parsed. An empty text means that an input is not set."""
 
     tests: tuple[str, ...] = field(default=(), metadata={"parse": _paths})
     select: str = field(default="", metadata={"parse": _matching(r"[^\r\n\0]*", "one line")})
@@ -85,10 +85,10 @@ class Inputs:
 
 
 def read(environment: Mapping[str, str]) -> Inputs:
-    """The inputs from the variable that holds all of them; one that is missing or empty has its default.
+    """The inputs from the environment variable with all of them; missing or empty ones have their defaults.
 
     Raises:
-        InputError: the first input that is wrong.
+        InputError: the first invalid input.
     """
     sent: dict[str, str] = json.loads(environment.get(VARIABLE, "{}"))
     parsed = {}

@@ -1,4 +1,4 @@
-"""How a step talks to the runner: outputs, the step summary, workflow commands."""
+"""Communication with the runner: outputs, the step summary, workflow commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..report.markdown import STEP_LIMIT
 
 
 def set_outputs(values: Mapping[str, str]) -> None:
-    """Write outputs of the step. No value can end its own block, so none can make another output."""
+    """Write outputs of the step. A value cannot end its own block and so cannot create another output."""
     with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
         for name, value in values.items():
             mark = f"end-{secrets.token_hex(16)}"
@@ -22,7 +22,7 @@ def set_outputs(values: Mapping[str, str]) -> None:
 
 
 def summary_room() -> int:
-    """The bytes left for this step's summary."""
+    """The remaining bytes for this step's summary."""
     path = Path(os.environ["GITHUB_STEP_SUMMARY"])
     return STEP_LIMIT - (path.stat().st_size if path.exists() else 0)
 
@@ -39,14 +39,14 @@ def annotate(level: str, message: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line now, before what a child process writes."""
+    """Write a line at once, before the output of a child process."""
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
     sys.stdout.flush()
 
 
 @contextmanager
 def commands_off() -> Iterator[None]:
-    """Nothing printed in the body is a workflow command; the word that turns them on again cannot be guessed."""
+    """Turn off workflow commands in the output of the body; the token that turns them on again cannot be guessed."""
     token = secrets.token_hex(16)
     say(f"::stop-commands::{token}")
     try:

@@ -1,4 +1,4 @@
-"""A pytest plugin for ``shard: 2/4``: every fourth test, from the second on, in the order of their ids."""
+"""A pytest plugin for ``shard: 2/4``: every fourth test, starting with the second, in the order of the ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "PYTEST_TORCH_COMPILE_SHARD"
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep this shard's tests; the order of the collection plays no part."""
+    """Keep only this shard's tests, independent of the collection order."""
     number, total = map(int, os.environ.get(VARIABLE, "1/1").split("/"))
     ids = sorted(item.nodeid for item in items)
     mine = set(ids[number - 1 :: total])

@@ -19,7 +19,7 @@ from .shard import VARIABLE as SHARD
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one step; what is wrong with the inputs or the environment is one annotation."""
+    """Run one step; errors in the inputs or the environment become one annotation."""
     try:
         return STEPS[arguments[0]](read(os.environ))
     except (InputError, SetupFailed, document.DocumentError, OSError) as error:
@@ -28,12 +28,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def guard(inputs: Inputs) -> int:
-    """Refuse what must not run here, before anything of the repository does."""
+    """Refuse forbidden runs before any code of the repository runs."""
     if reason := forks.refusal(os.environ, inputs.allow_forks):
         runner.annotate("error", reason)
         return 1
     if not _folder(inputs).is_dir():
-        raise InputError(f"input working-directory is {inputs.working_directory!r}, which is no folder")
+        raise InputError(f"input working-directory is {inputs.working_directory!r}, which is not a folder")
     needs_uv = _setup(inputs).existing() is None and shutil.which("uv") is None
     shard = f"-{inputs.shard.replace('/', '-of-')}" if inputs.shard else ""
     outputs = {"artifact": f"{inputs.report_name}{shard}", "report": str(_work("report"))}
@@ -42,7 +42,7 @@ def guard(inputs: Inputs) -> int:
 
 
 def install(inputs: Inputs) -> int:
-    """Find or make the environment, and say under which key its compiled code is kept."""
+    """Find or create the environment, and output the cache key of its compiled code."""
     setup = _setup(inputs)
     active = setup.existing()
     chosen = setup.make(_work("environment")) if active is None else setup.complete(active)
@@ -52,37 +52,37 @@ def install(inputs: Inputs) -> int:
     prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
     keys = {"cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
-    # What such an event saves is read by the main branch, whatever code it ran.
+    # The main branch would read what such an event saves, regardless of the code that ran.
     kept = str(_work("cache")) if inputs.cache == "true" and not forks.is_privileged(os.environ) else ""
     runner.set_outputs({"python": chosen.python, "cache-path": kept, **keys})
     return 0
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. The status of this step is the verdict, and the runner keeps it: nothing that comes later can."""
+    """Run pytest. The status of this step is the verdict, which the runner keeps and later steps cannot change."""
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
     report.mkdir(parents=True)
     if inputs.cache == "true" and last.exists():
-        shutil.copy(last, report)  # its history goes on in the new one
+        shutil.copy(last, report)  # the new report continues its history
     path = report / document.FILE_NAME
     before = path.stat().st_mtime_ns if path.exists() else 0
     command = [os.environ["TORCH_COMPILE_PYTHON"], "-m", "pytest", *pytest_arguments(inputs)]
     done = strangers.run(command, _folder(inputs), {SHARD: inputs.shard} if inputs.shard else None)
-    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote none: this is the last run's
+    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote no report: this is the previous one
         path.unlink()
     if done.returncode == 5 and inputs.shard:
         runner.say("this shard has no tests")
         return 0
     if done.returncode == 5:
-        runner.annotate("error", "pytest found no tests: a gate without tests would always be open")
-    # Any module that the tests import can end pytest with status 0.
+        runner.annotate("error", "pytest found no tests: a gate without tests would always pass")
+    # Any module that the tests import can exit pytest with status 0.
     return done.returncode or (0 if path.exists() else 3)
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """What pytest is started with. Each input is one word, so that none can become an option of its own."""
-    # Compiled code of a fork goes to no folder or bucket from which other runs take theirs.
+    """The arguments of pytest. Each input is a single argument, so that it cannot add another option."""
+    # Compiled code of a fork must not go to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
     perf = "" if inputs.perf == "off" else inputs.perf
@@ -95,7 +95,7 @@ def pytest_arguments(inputs: Inputs) -> list[str]:
 
 
 def compare(inputs: Inputs) -> int:
-    """Compare the speed with a revision, where that was asked for."""
+    """Compare the speed with a revision, if requested."""
     if not inputs.compare_with:
         return 0
     folder = _folder(inputs)
@@ -111,21 +111,23 @@ def compare(inputs: Inputs) -> int:
 
 
 def releases(inputs: Inputs) -> int:
-    """Run the tests under an older torch too, where that was asked for, and say what fails only since."""
+    """If requested, also run the tests under an older torch, and report the failures that are new."""
     if not inputs.torch_old:
         return 0
     folder, output, python = _folder(inputs), _work("report"), os.environ["TORCH_COMPILE_PYTHON"]
     options = ["--old", inputs.torch_old, "--new", python, "--output", str(output)]
     options += [f"--install=-e .[{inputs.extras.replace(' ', '')}]"] if inputs.extras else []
-    # One word, which cannot become an option of the command's own.
+    # A single argument, which cannot add another option.
     options += [f"-k{inputs.select}"] if inputs.select else []
     command = [python, "-m", "pytest_torch_compile.cli", "torch", *options, *inputs.extra_args]
-    # The environment is made of what is checked out: the next job may have checked out something else.
+    # The environment is created from the checkout, which may differ in the next job.
     done = strangers.run([*command, *inputs.tests], folder, {"XDG_CACHE_HOME": str(_work("environments"))})
     if (page := output / "triage.md").exists():
-        fits = page.stat().st_size < runner.summary_room() // 2  # the report needs room too
+        fits = page.stat().st_size < runner.summary_room() // 2  # leave space for the report
         runner.add_summary(
-            page.read_text(encoding="utf-8") if fits else "Releases of torch: triage.md in the artifact.\n"
+            page.read_text(encoding="utf-8")
+            if fits
+            else "Comparison of torch releases: see triage.md in the artifact.\n"
         )
     return done.returncode
 
@@ -138,11 +140,11 @@ def _fetched(revision: str, folder: Path) -> str:
         if done.returncode == 0:
             return done.stdout.strip()
         subprocess.run(["git", "fetch", "--depth=1", "origin", revision], cwd=folder, capture_output=True, check=False)
-    raise InputError(f"input compare-with is {revision!r}, which is no revision of this repository")
+    raise InputError(f"input compare-with is {revision!r}, which is not a revision of this repository")
 
 
 def publish(inputs: Inputs) -> int:
-    """Write the summary, the annotations and the outputs of the action; keep the report for the next run's history."""
+    """Write the summary, annotations and outputs of the action, and keep the report for the next run's history."""
     report = _work("report")
     path, page = report / document.FILE_NAME, report / "report.html"
     if not path.exists():
@@ -157,7 +159,7 @@ def publish(inputs: Inputs) -> int:
         for annotation in github.ranked(written, "" if folder == "." else folder):
             runner.say(annotation.command())
     summary = written["summary"]
-    # The report is written where tests can write: it makes no failed step a success.
+    # Tests can write to the report, so it must not turn a failed step into a success.
     failed = os.environ.get("TORCH_COMPILE_OUTCOME") != "success"
     runner.set_outputs(
         {

@@ -1,8 +1,8 @@
-"""Programs that run a stranger's code: tests, conftest files, the build of a project, whatever an environment imports.
+"""Run untrusted code: tests, conftest files, project builds, and imports of an environment.
 
-They run as the user who runs the job, so what that user may do they may do. What they are kept from is to speak to the
-runner: they do not get the names of its files, those files are put back as they were once they have ended, nothing that
-they started goes on, and nothing that they print is a command.
+The programs run as the user of the job, with all permissions of that user. But they cannot communicate with the runner:
+they do not get the names of its files, these files are restored when they have ended, processes that they started are
+terminated, and their output is never interpreted as a command.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pathlib import Path
 from . import runner
 from .inputs import VARIABLE as INPUTS
 
-# The runner reads these after each step: what is in them becomes an output, a variable or a path of later steps.
+# The runner reads these files after each step: they set outputs, variables and paths of later steps.
 FILES = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
-# They let a program speak to GitHub in the name of the job.
+# Credentials that let a program act on GitHub on behalf of the job.
 TOKENS = ("ACTIONS_RUNTIME_TOKEN", "ACTIONS_RUNTIME_URL", "ACTIONS_RESULTS_URL", "ACTIONS_CACHE_URL")
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _SECONDS = 10.0
 
 
 def variables() -> dict[str, str]:
-    """The environment for such a program."""
+    """The environment variables for an untrusted program."""
     left_out = (INPUTS, *FILES, *TOKENS)
     ours = {name for name in os.environ if name.startswith("TORCH_COMPILE_")}
     return {name: value for name, value in os.environ.items() if name not in left_out and name not in ours}
@@ -38,7 +38,7 @@ def variables() -> dict[str, str]:
 def run(
     command: Sequence[str], folder: Path, more: dict[str, str] | None = None, *, capture: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run such a program to its end, and end what it leaves running."""
+    """Run an untrusted program, and terminate any processes that it leaves running."""
     with _kept(), runner.commands_off():
         done = subprocess.run(
             command,
@@ -54,7 +54,7 @@ def run(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Put the runner's files back after the body, when nothing that it started is there to write to them again."""
+    """Restore the runner's files after the body, once all processes that could write to them have ended."""
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}
     _adopt_orphans()
@@ -70,7 +70,7 @@ def _kept() -> Iterator[None]:
 
 
 def _adopt_orphans() -> None:
-    """A process whose parent has ended becomes a child of this one, and can be ended."""
+    """Make this process the parent of orphaned processes, so that they can be terminated."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
@@ -86,11 +86,11 @@ def _end_children() -> None:
 
 
 def _children() -> list[int]:
-    """The processes whose parent this one is."""
+    """The children of this process."""
     children = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
-            # The name of the program is in brackets, and may hold anything.
+            # The program name is in parentheses, and may contain any characters.
             if int(status.read_text(errors="replace").rpartition(")")[2].split()[1]) == os.getpid():
                 children.append(int(status.parent.name))
     return children

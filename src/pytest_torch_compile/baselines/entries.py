@@ -1,20 +1,20 @@
-"""What an entry of a baseline must hold, so that a damaged one is refused where the file is read. Plain data.
+"""The schemas of baseline entries, so that a damaged entry is rejected when the file is read.
 
-Keys that are not named here are allowed: pytest-benchmark and newer versions have theirs.
+Other keys are allowed, since pytest-benchmark and newer versions add their own.
 """
 
 from __future__ import annotations
 
 from ..schema import Schema
 
-# No seconds and no bytes come near it, and sums and squares of figures under it are finite.
+# Larger than any time or size, but small enough that sums and squares are finite.
 LARGEST = 1e100
 
 NUMBER: Schema = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
 COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": LARGEST}
 TEXT: Schema = {"type": "string"}
 NAMED: Schema = {"type": "object", "required": ["fullname"], "properties": {"fullname": TEXT}}
-# Far beyond any speedup, and its exponential is finite, also of the difference of two.
+# Larger than any log speedup, but the exponential of a difference is still finite.
 RATIO: Schema = {"type": "number", "minimum": -300, "maximum": 300}
 POSITIVE: Schema = {**NUMBER, "exclusiveMinimum": 0}
 
@@ -50,7 +50,7 @@ CHECK: Schema = {
         "guards": COUNT,
     },
 }
-# Every value that was recorded of what a timing counts.
+# All recorded values of the counts of a speed test.
 COUNTS: Schema = {
     "type": "object",
     "properties": {"python": TEXT},
@@ -58,7 +58,7 @@ COUNTS: Schema = {
 }
 # Of a target that --compile-existing checks, from best to worst.
 VERDICTS = ("works", "recompiles", "breaks", "does not compile", "wrong")
-# The entry of a test in each kind of file.
+# The schema of a test's entry in each kind of file.
 SCHEMAS: dict[str, Schema] = {
     "speed": {
         "type": "object",

@@ -1,8 +1,8 @@
-"""Stored baselines, one folder per environment: neither torch nor pytest.
+"""Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
 ``speed.json`` is a pytest-benchmark document whose benchmarks carry the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` holds what is exact, ``existing.json`` the verdicts of
-``--compile-existing``. Both are sorted and written atomically.
+``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, ``existing.json`` the
+verdicts of ``--compile-existing``. All are sorted and written atomically.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ WAIT_SECONDS = 60.0
 RESTORE = "restore it from version control"
 Kind = Literal["speed", "structure", "existing"]
 Entry = dict[str, Any]
-# From the entries stored now to those to write; None removes one.
+# Maps the stored entries to the new ones; None removes an entry.
 Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]
 
 
 class BaselineError(ValueError):
-    """A baseline that cannot be used; the message is one clear line."""
+    """A baseline that cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file by test id. ``problem`` is one line when they could not be read, ``nearest`` another
-    environment that has some.
+    """The entries of one file by test id. ``problem`` is the reason if they could not be read, ``nearest`` a similar
+    environment that has entries.
     """
 
     environment: str
@@ -49,7 +49,7 @@ class Baselines:
 
     @property
     def missing(self) -> str:
-        """One line that says why there is no baseline for a test, and what to do."""
+        """A one-line message about a missing baseline, with a hint."""
         if self.problem:
             return self.problem
         hint = f"; the nearest environment with baselines is {self.nearest}" if self.nearest else ""
@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Update:
-    """What writing changed; ``kept`` is where a file that could not be read was moved to."""
+    """The changes made by writing; ``kept`` is the new path of an unreadable file that was moved aside."""
 
     path: Path
     rows: tuple[Row, ...]
@@ -83,7 +83,7 @@ def environment_name(device: str, torch_version: str, cuda: str | None = None) -
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
-    """The baselines of an environment. A file that cannot be used is a ``problem``, never an exception."""
+    """The baselines of an environment. An unusable file sets ``problem`` instead of raising."""
     path = directory / environment / f"{kind}.json"
     try:
         entries, _ = _read(path, environment, kind)
@@ -95,7 +95,7 @@ def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
 
 
 def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
-    """The most similar other environment that has baselines of this kind: same device first, then similar versions."""
+    """The most similar other environment with baselines of this kind: same device first, then similar versions."""
 
     def nearness(name: str) -> tuple[bool, float, str]:
         same_device = name.split("_")[0] == environment.split("_")[0]
@@ -105,23 +105,23 @@ def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
 
 
 def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed") -> Update:
-    """Change entries of a file that another process may be changing too.
+    """Update entries of a file that other processes may also update.
 
-    ``merge`` runs under the file's lock. Entries equal to the stored ones are left alone, and nothing is written when
-    nothing changed. A file that cannot be read is moved aside and reported, not overwritten.
+    ``merge`` runs under the file's lock. Unchanged entries are not touched, and the file is written only if something
+    changed. An unreadable file is moved aside and reported, not overwritten.
 
     Raises:
-        BaselineError: the file is of a newer schema or another environment, the new entries hold a NaN, or it cannot be
-            written.
+        BaselineError: the file has a newer schema or belongs to another environment, the new entries contain a NaN, or
+            it cannot be written.
     """
-    # Not imported at the top: a session that stores nothing needs no lock.
+    # Imported here, because most sessions store nothing and need no lock.
     from filelock import Timeout
 
     path = directory / environment / f"{kind}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with machine_lock(hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]).acquire(WAIT_SECONDS):
-            remove_leftovers(path.parent, path.name)  # also where nothing has changed, so that nothing is written
+            remove_leftovers(path.parent, path.name)  # even if nothing changed and nothing is written
             return _update(path, environment, merge, kind)
     except Timeout:
         raise BaselineError(f"another process has been writing {path} for {WAIT_SECONDS:.0f} s") from None
@@ -157,26 +157,27 @@ def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
             LIST_OF_ENTRIES[kind]: [entry for _, entry in sorted(entries.items()) if entry is not None],
         }
         if kind == "speed":
-            # What pytest-benchmark's own reader asks for.
+            # Required by pytest-benchmark's reader.
             document = {"machine_info": {}, "commit_info": {}, "datetime": "", "version": "", **document}
         write(path, document)
     return Update(path, tuple(rows), kept)
 
 
 class Corrupt(BaselineError):
-    """Not a document of ours at all; moved aside when a new one is written."""
+    """Not a baseline file; moved aside when a new one is written."""
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
-    """The entries of a file by test id, and the keys beside them that are not ours."""
+    """The entries of a file by test id, and its other keys."""
     document = parse(path)
     header, listed = document.pop(KEY, None), document.pop(LIST_OF_ENTRIES[kind], None)
     if not isinstance(header, dict) or not isinstance(listed, list):
         raise Corrupt(f"{path} is not a {kind} baseline: it has no {KEY!r} header or no {LIST_OF_ENTRIES[kind]!r}")
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(
-            f"{path} has schema {schema.shown(header.get('schema_version'))} and this version reads {SCHEMA_VERSION}; "
-            f"install the version that wrote it, or delete the file and record it again"
+            f"{path} has schema {schema.shown(header.get('schema_version'))}, but "
+            f"this version reads {SCHEMA_VERSION}; install the version that wrote "
+            "it, or delete the file and record it again"
         )
     if header.get("environment") != environment:
         raise BaselineError(f"{path} was recorded on {schema.shown(header.get('environment'))}, not on {environment}")
@@ -195,7 +196,7 @@ def parse(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        Corrupt: it cannot be read, holds a NaN, or something else than an object.
+        Corrupt: it cannot be read, contains a NaN, or is not an object.
     """
     try:
         content = schema.read(path)
@@ -211,16 +212,16 @@ def parse(path: Path) -> dict[str, Any]:
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document in one step, sorted and indented, with each list of numbers on one line.
+    """Write a document atomically, sorted and indented, with each list of numbers on one line.
 
     Raises:
-        BaselineError: it holds a NaN, or cannot be written.
+        BaselineError: it contains a NaN, or cannot be written.
     """
     try:
         text = json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
     except ValueError:
         raise BaselineError(f"a measurement for {path} is NaN or infinite; nothing was written") from None
-    # So that a changed figure is one changed line.
+    # So that each changed figure changes only one line.
     text = re.sub(r"\[\n\s+([-+.\deE,\s]+?)\n\s+\]", lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
     try:
         write_atomically(path, text + "\n")
@@ -229,7 +230,7 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Keep a file that cannot be read under another name, which is returned."""
+    """Rename an unreadable file; returns the new path."""
     number = 1
     while (kept := path.with_name(f"{path.name}.corrupt-{number}")).exists():
         number += 1

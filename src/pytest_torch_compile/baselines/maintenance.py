@@ -1,4 +1,4 @@
-"""The upkeep of a baselines folder: what is in it, and which entries no test uses any more."""
+"""List the contents of a baselines folder, and find and remove unused entries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KINDS: tuple[Kind, ...] = ("speed", "structure")
 
 @dataclass(frozen=True)
 class Collection:
-    """What pytest collects: the ids of the tests, which are relative to ``root``, and where baselines are stored.
+    """The tests that pytest collects, with ids relative to ``root``, and the baselines folder.
 
-    ``partly`` are the files of which only some tests were asked for.
+    ``partly`` contains the files of which only some tests were selected.
     """
 
     root: Path
@@ -30,7 +30,7 @@ class Collection:
 
 
 def listing(directory: Path) -> list[str]:
-    """One line for each file, with its entries or with what is wrong with it."""
+    """One line for each file, with the number of entries or its problem."""
     lines = []
     for environment, kind in _files(directory):
         stored = baselines.load(directory, environment, kind)
@@ -50,26 +50,30 @@ def collected(arguments: Sequence[str]) -> Collection:
     """All tests that pytest collects in this folder.
 
     Raises:
-        BaselineError: pytest cannot collect them, so that nothing can be said about unused entries.
+        BaselineError: pytest cannot collect the tests, so unused entries cannot be determined.
     """
     ended = Child(["--collect-only", "-q", "--", *arguments], Path.cwd()).run()
     if ended.status not in (0, 1, 5):
         raise BaselineError(f"pytest could not collect the tests: {ended.last_line}")
     if not ended.results:
-        # Nothing would be said to be unused, which is wrong: the plugin lists the tests.
-        raise BaselineError("pytest collected the tests without this plugin; load it, as with -p torch_compile")
+        # The plugin reports the tests; without it, the list would be empty.
+        raise BaselineError(
+            "pytest collected the tests without this plugin; load it, for example with -p torch_compile"
+        )
     about, *tests = ended.results
     return Collection(Path(about["root"]), Path(about["baselines"]), tuple(tests), tuple(about["partly"]))
 
 
 def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
-    """Find the entries whose test is certainly gone, and remove them with ``write``; one line for each.
+    """Find entries whose test certainly no longer exists, and remove them with ``write``; returns one line for each.
 
     Raises:
-        BaselineError: the baselines are of another project, whose tests these are not.
+        BaselineError: the baselines belong to another project.
     """
     if not directory.resolve().is_relative_to(collection.root.resolve()):
-        raise BaselineError(f"{directory} is not below pytest's root directory {collection.root}: start it there")
+        raise BaselineError(
+            f"{directory} is not below pytest's root directory {collection.root}: run the command there"
+        )
     lines = []
     for environment, kind in _files(directory):
         entries = baselines.load(directory, environment, kind).entries
@@ -88,10 +92,10 @@ def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[s
 
 
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
-    """The entries whose test function was not collected, in files that were.
+    """The entries whose test function was not collected although its file was.
 
-    A run of some files says nothing about the tests of others, and ``selected`` names files of which only some tests
-    were asked for. Another machine may collect other parameters of a function, as those of its devices.
+    Files that were not collected are ignored, and so are the files in ``selected``, of which only some tests were
+    selected. Parameters are ignored too, since another machine may collect different ones, such as its devices.
     """
     tests = set(collected)
     functions, files = set(map(_function_of, tests)), set(map(_file_of, tests)) - set(selected)
@@ -101,9 +105,9 @@ def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[
 def probable_renames(
     gone: Mapping[str, Entry], new: Mapping[str, Entry], alike: Callable[[Entry, Entry], bool]
 ) -> dict[str, str]:
-    """New names of unused entries: tests that are probably the same under another name.
+    """New names of unused entries: tests that were probably renamed.
 
-    ``alike`` says whether two entries could be of one test; of those the most similar name is taken.
+    ``alike`` decides whether two entries could belong to the same test; the most similar name is chosen.
     """
     renamed: dict[str, str] = {}
     for old in sorted(gone):
@@ -125,10 +129,10 @@ def _function_of(test: str) -> str:
 
 
 def _is_written(root: Path, test: str) -> bool:
-    """Whether the file has the test still, for a machine that it is made for: under a condition, perhaps."""
+    """Whether the file still contains the test, for example under a condition for another machine."""
     file, _, names = _function_of(test).partition("::")
     try:
         text = (root / file).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return True  # nobody can say
+        return True  # unknown
     return all(re.search(rf"\b(def|class)\s+{re.escape(name)}\b", text) for name in names.split("::"))

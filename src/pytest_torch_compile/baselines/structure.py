@@ -1,4 +1,4 @@
-"""What is exact about a test: what its checks saw, and what its timing counted, against the stored. Plain data."""
+"""Exact counts of a test, from its checks and its timing, compared with the stored ones. Plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..findings import Finding, FindingKind
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]
-# What a check counts, and the finding where it is more than stored.
+# The counts of a check, and the finding kind if a count exceeds the stored one.
 _COUNTED: dict[str, tuple[str, FindingKind]] = {
     "recompiles": ("recompiles", "recompile"),
     "cudagraph_skips": ("CUDA graph skips", "cudagraph-skip"),
@@ -19,7 +19,7 @@ _COUNTED: dict[str, tuple[str, FindingKind]] = {
 
 
 def checked(report: Mapping[str, Any]) -> Checked:
-    """What is exact about one check, from its report's ``to_dict()``. ``graphs`` holds the ops of each graph."""
+    """The exact counts of one check, from its report's ``to_dict()``. ``graphs`` lists the ops of each graph."""
     observed = report["observation"]
     guards = [graph.get("guards") for graph in observed["graphs"]]
     return {
@@ -35,12 +35,12 @@ def checked(report: Mapping[str, Any]) -> Checked:
 
 
 def entry(test: str, checks: Sequence[Checked], counts: Mapping[str, Any] | None = None) -> Entry:
-    """The baseline entry of a test; ``counts`` are those of its timing, with the version of Python."""
+    """The baseline entry of a test; ``counts`` come from its timing, with the Python version."""
     return {"fullname": test, "checks": list(checks), **({"counts": dict(counts)} if counts else {})}
 
 
 def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
-    """Every stored value of what a timing counts. Versions of Python differ in how many functions they call."""
+    """All stored counts of the timing. The number of function calls depends on the Python version."""
     counts = dict((stored or {}).get("counts", {}))
     if counts.pop("python", python) != python:
         counts.pop("python_calls", None)
@@ -48,7 +48,7 @@ def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
 
 
 def differences(before: Entry, after: Entry) -> list[str]:
-    """One line for each exact figure of the checks that is not what it was."""
+    """One line for each exact count of the checks that changed."""
     lines = []
     for old, new, name in _pairs(before, after):
         ops, breaks = (old["graphs"], new["graphs"]), (old["graph_breaks"], new["graph_breaks"])
@@ -65,10 +65,10 @@ def differences(before: Entry, after: Entry) -> list[str]:
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """What the checks have more of than stored: allowed by the budget, but new.
+    """Counts of the checks that exceed the stored ones, although the budget allows them.
 
-    ``break_finding`` makes the finding of a break from its fingerprint, which is all that a baseline keeps of it, and
-    the text that says how many are too many.
+    ``break_finding`` creates the finding of a break from its fingerprint, the only part that a baseline stores, and a
+    text with the number of new breaks.
     """
     findings = []
     for old, new, name in _pairs(before, after):
@@ -78,20 +78,20 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
         counted = {"graphs": ("graphs", "structure"), **_COUNTED}
         for key, (title, kind) in counted.items():
             one, other = (len(at[key]) if key == "graphs" else at.get(key) for at in (old, new))
-            # Where a graph broke, there are more graphs too.
+            # A graph break also increases the number of graphs.
             if one is not None and other is not None and other > one and not (key == "graphs" and breaks):
                 findings.append(Finding(kind, f"{name}{other} {title}, the baseline has {one}"))
     return findings
 
 
 def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
-    """One line for each test whose checks are not the stored ones."""
+    """One line for each test whose checks changed."""
     changed = {test: "; ".join(differences(stored[test], now[test])) for test in sorted(stored.keys() & now.keys())}
     return [f"{test}: {text}" for test, text in changed.items() if text]
 
 
 def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:
-    """The checks of a test in order, where both are of one target in one mode."""
+    """Pairs of checks of a test in order, if both have the same target and mode."""
     many = max(len(before["checks"]), len(after["checks"])) > 1
     return [
         (old, new, f"check {number}, {new['target']}: " if many else "")

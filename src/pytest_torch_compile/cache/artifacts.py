@@ -1,4 +1,4 @@
-"""``--compile-cache=URL``: artifacts loaded before a process compiles, saved when it ends, stored when the run ends."""
+"""``--compile-cache=URL``: load artifacts before a process compiles, and save and upload them at the end."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ VARIABLE = "PYTEST_TORCH_COMPILE_STAGING"
 
 
 def is_url(choice: str) -> bool:
-    """Whether a value of ``--compile-cache`` names a place for artifacts and not a local folder."""
+    """Whether a value of ``--compile-cache`` is a URL for artifacts instead of a local folder."""
     return "://" in choice
 
 
 class ArtifactSession:
-    """One process's part; ``leads`` is true for the one that outlives the workers and stores what all have saved.
+    """The artifacts of one process; ``leads`` is true for the process that outlives the workers and uploads all
+    artifacts.
 
-    Nothing that goes wrong with the storage fails a test: it is a line at the end of the run, and a cold start.
+    Problems with the storage never fail a test: they are reported at the end of the run, and the run starts cold.
 
     Raises:
         ArtifactsRefused: the URL cannot be used on this machine.
@@ -39,7 +40,7 @@ class ArtifactSession:
             os.environ[VARIABLE] = str(folder)
 
     def load(self) -> None:
-        """Fill this process's caches, once."""
+        """Load the artifacts into this process's caches, once."""
         if self._loaded is not None:
             return None
         from .._torch import cache_artifacts as cache
@@ -47,7 +48,7 @@ class ArtifactSession:
         self._loaded = set()
         url = self._store.url
         if why := cache.unavailable():
-            return self._staging.say(f"{url}: {why}: every run starts cold")
+            return self._staging.say(f"{url}: {why}: runs start cold")
         environment = cache.environment()
         try:
             parts = self._store.read(environment)
@@ -58,13 +59,13 @@ class ArtifactSession:
         if self._loaded:
             return self._staging.say(f"{url}: {len(self._loaded)} artifacts loaded")
         if parts:
-            return self._staging.say(f"{self._store.path(environment)}: not used, since torch could not read them")
+            return self._staging.say(f"{self._store.path(environment)}: ignored because torch could not read it")
         others = self._store.others(environment)
         elsewhere = f" (of other environments: {', '.join(others)})" if others else ""
-        return self._staging.say(f"{url}: nothing stored for this environment yet: started cold{elsewhere}")
+        return self._staging.say(f"{url}: no artifacts for this environment yet, started cold{elsewhere}")
 
     def save(self) -> None:
-        """Give what this process compiled to the one that leads."""
+        """Pass this process's artifacts to the leading process."""
         if self._loaded is None:
             return
         from .._torch import cache_artifacts as cache
@@ -73,11 +74,11 @@ class ArtifactSession:
         if saved is None:
             return
         content, keys = saved
-        if not keys <= self._loaded:  # otherwise it is stored already
+        if not keys <= self._loaded:  # otherwise they are already stored
             self._staging.add(content, cache.environment())
 
     def finish(self) -> list[str]:
-        """In the leading process, store what all processes saved; gives lines for the summary."""
+        """In the leading process, upload the artifacts of all processes; returns lines for the summary."""
         if not self._leads:
             return []
         for environment, parts in self._staging.parts(run=uuid.uuid4().hex):
@@ -89,7 +90,7 @@ class ArtifactSession:
         return self._staging.lines()
 
     def close(self) -> None:
-        """Remove what was temporary."""
+        """Remove temporary files."""
         if self._own is None:
             return
         if os.environ.get(VARIABLE) == str(self._own.path):
@@ -98,7 +99,7 @@ class ArtifactSession:
 
     def _say_problem(self, environment: Mapping[str, str], error: Exception) -> None:
         if isinstance(error, ArtifactsRefused):
-            problem = f"not used, since {error}; kept as they are: remove the file to have new ones stored"
+            problem = f"ignored because {error}; remove the file so that new artifacts can be stored"
         else:
             problem = f"cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         self._staging.say(f"{self._store.path(environment)}: {problem}")

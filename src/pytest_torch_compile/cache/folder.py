@@ -1,4 +1,4 @@
-"""Where Inductor keeps compiled code during a test run: ``--compile-cache``. It imports no torch."""
+"""The folder for Inductor's compiled code during a test run (``--compile-cache``). Does not import torch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ INDUCTOR, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
 
 
 def variables(folder: Path | str) -> dict[str, str]:
-    """The environment with which everything that is compiled is kept in a folder.
+    """The environment variables that make Inductor and Triton keep compiled code in a folder.
 
-    Inductor sets Triton's variable where nobody did, when it meets the first kernel, and leaves it there: the kernels
-    of later folders would go to the first one, after it was removed.
+    Inductor sets Triton's variable at the first kernel if it is unset, and never resets it. Kernels for later folders
+    would then go to the first one, which is already removed.
     """
     return {INDUCTOR: str(folder), TRITON: str(Path(folder, "triton"))}
 
@@ -36,13 +36,13 @@ def _put_back(before: dict[str, str | None]) -> None:
 
 
 def is_kept(choice: str) -> bool:
-    """Whether what is compiled stays for the next run."""
+    """Whether compiled code is kept for the next run."""
     return choice not in ("fresh", "session")
 
 
 @contextmanager
 def empty_cache() -> Iterator[None]:
-    """Compile in the body as if nothing had been compiled before; what it writes is removed."""
+    """Compile in the body with an empty temporary cache."""
     before = _environment()
     forget_cache_folder()
     with TemporaryFolder("torch-compile-cache-") as folder:
@@ -55,15 +55,15 @@ def empty_cache() -> Iterator[None]:
 
 
 class CacheFolder:
-    """``fresh``: a new folder for each test; ``session``: one for the run; a path: a folder that is kept; or a URL.
+    """``fresh``: a new folder for each test; ``session``: one for the run; a path: a persistent folder; or a URL.
 
-    A relative path is below ``root``. The workers of pytest-xdist share that folder, as the next run distributes the
-    tests in another way, and Inductor writes whole files only. At a URL artifacts are stored instead of a folder: the
-    run loads them into a folder of its own.
+    A relative path starts at ``root``. All pytest-xdist workers share a persistent folder, because the next run may
+    distribute the tests differently, and Inductor writes files atomically. With a URL, the run uses a temporary folder
+    and loads the artifacts into it.
 
     Raises:
         ArtifactsRefused: the URL cannot be used on this machine.
-        CompileUsageError: the folder cannot be written.
+        CompileUsageError: the folder is not writable.
     """
 
     def __init__(self, choice: str, root: Path, *, leads: bool = True) -> None:
@@ -76,7 +76,7 @@ class CacheFolder:
         self._used = False
 
     def enter_test(self) -> None:
-        """Point Inductor to the folder for the test that starts."""
+        """Set Inductor's folder for the next test."""
         if self._new_for_each_test:
             self._drop()
         folder = self._kept
@@ -86,10 +86,10 @@ class CacheFolder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CompileUsageError(f"the compile cache folder {folder} cannot be made: {error.strerror}") from None
-        if not os.access(folder, os.W_OK):  # torch cannot even be imported then
+            raise CompileUsageError(f"the compile cache folder {folder} cannot be created: {error.strerror}") from None
+        if not os.access(folder, os.W_OK):  # torch cannot even be imported in this case
             raise CompileUsageError(
-                f"the compile cache folder {folder} cannot be written: name another one, --compile-cache"
+                f"the compile cache folder {folder} is not writable: choose another one with --compile-cache"
             )
         self._used = True
         os.environ.update(variables(folder))
@@ -97,14 +97,14 @@ class CacheFolder:
             self._artifacts.load()
 
     def finish(self) -> list[str]:
-        """At the end of the session, where the choice is a URL: store the artifacts; gives lines for the summary."""
+        """Upload artifacts at the end of the session if the cache is a URL; returns lines for the summary."""
         if self._artifacts is None:
             return []
         self._artifacts.save()
         return self._artifacts.finish()
 
     def close(self) -> None:
-        """Restore the environment and remove what was temporary."""
+        """Restore the environment and remove temporary files."""
         self._drop()
         if self._artifacts is not None:
             self._artifacts.close()

@@ -1,4 +1,4 @@
-"""Compile cache artifacts in storage: a container that says what it was made on and is refused elsewhere. No torch."""
+"""Storage of compile cache artifacts, in files that are valid for one environment only. Does not import torch."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..disk import write_atomically
 MAGIC = b"pytest-torch-compile artifacts\n"
 SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
-# A run stores everything that it used again, so what only older runs stored is not needed any more.
+# A run stores everything it used, so artifacts stored only by older runs are no longer needed.
 KEPT_RUNS = 3
-# No upload takes longer: what is older was left by a run that was killed. Storage knows no locks to ask.
+# Uploads never take longer, so older partial files were left by killed runs. Remote storage has no locks.
 LONGEST_UPLOAD = timedelta(hours=1)
 Environment = Mapping[str, str]
 MOST_MANIFEST = 2**20
@@ -48,19 +48,19 @@ _MANIFEST: schema.Schema = {
 
 
 class ArtifactsRefused(ValueError):
-    """Artifacts that must not be used here; the message is one clear line."""
+    """Artifacts that must not be used here; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one process saved: torch's own bytes, and the run in which it did."""
+    """The artifacts of one process: torch's bytes, and the run that saved them."""
 
     run: str
     content: bytes
 
 
 def pack(parts: Sequence[Part], environment: Environment) -> bytes:
-    """One file of the parts: a line that names its kind, a line of metadata, then the parts one after the other."""
+    """A file with these parts: a line with the file type, a line of metadata, then the concatenated parts."""
     body = b"".join(part.content for part in parts)
     header = {
         "schema": SCHEMA_VERSION,
@@ -72,10 +72,10 @@ def pack(parts: Sequence[Part], environment: Environment) -> bytes:
 
 
 def unpack(blob: bytes, environment: Environment) -> list[Part]:
-    """The parts of a file that was made in this environment.
+    """The parts of a file from this environment.
 
     Raises:
-        ArtifactsRefused: it is another kind of file, damaged, of another schema, or made in another environment.
+        ArtifactsRefused: the file has another type or schema, is damaged, or was created in another environment.
     """
     header, body = _split(blob)
     stored = header["environment"]
@@ -84,20 +84,20 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
             ", ".join(f"{name[:40]} {values.get(name) or 'none'}" for name in different[:8])
             for values in (stored, environment)
         )
-        raise ArtifactsRefused(f"they were made with {there}; here is {here}")
+        raise ArtifactsRefused(f"they were created with {there}, but this is {here}")
     expected = sum(part["size"] for part in header["parts"])
     if len(body) != expected:
         raise ArtifactsRefused(f"they are truncated: {len(body)} bytes of {expected}")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
-        raise ArtifactsRefused("they are damaged: the checksum does not fit")
+        raise ArtifactsRefused("they are damaged: the checksum does not match")
     content = io.BytesIO(body)
     return [Part(part["run"], content.read(part["size"])) for part in header["parts"]]
 
 
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
-    """The metadata and what follows it."""
+    """The metadata and the rest of the file."""
     if not blob.startswith(MAGIC):
-        raise ArtifactsRefused("they are no compile cache artifacts, or their beginning is lost")
+        raise ArtifactsRefused("they are not compile cache artifacts, or their header is damaged")
     line, _, body = blob[len(MAGIC) :].partition(b"\n")
     if len(line) > MOST_MANIFEST:
         raise ArtifactsRefused(f"their metadata is longer than {MOST_MANIFEST // 2**20} MiB")
@@ -107,23 +107,23 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
         raise ArtifactsRefused(f"they are truncated or damaged: their metadata {refused}") from None
     version = header.get("schema") if isinstance(header, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
-        raise ArtifactsRefused(f"they have schema {schema.shown(version)}, and this version reads {SCHEMA_VERSION}")
+        raise ArtifactsRefused(f"they have schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}")
     if wrong := schema.problem(header, _MANIFEST):
-        raise ArtifactsRefused(f"they are damaged: in their metadata {wrong}")
+        raise ArtifactsRefused(f"they have invalid metadata: {wrong}")
     return header, body
 
 
 def file_name(environment: Environment) -> str:
-    """A name for each environment, so that one torch or device never replaces the artifacts of another."""
+    """A file name for each environment, so that one torch version or device never replaces the artifacts of another."""
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
 
 
 class Store:
-    """The artifacts below an fsspec URL, one file for each environment.
+    """The artifacts at an fsspec URL, with one file for each environment.
 
     Raises:
-        ArtifactsRefused: the URL cannot be used: no fsspec, or a file system that it lacks a package for.
+        ArtifactsRefused: fsspec, or a package that it needs for this URL, is not installed.
     """
 
     def __init__(self, url: str) -> None:
@@ -138,14 +138,14 @@ class Store:
             raise ArtifactsRefused(" ".join(str(error).split())) from None
 
     def path(self, environment: Environment) -> str:
-        """Where this environment's artifacts are."""
+        """The path of this environment's artifacts."""
         return f"{self._root}/{file_name(environment)}"
 
     def read(self, environment: Environment) -> list[Part]:
         """The parts for this environment, an empty list if nothing is stored.
 
         Raises:
-            ArtifactsRefused: what is stored must not be used.
+            ArtifactsRefused: the stored artifacts must not be used.
         """
         path = self.path(environment)
         self._files.invalidate_cache()
@@ -154,15 +154,15 @@ class Store:
         return unpack(self._files.cat_file(path), environment)
 
     def others(self, environment: Environment) -> list[str]:
-        """The names of the files of other environments."""
+        """The file names of other environments."""
         names = {str(path).rsplit("/", 1)[-1] for path in self._files.glob(f"{self._root}/*{SUFFIX}")}
         return sorted(names - {file_name(environment)})
 
     def write(self, parts: Sequence[Part], environment: Environment) -> int:
-        """Add parts to what is stored, whole or not at all; the number of bytes written.
+        """Add parts to the stored artifacts atomically; returns the number of bytes written.
 
         Raises:
-            ArtifactsRefused: what is stored must not be used, and so is kept as it is.
+            ArtifactsRefused: the stored artifacts must not be used, and are not changed.
         """
         everything = [*self.read(environment), *parts]
         newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]
@@ -182,7 +182,7 @@ class Store:
         temporary = f"{path}.{uuid.uuid4().hex}.part"
         self._files.makedirs(self._root, exist_ok=True)
         for old in self._files.glob(f"{path}.*.part"):
-            with suppress(Exception):  # removed by another run, or storage that knows no times
+            with suppress(Exception):  # removed by another run, or the storage has no modification times
                 if datetime.now(timezone.utc) - self._files.modified(old) > LONGEST_UPLOAD:
                     self._files.rm_file(old)
         try:
@@ -195,22 +195,22 @@ class Store:
 
 
 class Staging:
-    """The folder through which the processes of a run give the leading one what they saved, and lines to show."""
+    """The folder through which the processes of a run pass artifacts and messages to the leading process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def add(self, content: bytes, environment: Environment) -> None:
-        """Keep what this process saved."""
+        """Add the artifacts of this process."""
         self._write(f"{uuid.uuid4().hex}.part", pack([Part("", content)], environment))
 
     def say(self, line: str) -> None:
-        """Keep a line for the summary; the same line of several processes is shown once."""
+        """Add a line for the summary; identical lines of several processes are shown once."""
         name = hashlib.sha256(line.encode()).hexdigest()[:16]
         self._write(f"{name}.line", line.encode())
 
     def parts(self, run: str) -> list[tuple[Environment, list[Part]]]:
-        """What all processes saved, by environment, as parts of the run."""
+        """The artifacts of all processes, by environment, as parts of the run."""
         by_file: dict[str, tuple[Environment, list[Part]]] = {}
         for path in sorted(self.folder.glob("*.part")):
             header, body = _split(path.read_bytes())

@@ -1,4 +1,4 @@
-"""What compiling a model costs, and the time of a call after it: figures of this machine, without a verdict."""
+"""The cost of compiling a model, and the time of a call afterwards, on this machine and without a verdict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENOUGH_ROUNDS = 6
 
 
 def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
-    """One call, eager and compiled with an empty compile cache, in turn."""
+    """Measure one call in eager and compiled in turn, with an empty compile cache."""
     from ..cache.folder import empty_cache
     from ..speed.measuring.bench import measure_compile
 
@@ -25,7 +25,7 @@ def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
 
 
 def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
-    """The figures as people read them."""
+    """The figures as text."""
     seconds, wall = sample.cold_start[1], sample.wall
     runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
     return [
@@ -37,17 +37,17 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
 
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
-    """The ratio, and after how many calls compilation is paid back; nothing of it where the spread hides it."""
+    """The speedup, and the number of calls after which compiling pays off, unless the spread is too large."""
     times = f"compiled is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:
-        return [f"{times}, and {rounds} rounds are too few to know how far that is chance"]
+        return [f"{times}, but {rounds} rounds are too few to estimate the error"]
     low, high = (math.exp(-wall.log_ratio + sign * wall.half_width) for sign in (-1, 1))
     lines = [f"{times} (95 % interval {low:.2f} to {high:.2f})"]
     if low > 1:
         calls = math.ceil(seconds / (wall.eager * (1 - math.exp(wall.log_ratio))))
-        return [*lines, f"compilation is paid back after about {calls:,} calls"]
+        return [*lines, f"compiling pays off after about {calls:,} calls"]
     slower = "compiled is slower here" if high < 1 else "the difference is within the spread"
-    return [*lines, f"compilation is not paid back: {slower}"]
+    return [*lines, f"compiling does not pay off: {slower}"]
 
 
 def _where(device: str) -> str:
@@ -55,7 +55,7 @@ def _where(device: str) -> str:
 
     if device != "cpu":
         return device
-    return f"a CPU with {torch.get_num_threads()} threads, where other processes disturb; a GPU gives other figures"
+    return f"a CPU with {torch.get_num_threads()} threads, where other processes may interfere; figures on a GPU differ"
 
 
 def _spread(seconds: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""What this machine can check, and what it cannot and why."""
+"""Report which checks this machine supports, and why others are not available."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OLDEST, NEWEST = (2, 6), (2, 15)
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that was looked at; ``needed`` means that no check works without it."""
+    """One inspected component; ``needed`` means that no check works without it."""
 
     status: Literal["yes", "no", "note"]
     subject: str
@@ -28,12 +28,14 @@ class Line:
 
 
 def examine() -> list[Line]:
-    """Look at everything, in the order in which one thing needs the other."""
+    """Inspect all components, in the order of their dependencies."""
     python, triton = ".".join(map(str, sys.version_info[:3])), _version("triton")
     benchmark, jinja, xdist = (_version(name) for name in ("pytest-benchmark", "jinja2", "pytest-xdist"))
     no_triton = "is not installed: backend inductor cannot compile for a GPU"
-    no_benchmark = "is not installed, so compile_benchmark cannot be used: pip install 'pytest-torch-compile[speed]'"
-    no_jinja = "is not installed, so --compile-report writes no page: pip install 'pytest-torch-compile[report]'"
+    no_benchmark = "is not installed, so compile_benchmark is not available: pip install 'pytest-torch-compile[speed]'"
+    no_jinja = (
+        "is not installed, so --compile-report does not write the HTML page: pip install 'pytest-torch-compile[report]'"
+    )
     return [
         Line("yes" if sys.version_info >= (3, 10) else "no", "Python", python, needed=True),
         _torch(),
@@ -42,7 +44,7 @@ def examine() -> list[Line]:
         Line("yes" if triton else "no", "Triton", triton or no_triton),
         Line("yes" if benchmark else "no", "pytest-benchmark", benchmark or no_benchmark),
         Line("yes" if jinja else "no", "Jinja2", jinja or no_jinja),
-        Line("yes" if xdist else "note", "pytest-xdist", xdist or "is not installed; tests run one after the other"),
+        Line("yes" if xdist else "note", "pytest-xdist", xdist or "is not installed, so tests run sequentially"),
         _cache(),
     ]
 
@@ -60,9 +62,12 @@ def _torch() -> Line:
         return Line("no", "torch", "is not installed: pip install torch", needed=True)
     minor = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
     if minor < OLDEST:
-        return Line("no", "torch", f"{version} is older than 2.6, the first one supported", needed=True)
+        return Line("no", "torch", f"{version} is older than 2.6, the oldest supported version", needed=True)
     if minor > NEWEST:
-        newer = f"{version} is newer than 2.15, the last one tested; checks say what they cannot see"
+        newer = (
+            f"{version} is newer than 2.15, the latest tested version; "
+            "checks report information that they cannot observe"
+        )
         return Line("note", "torch", newer)
     return Line("yes", "torch", version)
 
@@ -72,12 +77,12 @@ def _compiler() -> Line:
     paths = map(shutil.which, [chosen] if chosen else ["g++", "clang++", "c++", "cl"])
     if path := next(filter(None, paths), None):
         return Line("yes", "C++ compiler", path)
-    why = f"CXX={chosen} is not there" if chosen else "no g++ or clang++"
+    why = f"CXX={chosen} does not exist" if chosen else "no g++ or clang++"
     return Line("no", "C++ compiler", f"{why}: backend inductor cannot compile for the CPU; eager and aot_eager can")
 
 
 def _accelerator() -> Line:
-    """CUDA was run. Of ROCm and XPU it is said what is the same code, and what is for CUDA only."""
+    """Only CUDA was tested. For ROCm and XPU, report which code is shared and which features need CUDA."""
     if not _version("torch"):
         return Line("no", "CUDA", "unknown without torch")
     import torch
@@ -91,12 +96,12 @@ def _accelerator() -> Line:
     kind = kind_of(module)
     names = ", ".join(module.get_device_name(number) for number in range(module.device_count()))
     if kind == "cuda" and torch.version.hip:
-        return Line("note", "ROCm", f"{torch.version.hip}: {names}; takes the way of CUDA, which was never run on ROCm")
+        return Line("note", "ROCm", f"{torch.version.hip}: {names}; uses the code for CUDA, which is untested on ROCm")
     if kind == "cuda":
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
     untested = (
-        f"{names}; checks go through torch.accelerator, which was never run on it; "
-        "device time, kernels, CUDA graphs, peak memory and ranks over its own backend are not covered"
+        f"{names}; checks use torch.accelerator, which is untested on this device; device time, "
+        "kernels, CUDA graphs, peak memory and ranks over its own backend are not supported"
     )
     return Line("note", kind.upper(), untested)
 
@@ -106,5 +111,5 @@ def _cache() -> Line:
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(place).free / 2**30
     if not os.access(place, os.W_OK):
-        return Line("no", "compile cache", f"{folder} cannot be written")
+        return Line("no", "compile cache", f"{folder} is not writable")
     return Line("yes" if free > 1 else "note", "compile cache", f"{folder}, {free:.1f} GiB free")

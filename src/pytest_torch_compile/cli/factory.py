@@ -1,4 +1,4 @@
-"""A model and the calls to check it with, from the words of a command line. It imports torch where it is called."""
+"""Create a model and its calls from command-line arguments. Imports torch only when called."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 from .._torch.user_lines import is_library
 
 GIVE_INPUTS = (
-    "let it return (model, inputs), or add --inputs package.module:make_inputs, or the shape of each argument, "
-    "--input 2,3,224,224"
+    "return (model, inputs), or pass --inputs package.module:make_inputs, "
+    "or the shape of each argument, --input 2,3,224,224"
 )
 Shapes = Sequence[Sequence[Sequence[int]]]  # of each argument, for each call
 
 
 class FactoryError(Exception):
-    """The model or its inputs cannot be had; the message is one line that says why."""
+    """The model or its inputs cannot be created; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """What is looked at. ``expression`` is the calls as Python, for a test in which ``names`` are imported."""
+    """The model and its calls. ``expression`` is the calls as Python source, for a test that imports ``names``."""
 
     factory: str
     model: Any
@@ -39,33 +39,33 @@ class Example:
 
 
 def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | None = None) -> Example:
-    """The model that ``package.module:factory`` names, and its calls.
+    """The model from ``package.module:factory``, and its calls.
 
     Args:
-        factory: What returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``; or a module.
-        make_inputs: What returns the inputs of a call, or a list of calls, in place of those of the factory.
-        shapes: Of random inputs, in place of both.
-        times: How many calls. By default a list of calls as it is, and of one call two.
+        factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``; or is a module.
+        make_inputs: Returns the inputs of a call, or a list of calls, replacing those of the factory.
+        shapes: Shapes of random inputs, replacing both.
+        times: The number of calls. By default, a list of calls is used as it is, and a single call is made twice.
 
     Raises:
-        FactoryError: something cannot be imported, is not callable, raises, or gives no model or no inputs.
+        FactoryError: something cannot be imported, is not callable, raises, or returns no model or no inputs.
     """
     attribute = _attribute(factory)
     is_model = _is_module(attribute)
     made = attribute if is_model else _called(factory, attribute)
     model, inputs = _parts(made)
     if not callable(model):
-        raise FactoryError(f"{factory} gives {_short(model)}, which is no model: {_FORMS}")
+        raise FactoryError(f"{factory} returns {_short(model)}, which is not a model: {_FORMS}")
     if shapes:
         items, expression = _random(shapes)
     elif make_inputs:
         items, expression = _listed(_called(make_inputs), f"{_name(make_inputs)}()")
     elif inputs is None:
-        raise FactoryError(f"{factory} gives a model without inputs: {GIVE_INPUTS}")
+        raise FactoryError(f"{factory} returns a model without inputs: {GIVE_INPUTS}")
     else:
         items, expression = _listed(inputs, "inputs")
     if not items:
-        raise FactoryError(f"{make_inputs or factory} gives an empty list of inputs: {GIVE_INPUTS}")
+        raise FactoryError(f"{make_inputs or factory} returns an empty list of inputs: {GIVE_INPUTS}")
     wanted = times or max(2, len(items))
     if wanted % len(items) == 0:
         expression += f" * {wanted // len(items)}" if wanted > len(items) else ""
@@ -88,7 +88,7 @@ _FORMS = "it may return model, (model, inputs) or {'model': model, 'inputs': inp
 
 
 def _parts(made: Any) -> tuple[Any, Any]:
-    """The model, and the inputs or None."""
+    """The model and its inputs, or None for the inputs."""
     if type(made) is tuple and len(made) == 2:
         return made[0], made[1]
     if type(made) is dict and "model" in made and made.keys() <= {"model", "inputs"}:
@@ -104,7 +104,7 @@ def _random(shapes: Shapes) -> tuple[list[Any], str]:
     import torch
 
     if wrong := [shape for call in shapes for shape in call if not shape or min(shape) < 0]:
-        raise FactoryError(f"{wrong[0]} is no shape of an input: give sizes of 0 and more, such as 8,16")
+        raise FactoryError(f"{wrong[0]} is not a valid input shape: sizes must be 0 or more, such as 8,16")
     torch.manual_seed(0)
     items = [tuple(torch.randn(*shape, device="cpu") for shape in call) for call in shapes]
     texts = [", ".join(f"torch.randn{tuple(shape)}" for shape in call) for call in shapes]
@@ -113,10 +113,10 @@ def _random(shapes: Shapes) -> tuple[list[Any], str]:
 
 
 def _called(spec: str, attribute: Any = None) -> Any:
-    """What the attribute returns, called without arguments."""
+    """The result of calling the attribute without arguments."""
     attribute = _attribute(spec) if attribute is None else attribute
     if not callable(attribute):
-        raise FactoryError(f"{spec} is {_short(attribute)}, which cannot be called: name a function or a class")
+        raise FactoryError(f"{spec} is {_short(attribute)}, which is not callable: it must be a function or a class")
     try:
         return attribute()
     except (Exception, SystemExit) as error:
@@ -127,7 +127,7 @@ def _attribute(spec: str) -> Any:
     module, _, name = spec.partition(":")
     if not module or not name or not all(part.isidentifier() for part in f"{module}.{name}".split(".")):
         example = f"{module.removesuffix('.py').strip('./').replace('/', '.')}:{name or 'make_model'}"
-        raise FactoryError(f"{spec!r} is no package.module:name; write it like {example}")
+        raise FactoryError(f"{spec!r} is not of the form package.module:name; write it like {example}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

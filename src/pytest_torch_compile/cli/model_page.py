@@ -1,4 +1,4 @@
-"""What was found about one model, in the order in which people ask: where it breaks, is it right, what it costs."""
+"""The page about one model: graphs and breaks, correctness, and cost."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def show(console: Console, report: CompileReport, cost: Sequence[str], test: str
 
     verdict = report.text.splitlines()[0]
     console.print(Text(terminal(verdict), "bold red" if report.findings else "bold green"))
-    for heading, lines in [*_sections(report), ("What it costs", cost), *_what_next(report), ("As a test", [test])]:
+    for heading, lines in [*_sections(report), ("Cost", cost), *_what_next(report), ("As a test", [test])]:
         console.print(Text(f"\n{heading}", "bold"))
         console.print(Text(terminal_block("\n".join(lines))))
 
 
 def _sections(report: CompileReport) -> Iterator[Section]:
-    """All findings, each where people look for it."""
+    """All findings, each in its section."""
     seen = report.observation
     recompiled: list[str] = []
     wrong: list[str] = []
@@ -56,12 +56,15 @@ def _numerics(report: CompileReport) -> str:
     if numerics.reference != Reference.NOT_NEEDED.value:
         text += f", reference: {numerics.reference}"
     skipped = ", ".join(numerics.not_compared)
-    return f"{text}; not compared, since eager differs from itself: {skipped}" if skipped else text
+    return f"{text}; not compared, because eager is not deterministic: {skipped}" if skipped else text
 
 
 def _what_next(report: CompileReport) -> Iterator[Section]:
     if report.findings:
-        yield "What helps", report.diagnosis or ["nothing that was tried made the check pass; see each finding's fix"]
+        yield (
+            "What helps",
+            report.diagnosis or ["no fix that was tried made the check pass; see the fix of each finding"],
+        )
     notes = [f"not observable: {what}" for what in report.observation.not_observable]
     notes += [f"remark: {remark}" for remark in report.remarks]
     notes += [f"not torch's default: {deviation}" for deviation in report.deviations]

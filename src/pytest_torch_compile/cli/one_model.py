@@ -1,4 +1,4 @@
-"""``pytest-torch-compile diagnose``: from a model without tests to what breaks, recompiles, costs and helps."""
+"""``pytest-torch-compile diagnose``: examine a model that has no tests."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--inputs",
         default="",
         metavar="package.module:make_inputs",
-        help="a function that returns the inputs: a tensor, a tuple of arguments, a dict of keyword arguments, "
-        "call(...), or a list of these, one for each call",
+        help="a function that returns the inputs: a tensor, a tuple of arguments, a dict of "
+        "keyword arguments, call(...), or a list of these for several calls",
     )
     parser.add_argument(
         "--input",
@@ -42,34 +42,34 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=_shape,
         metavar="SHAPE",
-        help="shapes of random inputs, such as 2,3,224,224, one for each argument; again for each further call",
+        help="shapes of random inputs, such as 2,3,224,224, one for each argument; repeat the option for further calls",
     )
-    parser.add_argument("--calls", type=_number, metavar="N", help="how many calls (default: those given, at least 2)")
-    parser.add_argument("--train", action="store_true", help="check the backward too")
+    parser.add_argument("--calls", type=_number, metavar="N", help="number of calls (default: all inputs, at least 2)")
+    parser.add_argument("--train", action="store_true", help="also check the backward")
     parser.add_argument("--backend", default="inductor", help="backend of torch.compile (default: inductor)")
     parser.add_argument("--mode", help="mode of torch.compile, such as reduce-overhead")
     parser.add_argument("--dynamic", action="store_true", help="compile with dynamic=True")
     parser.add_argument(
-        "--device", help="device that model and inputs are moved to, such as cuda (default: where they are)"
+        "--device", help="device to move the model and inputs to, such as cuda (default: leave them in place)"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
 
 
 def _shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in text.split(",") if size)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no shape; write it like 2,3,224,224") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape; write it like 2,3,224,224") from None
 
 
 def _number(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of calls; give 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid number of calls; it must be 1 or more")
     return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check, measure and print; exit status 0 where nothing was found, 1 where something was, 2 where it cannot be."""
+    """Check, measure and print; returns 0 without findings, 1 with findings, 2 if the check is impossible."""
     try:
         import torch  # noqa: F401
     except ImportError as error:
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     from ..findings import CompileUsageError
 
     try:
-        with redirect_stdout(sys.stderr):  # what the user's code prints is no part of the page
+        with redirect_stdout(sys.stderr):  # output of the user's code is not part of the page
             example = load(options.factory, options.inputs, options.input or (), options.calls)
         with sign_of_life(_say, options.factory), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
             report, cost = _looked_at(example, options)
@@ -104,7 +104,7 @@ def _refused(why: str) -> int:
 
 
 def _looked_at(example: Example, options: argparse.Namespace) -> tuple[CompileReport, list[str]]:
-    """The report of the check, diagnosed in full, and the lines about the cost."""
+    """The report of the check with a full diagnosis, and the lines about the cost."""
     from ..legs.calls import as_calls
     from ..legs.converted import on_device
 
@@ -113,7 +113,7 @@ def _looked_at(example: Example, options: argparse.Namespace) -> tuple[CompileRe
             report = _checked(example.model, calls, _chosen(options))
         if any(finding.kind == "compile-error" for finding in report.findings):
             return report, ["not measured: it does not compile"]
-        with _step("measuring what it costs"):
+        with _step("measuring the cost"):
             return report, _cost(example.model, calls[0], _chosen(options))
 
 
@@ -132,7 +132,7 @@ def _checked(model: Any, calls: list[Call], chosen: dict[str, Any]) -> CompileRe
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CompileCheckWarning)  # the page says what was not compared
+            warnings.simplefilter("ignore", CompileCheckWarning)  # the page lists results that were not compared
             return check_compile(model, calls=calls, diagnose="full", **chosen)
     except CompileCheckFailed as failed:
         assert failed.report is not None
@@ -141,7 +141,7 @@ def _checked(model: Any, calls: list[Call], chosen: dict[str, Any]) -> CompileRe
 
 def _cost(model: Any, call: Call, chosen: dict[str, Any]) -> list[str]:
     if call.contexts or call.actions or call.exceptions:
-        return ["not measured: the first call changes state, runs inside a context or is meant to raise"]
+        return ["not measured: the first call changes state, runs inside a context or is expected to raise"]
     try:
         return cost_lines(measured(model, call, chosen), chosen["backend"])
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Diagnosis, on failure and only then: the stage at fault, the smallest module, and the advice that was tried."""
+"""Diagnosis of failed checks: the stage at fault, the smallest module, and fixes that were tried."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ __all__ = ["STEPS", "Remake", "diagnosis"]
 
 _STAGE: dict[str, Step] = {"the stage at fault": stage}
 _ADVICE: dict[str, Step] = {
-    "advice against recompiles": recompile_advice,
-    "advice against graph breaks": break_advice,
+    "fixes for recompiles": recompile_advice,
+    "fixes for graph breaks": break_advice,
 }
-_DEARER: dict[str, Step] = {"a mode that helps": mode_advice, "the part of Inductor": part_of_inductor}
+_DEARER: dict[str, Step] = {"a better mode": mode_advice, "the Inductor op and option": part_of_inductor}
 STEPS: dict[str, dict[str, Step]] = {
     "off": {},
-    # Time is short, so what runs without code generation comes first.
+    # Time is limited, so steps without code generation come first.
     "auto": {**_ADVICE, **_STAGE, **_DEARER},
     "full": {**_STAGE, "the smallest module": smallest_module, **_ADVICE, **_DEARER},
 }
 SECONDS = {"off": 0.0, "auto": 60.0, "full": 600.0}
-CHECKS = 2  # auto takes at most this many times what the check took,
-LEAST = 3.0  # and these seconds where that is less, or a check of a tenth of a second would get no advice
+CHECKS = 2  # auto takes at most this multiple of the check's time,
+LEAST = 3.0  # but at least this many seconds, or a check of a tenth of a second would get no advice
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
-    """Lines for the message of a failed check, as ``level`` or ``--compile-diagnose`` asks for them.
+    """The lines of the diagnosis for the message of a failed check, at ``level`` or that of ``--compile-diagnose``.
 
     Raises:
-        CompileUsageError: there is no such level.
+        CompileUsageError: an unknown level.
     """
     level = level or settings.current.diagnose
     if level not in STEPS:
-        raise CompileUsageError(f"diagnose={level!r}: it is one of {', '.join(STEPS)}")
+        raise CompileUsageError(f"diagnose={level!r}: choose one of {', '.join(STEPS)}")
     seconds = SECONDS[level]
     if level == "auto":
         seconds = min(seconds, max(LEAST, CHECKS * remake.seconds))
@@ -52,14 +52,14 @@ def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -
         return []
     lines, left_out = list[str](), list[str]()
     for what, step in STEPS[level].items():
-        with doing(f"looking for {what}"):
+        with doing(f"searching for {what}"):
             try:
-                for line in step(subject):  # one by one: those before the time is over are kept
+                for line in step(subject):  # one by one, to keep the lines found before the time is up
                     lines.append(line)
-            except OutOfTime:  # a later step may still have time enough
+            except OutOfTime:  # a later step may need less time
                 left_out.append(what)
-            except Exception as error:  # a diagnosis must never hide the failure that it explains
-                lines.append(f"{what} could not be looked for: {type(error).__name__}: {error}".splitlines()[0])
+            except Exception as error:  # an error in a diagnosis must never hide the failure
+                lines.append(f"the search for {what} failed: {type(error).__name__}: {error}".splitlines()[0])
     if left_out:
-        lines.append(f"no time was left to look for {', '.join(left_out)}: {MORE_TIME}")
+        lines.append(f"no time was left to search for {', '.join(left_out)}: {MORE_TIME}")
     return lines

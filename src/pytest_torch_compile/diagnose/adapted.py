@@ -1,4 +1,4 @@
-"""A change of what the compiled leg is called with. Eager keeps the check's calls: its own results are the measure."""
+"""Change the calls of the compiled leg. Eager keeps the original calls, whose results are the reference."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..legs.calls import Call
 from .first_call import set_up
 from .subject import Subject
 
-Sizes = list[list[torch.Size | None]]  # of each call, those of the leaves of its output
+Sizes = list[list[torch.Size | None]]  # for each call, the sizes of its output leaves
 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """How the compiled leg is called: with each call changed, and its results cut to the sizes that eager gives.
+    """How to call the compiled leg: each call is changed, and its results are cut to eager's sizes.
 
-    ``eager_first``: the target runs once in eager with the arguments of the first call before it is compiled.
+    With ``eager_first``, the target runs once in eager with the arguments of the first call before it is compiled.
     """
 
     call: Callable[[Call], Call] = lambda call: call
@@ -32,7 +32,7 @@ class Adaptation:
 
 
 def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **changes: Any) -> CompileReport | None:
-    """The check with the compiled leg called in another way; None where it cannot be made."""
+    """The check with the adapted calls; None if that is not possible."""
     sizes = _sizes_in_eager(subject) if adaptation.cuts else []
     if sizes is None:
         return None
@@ -55,13 +55,13 @@ def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **cha
 
         return run
 
-    # Layout is the caller's affair: a cut result, or one of contiguous inputs, lies in memory in its own way.
+    # Ignore the layout: results that are cut, or computed from contiguous inputs, have different strides.
     with subject.loosened(strides=False):
         return subject.again(backend, wrapper=compile_adapted, more={})
 
 
 def _sizes_in_eager(subject: Subject) -> Sizes | None:
-    """The sizes of eager's results; None where they cannot be had."""
+    """The sizes of eager's results; None if they are not available."""
     sizes: Sizes = []
 
     def in_eager(target: Any) -> Callable[..., Any]:
@@ -79,7 +79,7 @@ def _sizes_in_eager(subject: Subject) -> Sizes | None:
 
 
 def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
-    """The output with what padding added left out; what is not larger in any dimension stays as it is."""
+    """The output without padding; tensors that are not larger in any dimension are unchanged."""
     leaves, structure = tree_flatten(output)
     if len(leaves) != len(sizes):
         return output

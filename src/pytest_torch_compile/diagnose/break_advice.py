@@ -1,4 +1,4 @@
-"""Advice against graph breaks: other ways to write the line that breaks, each one run, and named where it helped."""
+"""Fixes for graph breaks: alternative versions of the breaking line, suggested only if a trial run succeeds."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from .rewrites import (
 )
 from .subject import MORE_TIME, OutOfTime, Subject
 
-MOST = 8  # breaks that are looked into
-NAMED_LOSS = "ForCausalLM"  # what transformers takes for a model that names no loss, after looking for one
+MOST = 8  # maximum number of diagnosed breaks
+NAMED_LOSS = "ForCausalLM"  # the loss that transformers uses for a model that does not set one
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that people could change; ``disables`` says that it leaves a break by design."""
+    """A possible change to the code; ``disables`` is true if it keeps a break on purpose."""
 
     what: str
     rewrite: Rewrite | None = None
@@ -49,7 +49,7 @@ class Change:
 
 
 def break_advice(subject: Subject) -> list[str]:
-    """For each break the first change without which it is there, and what all of them leave together."""
+    """For each break, the first change that removes it, and the result of all changes together."""
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
         try:
@@ -57,18 +57,18 @@ def break_advice(subject: Subject) -> list[str]:
         except OutOfTime:
             if not lines:
                 raise
-            lines.append(f"no time was left to try more against graph breaks: {MORE_TIME}")
+            lines.append(f"no time was left to try more fixes for graph breaks: {MORE_TIME}")
     return lines
 
 
 def _try_changes(subject: Subject, lines: list[str]) -> None:
     chosen: list[Change] = []
-    best = subject.report
+    best = _without_the_backend(subject)
     to_try, unhelped = deque(subject.report.graph_breaks[:MOST]), list[GraphBreak]()
     while to_try:
         broken = to_try.popleft()
         if not _has(best, broken):
-            continue  # an earlier change was against this one too
+            continue  # an earlier change also fixed this one
         for change in _candidates(subject, broken):
             report = _tried(subject, [*chosen, change], backend="eager")
             if report is not None and _helps(subject, best, report, broken, change):
@@ -76,7 +76,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
                 best = report
                 how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
                 lines.append(f"{how}: {change.what}: {_result(subject, report)}")
-                to_try += unhelped  # which may need two changes
+                to_try += unhelped  # may need two changes
                 unhelped = []
                 break
         else:
@@ -85,8 +85,20 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
         return
     report = _tried(subject, chosen)
     if report is not None and not report.findings:
-        together = "all of these together" if len(chosen) > 1 else lines.pop().split(": ", 1)[1].rsplit(": ", 1)[0]
-        lines.append(f"tried: {together}: {_result(subject, report)}, and nothing else is found")
+        together = (
+            "all of these changes together" if len(chosen) > 1 else lines.pop().split(": ", 1)[1].rsplit(": ", 1)[0]
+        )
+        lines.append(f"tried: {together}: {_result(subject, report)}, and no other findings")
+
+
+def _without_the_backend(subject: Subject) -> CompileReport:
+    """The check to compare changes with, since they are tried with backend eager.
+
+    If a failing backend caused some of the breaks, this is the check with only the backend changed to eager.
+    """
+    if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in subject.report.graph_breaks):
+        return _tried(subject, [], backend="eager") or subject.report
+    return subject.report
 
 
 def _result(subject: Subject, report: CompileReport) -> str:
@@ -94,7 +106,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _helps(subject: Subject, best: CompileReport, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
-    """The break is not there, there are fewer, not more recompiles, and nothing that was not found before."""
+    """Whether the break is gone, with fewer breaks, no more recompiles, and no new findings."""
     if len(report.recompiles) > len(best.recompiles):
         return False
     if {finding.kind for finding in report.findings} - subject.kinds or not report.graphs:
@@ -108,11 +120,11 @@ def _has(report: CompileReport, broken: GraphBreak) -> bool:
 
 
 def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
-    """The check with the compiled code changed; eager runs what was written, so that results are compared with it."""
+    """The check with changed compiled code; eager runs the original code, so the results are compared with it."""
     compiling = subject.compiling
     if backend is not None:
         compiling = replace(compiling, backend=backend, mode=None, options=None)
-    # Breaks that are left would end a run under fullgraph.
+    # Remaining breaks would fail under fullgraph.
     compiling = compiling.relaxed() if backend is not None else compiling
     written_so = [change.rewrite for change in changes if change.rewrite is not None]
     switches = tuple(change.capture for change in changes if change.capture)
@@ -132,7 +144,7 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
 
         return run
 
-    # Under another seed, so that a line that seeds the random state is not left out for nothing.
+    # Use another seed, so that removing a line that sets the seed is noticed.
     calls, seed = subject.work.calls, subject.work.seed + 1
     if any(change.names_loss for change in changes):
         calls = [replace(call, actions=(*call.actions, name_loss)) for call in calls]
@@ -140,23 +152,25 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
 
 
 def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
-    """What could be changed, the cheapest for people first."""
+    """Possible changes, the simplest first."""
     if any(_unnamed_loss(module) for module in modules_of(subject.work.target).values()):
-        yield Change(f"name the loss function, model.loss_type = {NAMED_LOSS!r}", names_loss=True)
-    if is_library(broken.location.file):  # which may set itself up in its first call, and is not the reader's to change
+        yield Change(f"set the loss function, model.loss_type = {NAMED_LOSS!r}", names_loss=True)
+    if is_library(
+        broken.location.file
+    ):  # which may initialise itself in its first call, and which the user cannot change
         yield Change(ADVICE, eager_first=True)
     place = broken.location
     at = f"{Path(place.file).name}:{place.line}"
     if functions := disabled_functions(f"{broken.reason} {broken.explanation}"):
         names = ", ".join(one.__qualname__ for one in functions)
-        yield Change(f"leave out torch.compiler.disable of {names}", enables=tuple(functions))
+        yield Change(f"remove torch.compiler.disable from {names}", enables=tuple(functions))
     for one in rewrites(place, (left_out, as_tensor, with_where, with_cond)):
         if one.new:
             yield Change(f"write `{_short(one.new)}` in place of `{_short(one.old)}` at {at}", one)
         else:
-            yield Change(f"leave out `{_short(one.old)}` at {at}", one)
+            yield Change(f"remove `{_short(one.old)}` at {at}", one)
     for one in rewrites(place, (computed_outside,)):
-        yield Change(f"compute `{one.moved}` of {at} outside of the compiled function", one)
+        yield Change(f"compute `{one.moved}` at {at} outside the compiled function", one)
     for caller in (place, *broken.callers[::-1]):
         for one in rewrites(caller, (without_context,)):
             where = f"{Path(caller.file).name}:{caller.line}"
@@ -166,7 +180,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
             yield Change(written(switch), capture=switch)
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
-            what = f"write `{_short(one.new)}` at {Path(caller.file).name}:{caller.line}, which leaves that break"
+            what = f"write `{_short(one.new)}` at {Path(caller.file).name}:{caller.line}, which keeps this break"
             yield Change(what, one, disables=True)
 
 
@@ -176,7 +190,7 @@ def _short(code: str) -> str:
 
 
 def _unnamed_loss(module: Any) -> bool:
-    """A model of transformers that looks for its loss in every call."""
+    """Whether this is a transformers model that looks up its loss in every call."""
     return any(
         hasattr(one, "loss_type") and one.loss_type is None and hasattr(type(one), "loss_function")
         for one in module.modules()
@@ -184,7 +198,7 @@ def _unnamed_loss(module: Any) -> bool:
 
 
 def name_loss(target: Any) -> None:
-    """Before a call: set what ``model.loss_type = ...`` sets."""
+    """Before a call, do the same as ``model.loss_type = ...``."""
     for module in modules_of(target).values():
         for one in module.modules():
             if _unnamed_loss(one):

@@ -1,4 +1,4 @@
-"""A change that helps code which sets itself up in its first call: one call in eager before it is compiled."""
+"""A fix for code that initialises itself in its first call: one eager call before it is compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-ADVICE = "call it once in eager before it is compiled"
+ADVICE = "call it once in eager before compiling it"
 
 
 def set_up(target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -1,16 +1,16 @@
-"""Advice against too much memory, too many kernels and lost CUDA graphs: another mode, tried."""
+"""Fixes for too much memory, too many kernels and lost CUDA graphs: other modes that were tried."""
 
 from __future__ import annotations
 
 from .subject import Subject
 
 KINDS = {"memory", "structure", "cudagraph-skip", "host-sync"}
-# The cheapest to compile first.
+# In the order of compile time.
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs")
 
 
 def mode_advice(subject: Subject) -> list[str]:
-    """Each mode in which nothing is found."""
+    """The modes without findings."""
     compiling = subject.compiling
     if not subject.kinds & KINDS or compiling.backend != "inductor" or compiling.options or compiling.wrapper:
         return []

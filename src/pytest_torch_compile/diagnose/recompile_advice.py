@@ -1,4 +1,4 @@
-"""Advice that was tried: changes against recompiles, each applied and checked, and named only where it helped."""
+"""Fixes for recompiles: changes that are suggested only if a trial run succeeds."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .subject import Subject, recompile_causes
 
 KINDS = {"recompile", "eager-fallback"}
 MULTIPLES = (8, 16, 32, 64)
-Name = str | int  # of an argument; its position where the target gives it no name
+Name = str | int  # name of an argument, or its position if it has no name
 Dims = dict[Name, tuple[int, ...]]
 
 
 def recompile_advice(subject: Subject) -> Iterator[str]:
-    """One line for each change that kept the check within its budget, with the result."""
+    """One line for each change that keeps the check within its budget, with the result."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):
-        # Without code generation first, then with the check's own backend if there is time for it.
+        # First without code generation, then with the check's own backend if there is time.
         how, report = "tried", _again(subject, changes, backend="eager")
         if report is not None and not report.findings and subject.compiling.backend != "eager":
             if subject.report.observation.compile_seconds.total > subject.left:
@@ -55,7 +55,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What to change, as people read it and as fields of the work or of the compilation, or as an ``Adaptation``."""
+    """Possible changes, as text and as fields of the work or compilation, or as an ``Adaptation``."""
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
     for call in calls:
@@ -65,7 +65,7 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
     numbers = [name for name, seen in values.items() if all(map(_is_number, seen)) and len(set(seen)) > 1]
     if numbers:
         as_tensors = partial(_changed, names, numbers, lambda _, number: torch.tensor(number, device="cpu"))
-        yield f"pass {_listed(numbers)} as a tensor in place of a Python number", {"adaptation": Adaptation(as_tensors)}
+        yield f"pass {_listed(numbers)} as a tensor instead of a Python number", {"adaptation": Adaptation(as_tensors)}
 
     if recompile_causes(subject.report) - {"size", "python-number"}:
         yield ADVICE, {"adaptation": Adaptation(eager_first=True)}
@@ -80,7 +80,7 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{written(INTEGERS_OF_MODULES)}, with dynamic=True", both
     if "dynamic-mark" in causes and not subject.work.dynamic_dims:
         marked = {name: dims for name, seen in values.items() if (dims := _marked_dims(seen))}
-        yield f"dynamic_dims={{{_listed_dims(marked)}}}, so that each call has the mark", {"dynamic_dims": marked}
+        yield f"dynamic_dims={{{_listed_dims(marked)}}}, so that every call has the mark", {"dynamic_dims": marked}
 
     yield from _of_sizes(subject, values, names)
 
@@ -89,7 +89,7 @@ def _of_sizes(
     subject: Subject, values: dict[Name, list[Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     calls = subject.work.calls
-    # Sizes 0 and 1 specialise: they cannot be marked, but padded.
+    # Sizes 0 and 1 are specialised: they cannot be marked as dynamic, but they can be padded.
     padded_dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=1))}
     dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=2))}
     if not padded_dims:
@@ -128,12 +128,12 @@ def _differ_in_strides(values: Sequence[Any]) -> bool:
 
 
 def _marked_dims(values: Sequence[Any]) -> tuple[int, ...]:
-    """The dimensions of a tensor argument that are marked dynamic in one call or another."""
+    """The dimensions of a tensor argument that are marked dynamic in any call."""
     return tuple(sorted({dim for one in values if isinstance(one, torch.Tensor) for dim in marked_dims(one)}))
 
 
 def _changing_dims(values: Sequence[Any], least: int) -> tuple[int, ...]:
-    """The dimensions of a tensor argument that change over the calls, and are never smaller than ``least``."""
+    """The dimensions of a tensor argument that change between calls, and are never smaller than ``least``."""
     shapes = [tuple(value.shape) for value in values if isinstance(value, torch.Tensor)]
     if len({len(shape) for shape in shapes}) != 1:
         return ()
@@ -150,7 +150,7 @@ def _changed(names: Sequence[str], chosen: Collection[Name], change: Callable[[N
 
 def _padded(dims: Dims, multiple: int, name: Name, tensor: torch.Tensor) -> torch.Tensor:
     missing = [(-size) % multiple if dim in dims[name] else 0 for dim, size in enumerate(tensor.shape)]
-    # torch counts from the last dimension, with the padding before and behind.
+    # torch expects the padding before and after each dimension, starting with the last dimension.
     flat = [number for behind in reversed(missing) for number in (0, behind)]
     return torch.nn.functional.pad(tensor, flat)
 

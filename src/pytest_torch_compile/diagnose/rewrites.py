@@ -1,4 +1,4 @@
-"""One statement of a function written in another way, and the function run so for a while."""
+"""Rewrite one statement of a function, and temporarily run the rewritten function."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from ..observation import Location
 
 @dataclass(frozen=True)
 class Around:
-    """What is around a statement: the one that follows, and the variables of the functions that it is in."""
+    """The context of a statement: the next statement, and the variables of the enclosing functions."""
 
     following: ast.stmt | None
     variables: frozenset[str]
 
 
-# From a statement, the one that takes its place; None where this way does not fit. It may change what it gets.
+# Maps a statement to its replacement; None if the rewrite does not apply. May modify its argument.
 Way = Callable[[ast.stmt, Around], "ast.stmt | None"]
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The statement at ``line`` of ``file``: ``way`` writes ``old`` as ``new``, which is empty where it is left out.
+    """A rewrite by ``way`` of the statement at ``line`` of ``file`` from ``old`` to ``new``, which is empty if it is
+    removed.
 
-    ``moved`` is the code that runs outside of the function in place of in it.
+    ``moved`` is code that runs outside the function instead of inside it.
     """
 
     file: str
@@ -43,7 +44,7 @@ class Rewrite:
 
 
 def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
-    """Each way in which the statement at a place can be written; nothing where its source cannot be read."""
+    """All applicable rewrites of the statement at a location; none if its source cannot be read."""
     for way in ways:
         tree = _tree(place.file)
         statement = _statement(tree, place.line) if tree else None
@@ -59,10 +60,10 @@ def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
 
 @contextmanager
 def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
-    """Every function with such a statement runs the rewritten code in the body.
+    """Run the rewritten code in the body, in every function with such a statement.
 
     Raises:
-        ValueError: the rewritten function is not like the one it stands for.
+        ValueError: the rewritten function is not compatible with the original.
     """
     with ExitStack() as stack:
         for file in {change.file for change in changes}:
@@ -85,7 +86,7 @@ def _key(code: CodeType) -> tuple[str, int]:
 
 
 def _functions(file: str, lines: Sequence[int]) -> list[FunctionType]:
-    """The functions whose code has one of these lines, wherever they are kept."""
+    """All function objects whose code contains one of these lines."""
     of_file = [one for one in gc.get_objects() if type(one) is FunctionType and one.__code__.co_filename == file]
     return [one for one in of_file if {line for *_, line in one.__code__.co_lines()} & set(lines)]
 
@@ -106,7 +107,7 @@ def _tree(file: str) -> ast.Module | None:
 
 def _rewritten(file: str, changes: Sequence[Rewrite]) -> ast.Module:
     tree = _tree(file)
-    assert tree is not None  # a rewrite was made from it
+    assert tree is not None  # a rewrite was created from it
     for change in changes:
         statement = _statement(tree, change.line)
         changed = statement and change.way(statement, _around(tree, statement))
@@ -119,14 +120,14 @@ def _rewritten(file: str, changes: Sequence[Rewrite]) -> ast.Module:
 def _statement(tree: ast.Module, line: int) -> ast.stmt | None:
     """The innermost statement that covers a line."""
     inner = None
-    for node in ast.walk(tree):  # from the outside to the inside
+    for node in ast.walk(tree):  # from the outermost to the innermost
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
             inner = node
     return inner
 
 
 def _block(tree: ast.Module, statement: ast.stmt) -> tuple[list[ast.stmt], int]:
-    """The list of statements that a statement stands in, and its position there."""
+    """The list that contains a statement, and its index."""
     for node in ast.walk(tree):
         for _, block in ast.iter_fields(node):
             if isinstance(block, list) and any(one is statement for one in block):
@@ -155,7 +156,7 @@ def _moved(statement: ast.stmt, around: Around) -> list[str]:
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
-    """The outermost calls in a statement that read no variable of the function: what they give is no result of it."""
+    """The outermost calls in a statement that do not read variables of the function."""
     expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
     calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
     while nodes:
@@ -169,7 +170,7 @@ def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
 
 
 def computed_outside(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """What needs no variable of the function, read from a global variable that is set before each call."""
+    """Replace an expression without variables of the function with a global variable that is set before each call."""
     calls = _independent_calls(statement, around)
 
     class Outside(ast.NodeTransformer):
@@ -188,7 +189,7 @@ def _outside(call: ast.Call) -> str:
 
 
 def _values(changes: Sequence[Rewrite], function: FunctionType) -> dict[str, object]:
-    """What is computed outside, under the names that the rewritten code reads."""
+    """The expressions computed outside, by the names that the rewritten code reads."""
     values: dict[str, object] = {}
     for change in changes:
         tree = _tree(change.file)
@@ -201,20 +202,20 @@ def _values(changes: Sequence[Rewrite], function: FunctionType) -> dict[str, obj
 
 
 def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """The body of a ``with`` statement alone."""
+    """Replace a ``with`` statement with its body."""
     if not isinstance(statement, ast.With):
         return None
-    # Kept where it never runs, so that the function still closes over the same variables.
+    # Keep the statement as dead code, so that the function still closes over the same variables.
     managers: list[ast.stmt] = [ast.Expr(item.context_expr) for item in statement.items]
     never = ast.If(test=ast.Constant(False), body=managers, orelse=[])
     return ast.If(test=ast.Constant(True), body=[never, *statement.body], orelse=[])
 
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """A call that changes no result, an assertion, or a branch of nothing else, left out."""
+    """Remove a call without an effect on the result, an assertion, or a branch with only such statements."""
     if not _may_have_no_result(statement):
         return None
-    # Kept where it never runs, so that the function still closes over the same variables.
+    # Keep the statement as dead code, so that the function still closes over the same variables.
     return ast.If(test=ast.Constant(False), body=[statement], orelse=[])
 
 
@@ -228,12 +229,12 @@ def _may_have_no_result(statement: ast.stmt) -> bool:
 
 
 def with_where(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """A branch that chooses between two values, as ``torch.where``."""
+    """Replace a branch between two values with ``torch.where``."""
     return _chosen(statement, around, lambda test, a, b: _torch("where", test, a, b))
 
 
 def with_cond(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """A branch that chooses between two values, as ``torch.cond``."""
+    """Replace a branch between two values with ``torch.cond``."""
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
 
     def cond(test: ast.expr, a: ast.expr, b: ast.expr) -> ast.expr:
@@ -290,7 +291,7 @@ def _assigned(statement: ast.stmt | None) -> tuple[str | None, ast.expr | None]:
 
 
 def _as_tensor(test: ast.expr) -> ast.expr:
-    """A condition that stays a tensor: what turns it into a Python value is taken away."""
+    """A condition as a tensor, without conversions to a Python value."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _torch("logical_not", _as_tensor(test.operand))
     if isinstance(test, ast.BoolOp):
@@ -304,7 +305,7 @@ def _as_tensor(test: ast.expr) -> ast.expr:
 
 
 def as_tensor(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """``x.item()``, ``float(x)`` and ``int(x)`` written as the tensor that they read."""
+    """Replace ``x.item()``, ``float(x)`` and ``int(x)`` with the tensor."""
     reader = _ToTensor()
     new: ast.stmt = reader.visit(statement)
     return new if reader.changed else None
@@ -325,7 +326,7 @@ class _ToTensor(ast.NodeTransformer):
 
 
 def with_disabled(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """The outermost call of a statement, kept out of the graph."""
+    """Exclude the outermost call of a statement from the graph."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             node.func = ast.Call(_attribute("compiler", "disable"), [node.func], [])

@@ -1,4 +1,4 @@
-"""The smallest submodule that still shows the finding."""
+"""Find the smallest submodule that still shows the finding."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ Inputs = dict[str, list[Call]]
 
 @dataclass(frozen=True)
 class Part:
-    """A submodule of a target, its path, and what it was given in each call."""
+    """A submodule of a target, with its path and its arguments in each call."""
 
     name: str
     module: torch.nn.Module
     calls: list[Call]
 
     def changes(self, whole: Work) -> dict[str, Any]:
-        """What makes a check of the whole one of the part. Names of the whole's arguments have no meaning for it."""
+        """The changes that turn a check of the whole target into a check of the part; options with argument names are
+        dropped.
+        """
         alone = {"optimizer": None, "steps": 1, "dynamic_dims": None}
         return {"target": self.module, "calls": self.calls, "train": bool(whole.train), **alone}
 
 
 def smallest_module(subject: Subject) -> list[str]:
-    """Go down from module to module, as long as one alone shows a finding of the same kind."""
+    """Descend into submodules as long as one shows a finding of the same kind on its own."""
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
-        kinds |= {"numerics", "gradient"}  # a step of the optimizer shows wrong gradients in the parameters
+        kinds |= {"numerics", "gradient"}  # an optimizer step turns wrong gradients into wrong parameters
     if "exception" in kinds:
-        kinds.add("metadata")  # what one part returns, another may not take
+        kinds.add("metadata")  # another part may not accept this part's outputs
     smallest, shown, tried, remark = None, set[str](), 0, ""
     parts = parts_of(subject.work)
     candidates = children(parts, "")
@@ -56,24 +58,24 @@ def smallest_module(subject: Subject) -> list[str]:
                 shown = {finding.kind for finding in report.findings}
                 smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
-        remark = f", after {tried} of its parts: the time was over"
+        remark = f", after {tried} of its parts: the time limit was reached"
     if smallest is None:
         return []
     kind = type(smallest.module).__name__
     subject.report.fault = replace(subject.report.fault, module=smallest.name, module_type=kind)
     if shown & subject.kinds and subject.report.fault.stage:
         subject.smallest = smallest.changes(subject.work)
-    same = "the same" if shown & subject.kinds else f"findings of the kind {', '.join(sorted(shown & kinds))}"
-    return [f"smallest module: {smallest.name} ({kind}) alone shows {same}{remark}"]
+    same = "the same finding" if shown & subject.kinds else f"findings of the kind {', '.join(sorted(shown & kinds))}"
+    return [f"smallest module: {smallest.name} ({kind}) shows {same} on its own{remark}"]
 
 
 def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
-    """A check of one part with what it was given, or without gradients for that if eager does not run so."""
+    """A check of one part with its recorded arguments, without gradients for them if eager fails otherwise."""
     backend = _cheapest_backend(subject)
     report = subject.again(backend, **part.changes(subject.work))
     if report is not None:
         return report, part
-    # A module that writes to its input in place takes the result of an op, and no leaf that requires a gradient.
+    # A module that writes to its input in place cannot take a leaf that requires a gradient, only the result of an op.
     part = replace(part, calls=[_without_gradient(one) for one in part.calls])
     return subject.again(backend, **part.changes(subject.work)), part
 
@@ -87,7 +89,7 @@ def _without_gradient(call: Call) -> Call:
 
 
 def _cheapest_backend(subject: Subject) -> str | None:
-    """The first stage that shows it; None, the check's own, where the stage is not known."""
+    """The first stage that shows it; None (the check's own backend) if the stage is unknown."""
     if subject.compiling.wrapper is not None:
         return None
     if subject.kinds <= {"graph-break", "recompile"}:
@@ -97,7 +99,7 @@ def _cheapest_backend(subject: Subject) -> str | None:
 
 
 def parts_of(work: Work) -> dict[str, Part]:
-    """The submodules that eager called, by path; of a function those of the modules that it reaches."""
+    """The submodules that eager called, by path; for a function, those of the modules it reaches."""
     inputs = captured(work)
     return {
         name: Part(name, module, inputs.get(name, []))
@@ -113,14 +115,14 @@ def _below(roots: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn
 
 
 def _global_modules(target: Any) -> dict[str, torch.nn.Module]:
-    """The modules that a function calls by a global name."""
+    """The modules that a function calls through global names."""
     code, names = getattr(target, "__code__", None), getattr(target, "__globals__", {})
     used = {name: names.get(name) for name in (code.co_names if code else ())}
     return {name: module for name, module in used.items() if isinstance(module, torch.nn.Module)}
 
 
 def children(parts: Mapping[str, Part], name: str) -> list[Part]:
-    """The parts right below one; of those that are never called, such as a ModuleList, the ones below them."""
+    """The direct parts of a module; containers that are never called, such as ModuleList, are expanded."""
     below = [part for part in parts.values() if part.name.startswith(f"{name}." if name else "") and part.name != name]
     called = [part for part in below if part.calls]
     return [part for part in called if not any(part.name.startswith(f"{other.name}.") for other in called)]
@@ -128,23 +130,23 @@ def children(parts: Mapping[str, Part], name: str) -> list[Part]:
 
 @dataclass
 class _Capture:
-    """What modules are given; ``number`` counts the calls of the whole."""
+    """The arguments of modules; ``number`` counts the calls of the whole."""
 
     inputs: Inputs = field(default_factory=dict)
     call: Call = field(default_factory=Call)
     number: int = 0
 
 
-# What a hook reaches would be taken for state of the model, and put back after the leg: it reaches nothing.
+# Objects that a hook references would count as model state and be restored after the leg, so it references none.
 _captures: list[_Capture] = []
 
 
 def captured(work: Work) -> Inputs:
-    """What each submodule was first given in each call, in eager."""
+    """The arguments of the first call of each submodule in each call, in eager."""
     with ExitStack() as stack:
         _captures.append(capture := _Capture())
         stack.callback(_captures.pop)
-        # Before the leg notes their state, of which hooks are a part.
+        # Before the leg takes its snapshot, which includes hooks.
         _watch({**modules_of(work.target), **_global_modules(work.target)}, stack)
         leg = Leg(work)
         for capture.number, capture.call in enumerate(work.calls):
@@ -167,10 +169,10 @@ def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Map
 
 
 def _copied(leaf: Any) -> Any:
-    """A leaf of the arguments as it is before the module runs: a cache of keys grows in each call."""
+    """A copy of an argument leaf before the module runs, since a key cache, for example, grows in each call."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)
     try:
         return copy.deepcopy(leaf)
-    except Exception:  # a class may raise anything when it is copied
+    except Exception:  # copying may raise any exception
         return leaf

@@ -1,4 +1,4 @@
-"""Which of eager, aot_eager and inductor first goes wrong."""
+"""Find the first of eager, aot_eager and inductor that fails."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ..findings import WrongResult
 from ..observation import Location
 from .subject import Subject
 
-# What a later stage can do wrong; breaks and recompiles are dynamo's, which is the first stage.
+# Findings that a later stage can cause; breaks and recompiles come from dynamo, the first stage.
 KINDS = {*get_args(WrongResult), "compile-error", "eager-fallback"}
 STAGES = {
-    "eager": "dynamo: it cannot trace the code, or the graph that it captures does not do what the code does",
-    "aot_eager": "AOTAutograd: the graph is right before it makes it functional and traces its backward",
-    "aot_eager_decomp_partition": "a decomposition or the partitioning: the ops as they were written are right",
-    "inductor": "Inductor: the graph that it is handed is right, so its lowering or generated code is wrong",
+    "eager": "dynamo: it cannot trace the code, or the captured graph behaves differently from the code",
+    "aot_eager": "AOTAutograd: the graph is right before functionalization and the tracing of backward",
+    "aot_eager_decomp_partition": "a decomposition or the partitioner: the original ops give the right result",
+    "inductor": "Inductor: its input graph is right, so its lowering or generated code is wrong",
 }
 
 
 def stage(subject: Subject) -> list[str]:
-    """The first stage with a finding of the same kind; nothing where there is only one stage to try."""
+    """The first stage with a finding of the same kind; nothing if there is only one stage to try."""
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)
     if not kinds or subject.compiling.wrapper is not None or backend not in names[1:]:
         return []
-    # No stage is at fault where calls exceed the recompile limit, or the code fixes a size that is marked dynamic.
+    # No stage is at fault if calls exceed the recompile limit, or the code fixes a size that is marked dynamic.
     if any(error.error == CONSTRAINT_VIOLATION for error in subject.report.observation.errors):
         return []
     if subject.report.fallbacks and subject.kinds <= {"eager-fallback", "recompile"}:
@@ -42,18 +42,18 @@ def stage(subject: Subject) -> list[str]:
             break
         if not subject.is_right_in(report, kinds):
             other = ", ".join(sorted({finding.kind for finding in report.findings})) if report else "it cannot run"
-            return [f"stage: not known, since backend {name} gives another result: {other}"]
+            return [f"stage: unknown, because backend {name} gives a different result: {other}"]
         passed.append(name)
     first = names[len(passed)]
     subject.report.fault = replace(subject.report.fault, stage=first)
     if first == "eager" and (line := _own_branch(subject, kinds)):
         return [line]
     earlier = f" (passes with backend {', '.join(passed)})" if passed else ""
-    return [f"stage: goes wrong with backend {first}{earlier}. It is {STAGES[first]}"]
+    return [f"stage: fails with backend {first}{earlier}. The cause is in {STAGES[first]}"]
 
 
 def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
-    """A line where eager shows the same when it takes a branch that the code has for being compiled; else nothing."""
+    """A line if eager shows the same finding when it takes the code's branch for compilation; otherwise nothing."""
     places: list[Location] = []
 
     def eager_as_if_compiled(target: Any) -> Callable[..., Any]:
@@ -71,6 +71,6 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
         return ""
     where = ", ".join(dict.fromkeys(place.shown() for place in places))
     return (
-        "stage: none of torch's. Eager gives the same where it takes the branch for compiled code, which asks "
-        f"is_compiling() at {where}"
+        "stage: not in torch. Eager gives the same result if it takes the branch "
+        f"for compiled code, at the is_compiling() call at {where}"
     )

@@ -1,4 +1,4 @@
-"""What is diagnosed: a failed check, and how to make it again with something changed."""
+"""The subject of a diagnosis: a failed check that can be repeated with changes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MORE_TIME = "diagnose='full' (--compile-diagnose=full) takes up to ten minutes"
 
 
 class OutOfTime(Exception):
-    """The time for the diagnosis is over."""
+    """The time limit of the diagnosis is reached."""
 
 
 @dataclass(frozen=True)
 class Remake:
-    """All that it takes to make a check again; ``seconds`` is how long it took."""
+    """Everything needed to repeat a check; ``seconds`` is its duration."""
 
     work: Work
     compiling: Compiling
@@ -36,9 +36,9 @@ class Remake:
 
 
 class Subject:
-    """A failed check; ``seconds`` is the time for its diagnosis.
+    """A failed check; ``seconds`` is the time limit of its diagnosis.
 
-    A trial that has begun is not cut off, so none begins that is expected to take longer than what is left.
+    A running trial is never interrupted, so a trial does not start if it is expected to exceed the remaining time.
     """
 
     def __init__(self, report: CompileReport, remake: Remake, seconds: float) -> None:
@@ -46,24 +46,25 @@ class Subject:
         self._remake, self._end = remake, time.monotonic() + seconds
         self._tolerances = remake.tolerances
         self._took: dict[str | None, float] = {}
-        # The changes that make it a check of its smallest module, where that is known and shows the same.
+        # The changes that turn it into a check of its smallest module, if that is known and shows the same finding.
         self.smallest: dict[str, Any] = {}
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of what was found, without what a setting of torch caused and what says nothing about the code."""
+        """The kinds of the findings, except findings caused by a torch setting or not about the code."""
         kinds = (finding.kind for finding in self.report.findings if not finding.cause)
         return {kind for kind in kinds if kind not in NO_VERDICT}
 
     @property
     def left(self) -> float:
-        """Seconds that are left."""
+        """The remaining seconds."""
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """How long a trial with this backend should take: as the longest one did, or else the check.
+        """The expected time of a trial with this backend: that of the longest trial, or else of the check.
 
-        Of the check it is the time without compiling what is left out. It has the imports of a first compilation in it.
+        Compile time of skipped stages is subtracted from the check's time, which includes imports of a first
+        compilation.
         """
         if backend in self._took:
             return self._took[backend]
@@ -74,7 +75,7 @@ class Subject:
 
     @contextmanager
     def loosened(self, **tolerances: Any) -> Iterator[None]:
-        """In the body, checks are made with these fields of the tolerances changed."""
+        """Change these fields of the tolerances for checks in the body."""
         before, self._tolerances = self._tolerances, replace(self._tolerances, **tolerances)
         try:
             yield
@@ -82,10 +83,10 @@ class Subject:
             self._tolerances = before
 
     def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
-        """The check once more, with fields of its work or its compiling changed; None where it cannot be made.
+        """Repeat the check with changed fields of its work or compilation; None if that is not possible.
 
         Raises:
-            OutOfTime: no trial may begin any more.
+            OutOfTime: no further trial may start.
         """
         if self.left <= self.expected_seconds(backend):
             raise OutOfTime
@@ -100,11 +101,11 @@ class Subject:
         except CompileUsageError:
             return None
         finally:
-            if "target" not in changes:  # a part of it takes less
+            if "target" not in changes:  # a part takes less time
                 self._took[backend] = max(self._took.get(backend, 0.0), time.monotonic() - began)
 
     def shows(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Whether a report has a finding of these kinds; a break or a recompile counts only with the same cause."""
+        """Whether a report has a finding of these kinds; a break or recompile counts only with the same cause."""
         if report is None:
             return False
         shown = {finding.kind for finding in report.findings if finding.kind in kinds}
@@ -114,15 +115,15 @@ class Subject:
         return bool(shown)
 
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Whether a trial was made, has none of these kinds, and nothing that the check itself does not have."""
+        """Whether a trial ran without findings of these kinds and without new findings."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 
 def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
-    """The place and the category of each break, whatever led there."""
+    """The location and category of each break, regardless of its callers."""
     return {(one.location.file, one.location.line, one.category) for one in report.graph_breaks}
 
 
 def recompile_causes(report: CompileReport) -> set[str]:
-    """The causes of the recompiles; empty text where torch names no guard."""
+    """The causes of the recompiles; an empty text if torch reports no guard."""
     return {recompile.guards[0].cause if recompile.guards else "" for recompile in report.recompiles}

@@ -1,1 +1,1 @@
-"""What is checked in a fresh process: artifacts that ship, and results that must not depend on the process."""
+"""Checks in a fresh process: deployment artifacts, and results that must not depend on the process."""

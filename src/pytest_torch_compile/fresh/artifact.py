@@ -1,4 +1,4 @@
-"""check_artifact: what ships is built, loaded in a fresh process, and compared with eager there."""
+"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare it with eager there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .._torch import artifacts, canary, support
 from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import kept_rng, sandbox, seed_everything
-from .._torch.trace import TraceObserver, error_location, not_captured
+from .._torch.trace import TraceObserver, error_location
+from .._torch.trace_log import not_captured
 from .._torch.warning_filters import calm
 from ..check.describe import rerun_command, shapes_text, target_name
 from ..check.judge import merged_over_calls, not_observable
@@ -28,7 +29,7 @@ from ..events import announce, doing
 from ..findings import CallReport, CompileCheckFailed, CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
 from ..legs.leg import LazyLeg, Leg, Work, World
-from ..legs.references import ReferenceLeg, perturbed_records
+from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
 from ..numerics.tolerances import require_tolerances
@@ -41,9 +42,9 @@ from .worker import raised_by
 
 @dataclass
 class ArtifactReport(CompileReport):
-    """What ``check_artifact`` observed: ``via`` says how it ships; ``bytes`` is its size.
+    """The result of ``check_artifact``: ``via`` is the kind of artifact, ``bytes`` its size.
 
-    ``build_seconds`` and ``load_seconds`` are how long it took to build here and to load in the fresh process.
+    ``build_seconds`` is the time to build it here, ``load_seconds`` the time to load it in the fresh process.
     """
 
     via: str = ""
@@ -54,7 +55,7 @@ class ArtifactReport(CompileReport):
 
 @dataclass
 class Answer:
-    """What the artifact did on one call."""
+    """The result of one call of the artifact."""
 
     output: Any = None
     arguments: Any = None
@@ -63,7 +64,7 @@ class Answer:
 
 @dataclass
 class Answers:
-    """What the fresh process has to say. ``refused``: the artifact could not even be loaded."""
+    """The answer of the fresh process. ``refused`` is set if the artifact could not be loaded."""
 
     calls: list[Answer] = field(default_factory=list)
     load_seconds: float = 0.0
@@ -85,42 +86,42 @@ def check_artifact(
     timeout: float = 600.0,
     seed: int = 0,
 ) -> ArtifactReport:
-    """Build what ships from the first call, load it in a fresh process, and hold all calls there against eager.
+    """Build an artifact from the first call, load it in a fresh process, and compare all calls there with eager.
 
-    The artifact has to give eager's results, by the same rule as ``check_compile``, for calls of shapes that it was not
-    built with; it has to refuse what eager refuses; and nothing may compile where it is loaded. It computes no
-    gradients: both sides run under ``torch.no_grad``. What it keeps inside, such as buffers, is seen in later outputs
-    only.
+    The artifact must match eager by the same rule as ``check_compile``, including for shapes other than the one it was
+    built with. It must raise if eager raises, and nothing may compile after it is loaded. Gradients are not checked:
+    both sides run under ``torch.no_grad``. Internal state such as buffers is checked only as far as it affects later
+    outputs.
 
     Args:
-        model: The module that ships, in the mode in which it ships.
-        *args: The arguments of the one call, where ``calls`` is not given.
-        calls: The calls; the artifact is built from the first. One of the others may raise in eager: the artifact must
-            refuse it too.
+        model: The module to deploy, in the mode (train or eval) in which it is deployed.
+        *args: The arguments of a single call, if ``calls`` is not set.
+        calls: The calls; the artifact is built from the first. If another call raises in eager, the artifact must raise
+            too.
         via: ``"aot_inductor"`` (a package of ``torch._inductor.aoti_compile_and_package``), ``"export"``
-            (``torch.export.save``) or ``"precompile"`` (``aot_compile`` of what ``torch.compile`` returns, loaded with
+            (``torch.export.save``) or ``"precompile"`` (``aot_compile`` of the compiled model, loaded with
             ``torch.compiler.load_compiled_function``; torch 2.11 and newer).
-        dynamic_dims: The dimensions that vary, as for ``check_compile``.
-        options: Options of Inductor, for ``"aot_inductor"`` and ``"precompile"``.
+        dynamic_dims: The dimensions that vary, as in ``check_compile``.
+        options: Inductor options, for ``"aot_inductor"`` and ``"precompile"``.
         tolerances: How close the artifact must be to eager.
-        prepare: Called in the fresh process before it loads: a function of a module that registers custom ops.
-        path: Where the artifact is written, and stays. Without it, it is removed after the check.
-        timeout: How many seconds the fresh process may take.
+        prepare: A function that is called in the fresh process before loading, for example to register custom ops.
+        path: Where to keep the artifact. By default it is removed after the check.
+        timeout: The time limit of the fresh process in seconds.
         seed: The seed of the random state at each call.
 
     Returns:
-        The report, with size, time to build and time to load.
+        The report, with size, build time and load time.
 
     Raises:
-        CompileCheckFailed: Something was found. It carries ``.report`` and ``.findings``.
-        CompileUsageError: The check cannot be made: the first call raises in eager, or the target is no module.
+        CompileCheckFailed: There are findings. It has ``.report`` and ``.findings``.
+        CompileUsageError: The check is not possible: the first call raises in eager, or the target is not a module.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
     if not isinstance(model, torch.nn.Module):
-        raise CompileUsageError(f"the target is {model!r}; an artifact is made of a module: wrap it in one")
+        raise CompileUsageError(f"the target is {model!r}, but an artifact needs a module: wrap the target in one")
     if via not in artifacts.WAYS:
-        raise CompileUsageError(f"via={via!r} is not known; it is one of: {', '.join(artifacts.WAYS)}")
+        raise CompileUsageError(f"via={via!r} is unknown; choose one of: {', '.join(artifacts.WAYS)}")
     require_tolerances("tolerances", tolerances)
     given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
     require_values(model, given)
@@ -170,7 +171,7 @@ def _examine(
     tolerances: Tolerances,
     eager: Leg,
 ) -> None:
-    """Build, load and compare; what is seen goes into the report."""
+    """Build, load and compare; results are added to the report."""
     started = time.perf_counter()
     try:
         with doing("building the artifact"):
@@ -184,7 +185,7 @@ def _examine(
         report.findings = [Finding("compile-error", message, error_location(error), error_summary(error))]
         return
     report.build_seconds, report.bytes = time.perf_counter() - started, file.stat().st_size
-    # A file of code only needs the model; the others must do without it.
+    # An artifact with only code needs the model; the others must work without it.
     with doing("running the artifact in a fresh process"):
         sent = work.target if report.via == "precompile" else None
         imports = _classes(record.output for record in expected)
@@ -192,7 +193,7 @@ def _examine(
             answers, report.via, file.resolve(), sent, work.calls, prepare, imports, work.seed, seconds=timeout
         )
     if failed := _without_answers(ended):
-        if report.via == "aot_inductor" and artifacts.has_own_cpp_library(file):  # some torches load it all the same
+        if report.via == "aot_inductor" and artifacts.has_own_cpp_library(file):  # some torch versions load it anyway
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
@@ -213,7 +214,7 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
     first, names = work.calls[0], argument_names(work.target)
     file.parent.mkdir(parents=True, exist_ok=True)
     if work.dynamic_dims and via != "precompile":
-        # This refuses what is no tensor argument. Export has marks of its own, which must not meet these.
+        # This rejects arguments that are not tensors. Export uses its own marks, which must not be combined with these.
         with world.in_force(world.snapshot.new_leg()):
             mark_dynamic(first, work.dynamic_dims, names)
     with ExitStack() as stack, kept_rng(), world.in_force(world.snapshot.new_leg()):
@@ -226,7 +227,7 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
 
 
 def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """The dynamic dimensions with their bounds, counted from the front, by the arguments' names."""
+    """The dynamic dimensions with their bounds, as non-negative indices, by argument name."""
     arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
     by_name = {}
     for key, dims in (dynamic_dims or {}).items():
@@ -245,11 +246,11 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process: load the artifact and run the calls. ``imports`` has been imported by coming here."""
+    """In the fresh process: load the artifact and run the calls. ``imports`` are already imported by unpickling."""
     if prepare is not None:
         prepare()
     result = Answers()
-    observer = TraceObserver()  # that it sees what it has to was tried out in the parent
+    observer = TraceObserver()  # the parent has already verified the observer
     with observer:
         started = time.perf_counter()
         try:
@@ -279,7 +280,7 @@ def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
 
 
 def _without_answers(ended: Ended) -> Finding | None:
-    """What is wrong where the artifact came to no call."""
+    """The finding if the artifact made no call."""
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     raised, what = ended.raised, "the fresh process failed"
@@ -294,11 +295,11 @@ def _without_answers(ended: Ended) -> Finding | None:
 def _compared(
     work: Work, index: int, expected: list[CallRecord], found: Answers, tolerances: Tolerances, eager: Leg
 ) -> Comparison:
-    """One call of the artifact against eager's."""
+    """Compare one call of the artifact with eager."""
     here, there = expected[index], found.calls[index]
     if here.error is not None or there.refused is not None:
         return Comparison(_refusals(here, there), raised=True)
-    # What a model keeps is inside of an artifact, and a process has its own random state.
+    # A model's state is inside the artifact, and a process has its own random state.
     apart: dict[str, Any] = dict(
         state={}, initial_state={}, grads={}, input_grads={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}
     )
@@ -311,7 +312,7 @@ def _compared(
         artifact,
         reference=partial(reference.record, index),
         repeat=partial(repeat.record, index),
-        perturbed=partial(perturbed_records, work, index, eager.world),
+        perturbed=partial(PerturbedLegs(work, eager.world).records, index),
         tolerances=tolerances,
     )
     fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])
@@ -327,13 +328,13 @@ def _sizes(call: Call) -> list[torch.Size]:
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
-    """What only one side refuses; what exactly is raised is not the same in an artifact."""
+    """The finding if only one side raises; the exception may differ in an artifact."""
     if here.error is not None and there.refused is None:
-        message = f"eager raises {type(here.error).__name__}, the artifact gives a result"
+        message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
     elif here.error is None and there.refused is not None:
-        message = f"the artifact refuses a call that eager takes: {there.refused.type}"
-        state = "GLOBAL_STATE changed" in there.refused.text  # as dynamo's guards say it
+        message = f"the artifact rejects a call that eager accepts: {there.refused.type}"
+        state = "GLOBAL_STATE changed" in there.refused.text  # the wording of dynamo's guards
         evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
     else:
         return []
@@ -364,14 +365,14 @@ def _compiled(graphs: Sequence[Graph]) -> list[Finding]:
 def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> CallReport:
     call, there = work.calls[index], found.calls[index]
     both = ", as in eager" if expected[index].error is not None else ""
-    outcome = "built from it, ran" if not index else "ran"
+    outcome = "used to build, ran" if not index else "ran"
     if there.refused is not None:
         outcome = f"refused{both}"
     return CallReport(call.label or f"call {index + 1}", shapes_text(call, argument_names(work.target)), outcome)
 
 
 def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
-    """The classes of what the model returns: who calls an artifact has them, and torch must know their parts."""
+    """The classes of the model's outputs, which callers of an artifact have and torch must know."""
     kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
     return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))
 

@@ -1,4 +1,4 @@
-"""check_invariance: a row alone, a second run and a fresh process give what the first run gave."""
+"""``check_invariance``: a row on its own, a second run and a fresh process give the same result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch.utils._pytree
 from .. import advice, settings
 from .._torch import support
 from .._torch.error_text import usage_error
-from .._torch.trace import not_captured
+from .._torch.trace_log import not_captured
 from ..check.describe import rerun_command, target_name
 from ..check.leg_errors import error_findings, machine_faults_named
 from ..check.requirements import require_values
@@ -31,14 +31,14 @@ from .observed import Observed, RaisedInCall, observe
 from .process import run_fresh
 
 WAYS = ("batch", "run", "process")
-RUNS = 3  # under CUDA graphs the first warms up, the second is recorded, the third is replayed
+RUNS = 3  # with CUDA graphs, the first warms up, the second is recorded, the third is replayed
 ROWS = 16
-ROUNDING = 1000  # roundings, of which a difference that kernels make is the sum at most
+ROUNDING = 1000  # number of rounding errors that can add up to a difference between kernels
 
 
 @dataclass
 class Invariance:
-    """One thing that results must not depend on: whether they do, and the first module that differs if known."""
+    """The verdict for one entry of ``over``, with the first module that differs if known."""
 
     over: str
     equal: bool
@@ -49,14 +49,14 @@ class Invariance:
 
 @dataclass
 class InvarianceReport(CompileReport):
-    """What ``check_invariance`` observed, one result for each thing that it was asked for."""
+    """The result of ``check_invariance``, with a verdict for each entry of ``over``."""
 
     results: list[Invariance] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two runs that have to be equal; ``row``: the other one is this row of the first, alone."""
+    """Two runs that must be equal; with ``row``, the second run contains only this row of the first."""
 
     label: str
     first: Observed
@@ -75,7 +75,7 @@ class _Difference:
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is checked: how it is compiled (None: eager), and how far apart results may be."""
+    """The subject of the check: its compile options (None for eager) and the allowed difference."""
 
     target: Any
     call: Call
@@ -109,26 +109,26 @@ def check_invariance(
 ) -> InvarianceReport:
     """Check that results do not depend on the other rows of a batch, on the run, or on the process.
 
-    Every run starts from the same parameters, buffers and random numbers. Results have to be exactly equal, element by
-    element, or within ``tolerance``. A failure names the first module, in the order in which they run, whose output
-    differs, and says whether eager differs too. To find the module, the target is compiled once more with the output of
-    each module kept; where the difference is then gone, that is said.
+    Every run starts from the same parameters, buffers and random numbers. All elements must be exactly equal, or within
+    ``tolerance``. A failure reports the first module in execution order whose output differs, and whether eager differs
+    too. To find the module, the target is compiled again with all module outputs recorded; if the difference then
+    disappears, the failure says so.
 
     Args:
-        target: A module, function or other callable, as for ``check_compile``.
+        target: A module, function or other callable, as in ``check_compile``.
         *args: The arguments of the call, or one ``call(...)``.
-        over: What must make no difference. ``"batch"``: each row alone gives what it gives in the batch (16 rows spread
-            over it, where it has more). ``"run"``: three runs of the same compiled code are equal. ``"process"``: a
-            fresh process, which compiles for itself without the compile cache, gives the same.
-        compiled: False checks eager.
-        tolerance: How far apart results may be. Without one, not at all.
-        batch_dims: Which dimension of which argument is the batch, ``{"x": 0, "mask": 1}``. By default the first one of
+        over: The properties to check. ``"batch"``: each row on its own gives the same result as in the batch (at most
+            16 rows, spread over the batch). ``"run"``: three runs of the same compiled code are equal. ``"process"``: a
+            fresh process that compiles without the compile cache gives the same result.
+        compiled: False checks eager instead.
+        tolerance: The allowed difference. By default, results must be identical.
+        batch_dims: The batch dimension of each argument, ``{"x": 0, "mask": 1}``. By default, the first dimension of
             every tensor that has as many rows as the first tensor.
-        fullgraph: Handed to ``torch.compile``.
-        dynamic: Handed to ``torch.compile``.
-        backend: Handed to ``torch.compile``.
-        mode: Handed to ``torch.compile``.
-        options: Handed to ``torch.compile``.
+        fullgraph: Passed to ``torch.compile``.
+        dynamic: Passed to ``torch.compile``.
+        backend: Passed to ``torch.compile``.
+        mode: Passed to ``torch.compile``.
+        options: Passed to ``torch.compile``.
         timeout: How many seconds the fresh process may take.
         seed: The seed of the random state of each run.
         **kwargs: Keyword arguments of the call.
@@ -138,13 +138,13 @@ def check_invariance(
 
     Raises:
         CompileCheckFailed: Something differs, or cannot be compiled.
-        CompileUsageError: The check cannot be made: eager raises, or there is no batch.
+        CompileUsageError: The check is not possible: eager raises, or there is no batch.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
     ways = [over] if isinstance(over, str) else list(over)
     if unknown := [way for way in ways if way not in WAYS]:
-        raise CompileUsageError(f"over={unknown[0]!r} is not known; it is one of: {', '.join(WAYS)}")
+        raise CompileUsageError(f"over={unknown[0]!r} is unknown; choose one of: {', '.join(WAYS)}")
     require_tolerances("tolerance", tolerance, Tolerance)
     one = args[0] if len(args) == 1 and isinstance(args[0], Call) and not kwargs else as_calls(args, kwargs, None)[0]
     require_values(target, [one])
@@ -172,7 +172,7 @@ def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -
     try:
         eager = observe(subject.target, subject.calls, None, subject.seed)
     except RaisedInCall as raised:
-        which = f"row {list(subject.rows)[raised.number - RUNS - 1]} alone" if raised.number > RUNS else "the call"
+        which = f"row {list(subject.rows)[raised.number - RUNS - 1]} on its own" if raised.number > RUNS else "the call"
         raise usage_error(f"{which} raises in eager: {raised}", raised.error) from None
     try:
         seen = observe(subject.target, subject.calls, subject.compiling, subject.seed) if subject.compiling else eager
@@ -180,7 +180,7 @@ def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -
         report.findings = error_findings(raised.error)
         return
     for way in ways:
-        with doing(f"looking whether the {way} makes a difference"):
+        with doing(f"checking whether the {way} makes a difference"):
             result, findings = _checked(way, subject, seen, eager, report)
         report.results.append(result)
         report.findings += findings
@@ -199,7 +199,7 @@ def _checked(
         if alike:
             report.remarks.append(f"no batch dimension, so not compared row by row: {', '.join(alike)}")
         if len(alike) == len(seen[0].outputs):
-            message = "no output has a batch dimension: a row alone cannot be compared with the batch"
+            message = "no output has a batch dimension, so rows cannot be compared with the batch"
             return Invariance(way, False), [Finding("not-observable", message)]
     found = _worst(pairs, subject.tolerance)
     if found is None:
@@ -219,17 +219,15 @@ def _checked(
 
 
 _DIFFERS = {
-    "batch": "of a row alone is not what it is in the batch",
+    "batch": "of a row on its own differs from the same row in the batch",
     "run": "differs between two runs of the same code",
     "process": "differs in a fresh process",
 }
-_NO_MODULE = (
-    "no module can be named: with the output of each module kept, which changes how code is fused, nothing differs"
-)
+_NO_MODULE = "the module is unknown: nothing differs if all module outputs are recorded, which changes fusion"
 
 
 def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
-    """What has to be equal; for a fresh process that gives no answer, the finding."""
+    """The pairs that must be equal; or the finding of a fresh process that gives no answer."""
     if way == "run":
         return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
     if way == "batch":
@@ -241,7 +239,7 @@ def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bo
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     if ended.raised is not None:
-        message = f"the fresh process raises {ended.raised.type}, this one does not"
+        message = f"the fresh process raises {ended.raised.type}, but this one does not"
         return Finding("exception", message, ended.raised.location, ended.raised.text)
     return [_Pair("fresh process", seen[0], ended.value)]
 
@@ -265,7 +263,7 @@ def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
 def _difference(
     pair: _Pair, path: str, first: torch.Tensor, other: torch.Tensor | None, tolerance: Tolerance
 ) -> _Difference | None:
-    """How two tensors differ by more than they may; None where they do not, or have no rows to compare."""
+    """The difference between two tensors if it is not allowed; None otherwise, or if there are no rows to compare."""
     if other is None:
         return _Difference(path, math.inf, 0.0, f"{pair.label} has no {path}")
     if pair.row is not None:
@@ -281,14 +279,14 @@ def _difference(
         return None
     where = found.index if found.nonfinite is None else found.nonfinite
     (index, value), (_, there) = element(first, where), element(other, where)
-    text = f"{path}{list(index)} is {number(value)}, and {number(there)} in {pair.label}"
+    text = f"{path}{list(index)} is {number(value)}, but {number(there)} in {pair.label}"
     largest = found.error if found.nonfinite is None else math.inf
     text = f"{text}; {found.differing} of {first.numel()} elements differ"
     return _Difference(path, largest, found.limit, text, _is_rounding(first, largest))
 
 
 def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
-    """Whether sums in another order can make such a difference: a small share of the largest element."""
+    """Whether a different order of summation can explain the difference: a small fraction of the largest element."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
         return False
     share = min(ROUNDING * torch.finfo(tensor.dtype).eps, 0.05)
@@ -296,7 +294,7 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """The one dimension in which a row alone is smaller than the batch."""
+    """The only dimension in which a row on its own is smaller than the batch."""
     if whole.ndim != alone.ndim:
         return None
     smaller = [dim for dim in range(whole.ndim) if whole.shape[dim] != alone.shape[dim]]
@@ -309,7 +307,7 @@ def _is_batched(pair: _Pair, path: str, tensor: torch.Tensor) -> bool:
 
 
 def _first_module(way: str, subject: _Subject) -> str:
-    """The first module whose output differs when the output of each is kept; empty where none does."""
+    """The first module whose output differs when all module outputs are recorded; empty if none does."""
     if not isinstance(subject.target, torch.nn.Module):
         return ""
     try:
@@ -324,7 +322,7 @@ def _first_module(way: str, subject: _Subject) -> str:
 
 
 def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | None:
-    """Its position in the order of execution and its name."""
+    """Its position in the execution order and its name."""
     for position, ((name, ours), (_, theirs)) in enumerate(zip(pair.first.modules, pair.other.modules, strict=False)):
         for one, other in zip(ours, theirs, strict=False):
             if _difference(pair, name, one, other, tolerance) is not None:
@@ -338,20 +336,20 @@ def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> _Differ
 
 
 def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:
-    """The rows of a call, each as a call of its own, by their number.
+    """The rows of a call, each as a separate call, by their index.
 
     Raises:
-        CompileUsageError: there is no batch of two or more.
+        CompileUsageError: there is no batch of at least two rows.
     """
     dims = _dims_of_tensors(target, call, batch_dims)
     sizes = {path: tensor.shape[dim] for path, (tensor, dim) in dims.items()}
     if len(set(sizes.values())) > 1:
-        raise CompileUsageError(f"batch_dims names dimensions of different sizes: {sizes}")
+        raise CompileUsageError(f"the dimensions in batch_dims have different sizes: {sizes}")
     size = next(iter(sizes.values()), 0)
     if size < 2:
         raise CompileUsageError(
-            "over='batch' needs a batch of two rows or more, as the first dimension of the first tensor or named with "
-            "batch_dims={'x': 0}"
+            "over='batch' needs a batch of at least two rows, in the first dimension "
+            "of the first tensor or in that of batch_dims={'x': 0}"
         )
     chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
     return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}
@@ -373,13 +371,13 @@ def _dims_of_tensors(
     for key, dim in batch_dims.items():
         value = call.args[key] if isinstance(key, int) and key < len(call.args) else named.get(str(key))
         if not isinstance(value, torch.Tensor) or not -value.ndim <= dim < value.ndim:
-            raise CompileUsageError(f"batch_dims names dimension {dim} of {key!r}, which the call does not have")
+            raise CompileUsageError(f"batch_dims contains dimension {dim} of {key!r}, which the call does not have")
         chosen[str(key)] = (value, dim)
     return chosen
 
 
 def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
-    """The call with one row of each tensor that has rows."""
+    """The call with only one row of each batched tensor."""
 
     def cut(leaf: Any) -> Any:
         if id(leaf) not in dims:

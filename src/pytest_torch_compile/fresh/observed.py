@@ -1,4 +1,4 @@
-"""What a target gives on several calls that all start from the same state, and what each of its modules gives."""
+"""Record the outputs of a target, and of its modules, on several calls that start from the same state."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..numerics import CallRecord, flatten
 
 @dataclass
 class Observed:
-    """Copies of what one call gave: the tensors of the output by path, and those of each module in order."""
+    """Copies of the outputs of one call: the tensors of the output by path, and those of each module in order."""
 
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
     modules: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
 
 
 class RaisedInCall(Exception):
-    """A call of the target raised; ``number`` says which, from 1."""
+    """A call of the target raised; ``number`` is its position, from 1."""
 
     def __init__(self, number: int, error: BaseException) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -42,7 +42,7 @@ class _SameStart(Leg):
         self.returned: Any = None
 
     def run(self, index: int) -> CallRecord:
-        """Carry out call ``index`` and record what it did."""
+        """Run call ``index`` and record its outputs."""
         self._contents.held = dict(self._first)
         self._rng, self._host_rng = self._seeded, self._first_host_rng
         return super().run(index)
@@ -55,7 +55,7 @@ class _SameStart(Leg):
 def observe(
     target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
 ) -> list[Observed]:
-    """Run the calls, compiled or in eager. ``modules``: what each module gives becomes a further output.
+    """Run the calls, compiled or in eager. With ``modules``, module outputs are recorded too.
 
     Raises:
         RaisedInCall: a call raises.
@@ -97,7 +97,7 @@ def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
 
 
 def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
-    """The module as a function that also gives what each of its modules gave, innermost and earliest first."""
+    """The module as a function that also returns the outputs of all its modules, innermost and earliest first."""
     parts: list[tuple[str, list[torch.Tensor]]] = []
 
     def hook_of(name: str) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""One function in one fresh process, with torch set up as it is here."""
+"""Run a function in a fresh process, with the same torch settings as here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOG_LINES = 15
 
 @dataclass(frozen=True)
 class Job:
-    """A call as it travels: ``payload`` is the packed function with its arguments."""
+    """A call as sent to the process: ``payload`` is the packed function with its arguments."""
 
     payload: bytes
     modules: Mapping[str, ModuleSpec]
@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: with a ``value``, with what was ``raised``, or, in words, without an answer."""
+    """How the process ended: with a ``value``, an exception in ``raised``, or a description in ``without_answer``."""
 
     value: Any = None
     raised: Raised | None = None
@@ -49,10 +49,10 @@ class Ended:
 def run_fresh(
     function: Callable[..., Any], *args: Any, seconds: float, environment: Mapping[str, str] | None = None
 ) -> Ended:
-    """Run ``function(*args)`` in a fresh process; nothing of it is left, however it ends.
+    """Run ``function(*args)`` in a fresh process, and clean up however it ends.
 
     Raises:
-        CompileUsageError: something that cannot be sent.
+        CompileUsageError: the function or an argument cannot be sent.
     """
     job = Job(_packed(function, args), user_modules(), settings.current, process_settings())
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
@@ -63,7 +63,7 @@ def run_fresh(
             process = subprocess.Popen(
                 [sys.executable, "-m", f"{__package__}.worker", str(folder)],
                 env=variables,
-                stdin=subprocess.PIPE,  # closes when this process ends, however it does
+                stdin=subprocess.PIPE,  # closes whenever this process ends
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -85,12 +85,12 @@ def _packed(function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
     packed = pack(function, args, {})
     if b"__main__" not in packed:
         return packed
-    try:  # the other process has another main module
+    try:  # the other process has a different main module
         return pack_by_value((function, args, {}))
     except ImportError as error:
         raise CompileUsageError(
-            "what a script defines can be sent to another process with cloudpickle only: "
-            "pip install 'pytest-torch-compile[ranks]', or define the model in a module"
+            "definitions in a script can be sent to another process only with cloudpickle: pip "
+            "install 'pytest-torch-compile[ranks]', or define the model in a module"
         ) from error
 
 
@@ -101,7 +101,7 @@ def _ended(folder: Path, code: int | None, seconds: float) -> Ended:
         value, raised = torch.load(answer, weights_only=False)
         return Ended(value, raised, log=log)
     if code is None:
-        how = f"did not end within {seconds:g} s"
+        how = f"did not finish within {seconds:g} s"
     else:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     return Ended(without_answer=how, log=log)

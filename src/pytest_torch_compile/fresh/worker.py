@@ -1,4 +1,4 @@
-"""The fresh process: does its one job and writes the answer."""
+"""The fresh process: runs one job and writes the answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .process import Job
 
 
 def main(folder: Path) -> None:
-    """Carry out the job in a folder."""
+    """Run the job in a folder."""
     import torch
 
     faulthandler.enable()
@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
 
 
 def raised_by(error: BaseException) -> Raised:
-    """An exception as it travels: many cannot be pickled."""
+    """An exception in a form that can be sent, since many cannot be pickled."""
     frames = traceback.extract_tb(error.__traceback__)
     place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
     return Raised(type(error).__name__, str(error).strip() or "no message", place)

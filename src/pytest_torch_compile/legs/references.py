@@ -1,49 +1,60 @@
-"""The legs that a wrong leaf is judged by: eager in float64, and eager with its rounding perturbed."""
+"""The reference legs for judging a leaf: eager in float64, and eager with perturbed rounding."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 
 from .._torch.perturbed_rounding import PerturbedRounding
 from .._torch.randomness import Recording, Replaying, Tape
+from .._torch.widening import Widening
 from ..numerics import CallRecord
 from .converted import to_float64
 from .leg import LazyLeg, Leg, Work, World
 
-# A gate that rounding may open or shut does so in one run of ten or so.
+# Rounding changes the state of a sensitive gate in about one run of ten.
 RUNS = 32
-# Large models get fewer: after this much processor time, no further one is begun.
+# After this much processor time no further run starts, so large models get fewer.
 LEAST_RUNS = 4
 SECONDS = 20.0
 
 
 class ReferenceLeg(Leg):
-    """Runs the calls in fp64. Where eager draws random numbers, a twin in eager's dtypes runs first and hands them on.
+    """Runs the calls in fp64, including casts and factories with another float type.
 
-    A call whose random numbers cannot be handed on (dropout inside a fused attention kernel) has an error in its
-    record, so that it is no reference.
+    If eager draws random numbers, a run in eager's dtypes records them first.
+
+    If random numbers cannot be replayed (dropout inside a fused attention kernel), the record has an error, and the
+    call has no reference.
     """
 
     def __init__(self, work: Work, eager: Leg) -> None:
         super().__init__(work, eager.world, change=to_float64)
         self._twin = Leg(work, eager.world) if eager.has_drawn else None
+        self.mode = self._widening = Widening()
 
     def run(self, index: int) -> CallRecord:
-        """Carry out call ``index`` and record what it did."""
-        if self._twin is None:
+        """Run call ``index`` and record its results."""
+        with ExitStack() as modes:
+            if self._twin is not None:
+                tape = Tape()
+                self._twin.mode = Recording(tape)
+                self._twin.run(index)
+                modes.enter_context(Replaying(tape))
             return super().run(index)
-        tape = Tape()
-        self._twin.mode, self.mode = Recording(tape), Replaying(tape)
-        self._twin.run(index)
-        return super().run(index)
+
+    def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
+        with self._widening.paused():
+            return super()._cotangents(outputs, index)
 
 
 class PerturbedLeg(Leg):
-    """Eager, with every op's rounding disturbed by its own random stream; the model's random numbers stay the same."""
+    """Eager with perturbed rounding in every op, from a random stream separate from the model's."""
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
         super().__init__(work, world)
@@ -54,12 +65,22 @@ class PerturbedLeg(Leg):
             return super()._cotangents(outputs, index)
 
 
-def perturbed_records(work: Work, index: int, world: World | None = None) -> Iterator[CallRecord]:
-    """What such legs do on call ``index``, one after the other; one that cannot run is left out."""
-    started = time.process_time()
-    for seed in range(1, RUNS + 1):
-        record = LazyLeg(partial(PerturbedLeg, work, seed, world)).record(index)
-        if record is not None:
-            yield record
-        if seed >= LEAST_RUNS and time.process_time() - started > SECONDS:
-            return
+@dataclass
+class PerturbedLegs:
+    """Eager legs with perturbed rounding, created on demand. ``why_not`` is an error of a leg that could not run."""
+
+    work: Work
+    world: World | None = None
+    why_not: BaseException | None = None
+
+    def records(self, index: int) -> Iterator[CallRecord]:
+        """Yield the records of perturbed legs on call ``index``, without legs that cannot run."""
+        started = time.process_time()
+        for seed in range(1, RUNS + 1):
+            leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world))
+            record = leg.record(index)
+            self.why_not = self.why_not or leg.why_not
+            if record is not None:
+                yield record
+            if seed >= LEAST_RUNS and time.process_time() - started > SECONDS:
+                return

@@ -1,4 +1,4 @@
-"""``--compile-accept`` in a session: what is accepted reaches the tests, and what changed is written at the end."""
+"""``--compile-accept`` in a session: pass accepted breaks to the tests, and write changes at the end."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 
 
 class AcceptanceSession:
-    """Registered where the file exists or is asked for.
+    """Registered if the file exists or ``--compile-accept`` is set.
 
-    Only tests that ran and passed change the file: what others would need is not known.
+    Only tests that ran and passed change the file; the needs of other tests are unknown.
     """
 
     def __init__(self, root: Path) -> None:
@@ -33,9 +33,9 @@ class AcceptanceSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Allow the test's checks what is accepted for it, and note what a test that passes has over its budget."""
+        """Apply the accepted breaks to the test's checks, and record how far a passing test exceeds its budget."""
         entry = self._entries.get(item.nodeid, _NOTHING)
-        # What a marker says must fail is not to be accepted away.
+        # A known failure must not be accepted.
         accepting = settings.current.accept and not known_failure.read(item)
         allowed = acceptance.allowed_recompiles(entry, self._torch)
         running = acceptance.Acceptance(frozenset(entry["breaks"]), allowed, accepting)
@@ -50,7 +50,7 @@ class AcceptanceSession:
         return result
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what is no longer needed, or write what changed."""
+        """List unneeded entries, or write the changes."""
         if is_child(terminalreporter.config):
             return
         noted: dict[str, acceptance.Entry] = {
@@ -62,7 +62,7 @@ class AcceptanceSession:
         with unwritten.saying(terminalreporter, "torch.compile accepted: not written"):
             lines = self._write(noted) if settings.current.accept else self._stale(noted)
         if self._problem and not settings.current.accept:
-            lines.insert(0, f"{self._problem}; nothing of it was accepted")
+            lines.insert(0, f"{self._problem}; no breaks were accepted")
         for line in lines:
             terminalreporter.write_line(terminal(f"torch.compile accepted: {line}"))
 
@@ -73,22 +73,22 @@ class AcceptanceSession:
             if test in self._entries
             for line in acceptance.stale(self._entries[test], now, self._torch)
         ]
-        return [*lines, "--compile-accept removes what is no longer needed"] if lines else []
+        return [*lines, "--compile-accept removes entries that are no longer needed"] if lines else []
 
     def _write(self, noted: Mapping[str, acceptance.Entry]) -> list[str]:
         after = {test: acceptance.merged(self._entries.get(test), now, self._torch) for test, now in noted.items()}
         changed = {test: entry for test, entry in after.items() if entry != self._entries.get(test)}
         if not changed:
-            return [f"nothing changed in {self._path.name}"]
+            return [f"{self._path.name} is unchanged"]
         kept = acceptance.update(self._path, changed)
-        lines = [f"the old file could not be read; it was kept as {kept}"] if kept else []
+        lines = [f"the old file was unreadable and was moved to {kept}"] if kept else []
         for test, entry in sorted(changed.items()):
             lines += [f"{test}: {line}" for line in _changes(self._entries.get(test) or _NOTHING, entry or _NOTHING)]
         return [*lines, f"written to {self._path}"]
 
 
 def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
-    """What an update did to the entry of one test."""
+    """The changes to the entry of one test."""
     lines = [
         f"{sign} {name} at {place['location']} ({place['reason']})"
         for sign, breaks, others in (("+", new["breaks"], old["breaks"]), ("-", old["breaks"], new["breaks"]))

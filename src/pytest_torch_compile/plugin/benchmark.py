@@ -1,4 +1,4 @@
-"""The ``compile_benchmark`` fixture: measure, compare with the baseline, confirm, and let the test say so."""
+"""The ``compile_benchmark`` fixture: measure, compare with the baseline, confirm, and pass or fail the test."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ BENCHMARK_ROUNDS = 50
 
 
 class CompileSpeedWarning(UserWarning):
-    """A speed test that could not be gated."""
+    """Warns of a speed test that could not be gated."""
 
 
 class CompileBenchmark:
-    """What the fixture hands to a test: call it with the target and its arguments."""
+    """The value of the fixture: call it with the target and its arguments."""
 
     def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
         self._item: Any = request.node
@@ -66,18 +66,18 @@ class CompileBenchmark:
         allow_more: AllowMore | None = None,
         **options: Any,
     ) -> SpeedSample | None:
-        """Time ``target(*args)`` compiled through pytest-benchmark, and measure it against eager.
+        """Time compiled ``target(*args)`` with pytest-benchmark, and compare it with eager.
 
-        With ``--compile-perf=off`` only pytest-benchmark times it, and nothing is returned. ``cold_start=True`` also
-        compiles it in two fresh processes, with an empty and then a filled cache. ``allow_more`` says how much more
-        than its baseline the test may have of what is counted: ``{"kernels": 10, "memory": 0.05, "guards": None}``
-        allows ten kernels, 5 % of memory, and any number of guards. The other options are those of
-        ``measure_compile``.
+        With ``--compile-perf=off``, only pytest-benchmark times it, and nothing is returned. ``cold_start=True`` also
+        compiles it in two fresh processes, with an empty and then a filled cache. ``allow_more`` allows counted
+        quantities to exceed their baseline: ``{"kernels": 10, "memory": 0.05, "guards": None}`` allows ten more
+        kernels, 5 % more memory, and any number of guards. The other options are those of ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: the target does not compile. Under ``--compile-perf=gate`` also a count over its
+            CompileCheckFailed: the target does not compile. Under ``--compile-perf=gate``, also a count over its
                 baseline, or a confirmed slowdown.
-            CompileUsageError: a keyword that is no option, or that the target knows too: those are given as ``kwargs``.
+            CompileUsageError: an unknown option, or a keyword that is also an argument of the target; pass those in
+                ``kwargs``.
         """
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
@@ -92,10 +92,10 @@ class CompileBenchmark:
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
-        if chosen.get("compile"):  # takes the place of how the suite compiles, but not of what this call asks for
+        if chosen.get("compile"):  # overrides the options of the suite, but not those of this call
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
-            # They are those of a whole suite: not every target has an argument of each name.
+            # They may be set for a whole suite, and not every target has an argument of each name.
             names = argument_names(target)
             chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
         require_counted(allow_more)
@@ -106,8 +106,8 @@ class CompileBenchmark:
         stored, problems = self._stored(environment)
         try:
             with device_lock(environment.get("uuid", "cpu")):
-                # As the stored runs were recorded: with the cache that is kept, or each time an empty one.
-                # A process that confirms was told which.
+                # Use the same kind of cache as the stored runs: a persistent one, or an empty one each time. A
+                # confirming process was told which.
                 told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
                 kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
@@ -134,13 +134,13 @@ class CompileBenchmark:
         with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
     def _stored(self, environment: Mapping[str, Any]) -> tuple[StoredTest, list[str]]:
-        """What is stored of this test, and why its times cannot be judged by it."""
+        """The stored runs of this test, and the reasons why times cannot be judged by them."""
         test, name = self._item.nodeid, name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
         gates = settings.current.perf == "gate" and not settings.current.update_baselines
         if (problem := speed.problem or counted.problem) and gates:
-            raise CompileCheckFailed(f"nothing can be gated: {problem}", None)
+            raise CompileCheckFailed(f"the baseline cannot be used: {problem}", None)
         runs = stored_runs.runs_of(speed.entries.get(test))
         counts = structure.counts_of(counted.entries.get(test), environment["python"])
         self._missing = speed.missing if not speed.entries else f"{speed.path} has no entry for this test"
@@ -154,7 +154,7 @@ class CompileBenchmark:
     def _judge(
         self, sample: SpeedSample, stored: StoredTest, problems: Sequence[str], allow_more: AllowMore | None
     ) -> None:
-        """Compare the sample with what is stored, with as many from fresh processes as that takes."""
+        """Compare the sample with the stored runs, with as many further samples from fresh processes as needed."""
         recording = settings.current.update_baselines and not times.can_decide(stored.runs)
         confirms = recording or os.environ.get(fresh_process.CONFIRMS)
         another = None if confirms else partial(self._further, sample)
@@ -186,7 +186,7 @@ class CompileBenchmark:
         raise CompileCheckFailed(wording.explain(self._item.nodeid, decision, stored), None, findings)
 
     def _further(self, first: SpeedSample, at_most: int) -> Sequence[SpeedSample]:
-        """Samples of this test from fresh processes, that compile as the first one did."""
+        """Samples of this test from fresh processes that compile like the first one."""
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
         run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache)
@@ -201,7 +201,7 @@ class CompileBenchmark:
             return sample
 
     def _in_fresh_processes(self, run: Callable[[Child], Result]) -> Result:
-        """Measure this test again in processes that give figures and judge none."""
+        """Measure this test again in processes that only report figures."""
         import torch
 
         if torch.cuda.is_available():
@@ -224,7 +224,7 @@ class CompileBenchmark:
         }
         if samples:
             result["sample"] = samples[0].to_dict()
-        self._benchmark.extra_info[stored_runs.KEY] = dict(result)  # not the entry: it is in the baselines
+        self._benchmark.extra_info[stored_runs.KEY] = dict(result)  # without the entry, which is in the baselines
         if samples:
             stats = getattr(self._benchmark, "stats", None)
             timed = stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
@@ -236,7 +236,7 @@ class CompileBenchmark:
 
 
 def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench:
-    """The legs to measure, warm.
+    """The warm eager and compiled legs to measure.
 
     Raises:
         CompileCheckFailed: the target does not compile; the findings are those of ``check_compile``.
@@ -254,29 +254,33 @@ def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench
         if machine_fault(raised, compiling=True):
             raise
         error = raised
-    # It does not run, so there is nothing to measure: a check says why in a few lines, and torch in many.
+    # The target does not run, so there is nothing to measure. A check explains this better than torch's own error.
     same = {name: value for name, value in chosen.items() if name in KEYWORDS.options}
     check_compile(target, calls=[Call(tuple(args), chosen.get("kwargs") or {})], **{**same, "diagnose": "off"})
     raise error
 
 
 def name_of(environment: Mapping[str, Any]) -> str:
-    """The folder of an environment's baselines."""
+    """The baselines folder of an environment."""
     return baselines.environment_name(environment["device"], environment["torch"], environment["cuda"])
 
 
 def require_counted(allow_more: AllowMore | None) -> None:
-    """Refuse a name that is no quantity, and a value that is no number.
+    """Reject unknown quantities and invalid values.
 
     Raises:
-        CompileUsageError: with the names that there are.
+        CompileUsageError: the message lists the valid names.
     """
     for name, allowed in (allow_more or {}).items():
         if name not in exact.NAMES:
             near = difflib.get_close_matches(name, exact.NAMES, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(exact.NAMES)}"
+            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(exact.NAMES)}"
             raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
         if allowed is not None and name in exact.KEPT:
-            raise CompileUsageError(f"allow_more: fewer {name} are the loss; give None, and they are not compared")
+            raise CompileUsageError(
+                f"allow_more: a decrease in {name} is the regression; set it to None to turn the comparison off"
+            )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
-            raise CompileUsageError(f"allow_more: {name} is {allowed!r}: give a number, a share such as 0.05, or None")
+            raise CompileUsageError(
+                f"allow_more: {name} is {allowed!r}; it must be a number, a fraction such as 0.05, or None"
+            )

@@ -1,4 +1,4 @@
-"""Gathers the entries of all tests of a run and writes the report at its end. Works where pytest-xdist collects."""
+"""Collects the entries of all tests of a run and writes the report at the end. Runs in the pytest-xdist controller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import payload, unwritten
 
 
 class Collector:
-    """Registered on the process that sees every report."""
+    """Registered in the process that receives every report."""
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class Collector:
         self._problem = self._remark = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the entry of a test that used the plugin, and any test that took its worker down."""
+        """Store the entry of a test that used the plugin, or of any test that crashed its worker."""
         sent = payload.read(report)
         if sent is None and report.when in ("setup", "call", "teardown"):
             return
@@ -54,7 +54,7 @@ class Collector:
             entry |= {"outcome": "error", "message": str(report.longrepr)}
 
     def _entry(self, test: str, file: str, line: int, environment: dict[str, Any]) -> dict[str, Any]:
-        """The entry of a test, a new one where it has none, in the environment that it ran in last."""
+        """The entry of a test in the environment of its last run, created if needed."""
         key = entries.environment_key(environment)
         self._environments[key] = environment
         entry = self._tests.setdefault(
@@ -77,23 +77,23 @@ class Collector:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the document and the views made from it."""
-        # By -x, an interrupt, or an error of pytest's own.
+        # Because of -x, an interrupt, or an internal error of pytest.
         early = session.shouldfail or session.shouldstop or int(exitstatus) not in (0, 1, 5)
         try:
             history = self._earlier()
             self.written = render.write_all(self._document(session, exitstatus, bool(early), history), self._folder)
-        except Exception as error:  # pytest would leave out its summary
+        except Exception as error:  # an exception would suppress pytest's summary
             self._problem = f"{self._folder} was not written: {unwritten.reason(error)}"
             unwritten.fail(session)
 
     def _earlier(self) -> list[Any]:
-        """The history of the report that is there; one that cannot be used is no reason to fail this run."""
+        """The history of the existing report; an unusable one does not fail the run."""
         if not (self._folder / document.FILE_NAME).exists():
             return []
         try:
             return list(document.read(self._folder)["history"])
         except document.DocumentError as error:
-            self._remark = f"the history begins again, since {error}"
+            self._remark = f"the history starts again: {error}"
             return []
 
     def _document(self, session: pytest.Session, exitstatus: int, early: bool, history: list[Any]) -> document.Document:
@@ -110,7 +110,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say where the report is, or why it was not written."""
+        """Print the path of the report, or why it was not written."""
         if self._problem:
             unwritten.say(terminalreporter, f"torch.compile report: {self._problem}")
         if self._remark:
@@ -128,7 +128,7 @@ def _outcome(report: pytest.TestReport) -> str:
 
 
 def _message(report: pytest.TestReport) -> str:
-    """Why a test failed or was skipped: the exception's own text, not the traceback."""
+    """Why a test failed or was skipped: the exception's text without the traceback."""
     if report.passed:
         return ""
     if wasxfail := getattr(report, "wasxfail", ""):
@@ -140,12 +140,12 @@ def _message(report: pytest.TestReport) -> str:
 
 
 def _without_class(message: str) -> str:
-    """The message of a usage error without the name of its class, which the report shows as the kind."""
+    """The message of a usage error without its class name, which the report shows as the kind."""
     return message.removeprefix(f"{CompileUsageError.__module__}.").removeprefix(f"{CompileUsageError.__name__}: ")
 
 
 def _commit(root: Path) -> str:
-    """The commit of the checkout, or nothing."""
+    """The commit of the checkout, or an empty string."""
     if sha := os.environ.get("GITHUB_SHA"):
         return sha
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
@@ -157,7 +157,7 @@ def _commit(root: Path) -> str:
 
 
 def _selection(config: pytest.Config) -> str:
-    """What narrows the tests, such as ``-k attention tests/test_a.py``, empty for all: only like runs share a history.
+    """The selection of tests, such as ``-k attention tests/test_a.py``, which has its own history; empty for all tests.
 
     Paths are relative to the root directory.
     """
@@ -168,7 +168,7 @@ def _selection(config: pytest.Config) -> str:
     if config.args_source is not config.ArgsSource.TESTPATHS:
         named = sorted({_relative(path, config.invocation_params.dir, config.rootpath) for path in config.args} - {"."})
         usual = sorted({_relative(path, config.rootpath, config.rootpath) for path in config.getini("testpaths")})
-        parts += [] if named == usual else named  # to name what pytest runs by itself narrows nothing
+        parts += [] if named == usual else named  # paths that pytest would run anyway select nothing
     return " ".join(parts)
 
 

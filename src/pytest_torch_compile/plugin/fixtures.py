@@ -1,4 +1,4 @@
-"""The fixtures of the plugin, and the options that a test's markers and fixtures give them."""
+"""The fixtures of the plugin, and the options that they take from a test's markers and fixtures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def compile_options() -> dict[str, Any]:
-    """Options of check_compile for all tests in reach; override this fixture to set them."""
+    """Options of check_compile for all tests in scope; override this fixture to set them."""
     return {}
 
 
@@ -34,7 +34,7 @@ def compile_tolerances() -> Tolerances | None:
 
 @pytest.fixture
 def compile_device() -> torch.device:
-    """The device that tests should build on: that of --compile-device, or the CPU."""
+    """The device for models and inputs: that of --compile-device, or the CPU."""
     with calm():
         import torch
 
@@ -45,7 +45,7 @@ def compile_device() -> torch.device:
 def compile_check(
     request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
 ) -> Iterator[Callable[..., CompileReport]]:
-    """check_compile with this test's options: the call's own, then markers, compile_options, and the command line."""
+    """check_compile with this test's options, from the call, then markers, compile_options, and the command line."""
     with calm():
         from ..check.check_compile import KEYWORDS, check_compile
         from ..legs.calls import as_calls
@@ -67,7 +67,7 @@ if find_spec("pytest_benchmark"):
 
     @pytest.fixture
     def compile_benchmark(request: pytest.FixtureRequest, benchmark: Any, compile_options: dict[str, Any]) -> Any:
-        """Time a target compiled through pytest-benchmark, against eager and against its stored baseline."""
+        """Time a compiled target with pytest-benchmark, and compare it with eager and its stored baseline."""
         from .benchmark import CompileBenchmark
 
         return CompileBenchmark(request, benchmark, _test_options(request, compile_options))
@@ -76,25 +76,27 @@ else:
 
     @pytest.fixture
     def compile_benchmark() -> Any:
-        """Say what is missing."""
+        """Report the missing package."""
         raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
 
 
 def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> dict[str, Any]:
-    """The options of ``compile_options``, and over them those of the test's markers; the nearest marker wins."""
+    """The options of ``compile_options``, overridden by the test's markers; the nearest marker wins."""
     with calm():
         from ..check.check_compile import KEYWORDS
         from ..findings import CompileUsageError
         from ..speed.measuring.bench import BENCH_OPTIONS
 
-    # Both fixtures take what is theirs: compile_check leaves the options of compile_benchmark alone.
+    # Each fixture uses only its own options: compile_check ignores those of compile_benchmark.
     known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
     test = request.node.nodeid
     known.require_known(compile_options, f"compile_options of {test}")
     options = dict(compile_options)
     for marker in reversed(list(request.node.iter_markers(MARKER))):
         if marker.args:
-            raise CompileUsageError(f"{test}: the marker {MARKER} takes keywords only: {MARKER}(max_recompiles=1)")
+            raise CompileUsageError(
+                f"{test}: the marker {MARKER} takes only keyword arguments: {MARKER}(max_recompiles=1)"
+            )
         known.require_known(marker.kwargs, f"the marker {MARKER} of {test}")
         options |= marker.kwargs
     return options

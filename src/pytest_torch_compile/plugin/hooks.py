@@ -1,4 +1,4 @@
-"""The hooks of the plugin. They import no torch until a test uses it."""
+"""The hooks of the plugin. They import torch only when a test uses the plugin."""
 
 from __future__ import annotations
 
@@ -41,26 +41,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Under a launcher, be there for its end from the start."""
+    """Under a launcher, handle its signals from the start."""
     launched.note_sigterm(early_config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Change what a process that we started must not take over, before other plugins act on it."""
+    """In our child processes, change options that must not be inherited before other plugins use them."""
     in_child.begin(config)
     launched.begin(config)
     return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers, read the settings and register what they ask for."""
+    """Declare the markers, read the settings and register the plugins that they need."""
     config.addinivalue_line(
         "markers", f"{usage.MARKER}(**options): options of check_compile for this test's compile_check"
     )
     config.addinivalue_line(
         "markers",
-        f"{known_failure.MARKER}(reason, kind=None, torch=None): this check is known to fail; passing is an error",
+        f"{known_failure.MARKER}(reason, kind=None, torch=None): this "
+        "check is known to fail; it is an error if it passes",
     )
     in_child.begin_worker(config)
     chosen, root, register = options.read(config), config.rootpath, config.pluginmanager.register
@@ -102,15 +103,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Save the compile cache, where it is kept at a URL: whatever goes wrong costs the next run its warm start."""
+    """Save the compile cache if it is a URL; a failure only costs the next run its warm start."""
     try:
         session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
-    except Exception as error:  # pytest would leave out its summary
+    except Exception as error:  # an exception would suppress pytest's summary
         session.config.stash[_CACHE_LINES] = [f"nothing was stored: {unwritten.reason(error)}"]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Put the environment back, and the settings of the session around this one, if there is one."""
+    """Restore the environment, and the settings of an outer session, if any."""
     if _FOLDER in config.stash:
         config.stash[_FOLDER].close()
     if _OUTER in config.stash:
@@ -119,48 +120,48 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """With ``-n auto``, one worker for each GPU where speed is tested."""
+    """With ``-n auto``, start one worker for each GPU if there are speed tests."""
     return workers.one_for_each_gpu(config)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Workers are workers again, for the tests."""
+    """Restore the worker's environment variables for the tests."""
     workers.say_so_again(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
-    """A worker that imports torch ends with its session, too."""
+    """Make workers that import torch end with their session."""
     if hasattr(parent.config, "workerinput") and usage.names_plugin(module_path):
         end_with_session()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note every speed test before any is deselected."""
+    """Record every speed test before any are deselected."""
     if not (items and all(map(usage.shows_existing, items))):
         config.stash[_SPEED_TESTS] = [item.nodeid for item in items if usage.is_speed_test(item)]
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    """Say what checks run on, if there are any."""
+    """Report the torch version and device, if there are any checks."""
     if not any(usage.uses_plugin(item) for item in items):
         return []
     try:
         with calm():
             import torch
-    except Exception as error:  # the tests that need it fail, and no other does
+    except Exception as error:  # only the tests that need it fail
         return [f"torch.compile: torch cannot be imported: {unwritten.reason(error)}"]
 
     chosen = settings.current
-    device = chosen.device or "where the tests put it"
-    backend = f"{chosen.check_backend}{' (--compile-fast: no generated code is checked)' if chosen.fast else ''}"
+    device = chosen.device or "chosen by the tests"
+    backend = f"{chosen.check_backend}{' (--compile-fast: generated code is not checked)' if chosen.fast else ''}"
     return [f"torch.compile: torch {torch.__version__}, device {device}, backend {backend}, cache {chosen.cache}"]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Under ``--compile-isolate``, run the test in a process of its own."""
+    """Under ``--compile-isolate``, run the test in a separate process."""
     if not settings.current.isolate or in_child.is_child(item.config) or not usage.uses_plugin(item):
         return None
     if usage.shows_existing(item):
@@ -174,7 +175,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Start tests that use the plugin or a guard, and only those, with nothing compiled."""
+    """Discard compiled code before tests that use the plugin or a guard, and only before those."""
     payload.begin(item)
     known_failure.require_valid(item)
     if usage.uses_plugin(item):
@@ -189,7 +190,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Note each check of the test, and show a sign of life."""
+    """Record each check of the test, and show progress."""
 
     def hear(report: CompileReport) -> None:
         observed, noted = report.to_dict(), payload.of(item)
@@ -206,7 +207,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Leave nothing compiled behind, and note which settings of torch the test left changed."""
+    """Discard compiled code, and record which torch settings the test left changed."""
     try:
         return (yield)
     finally:
@@ -217,7 +218,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Compare the outcome with the markers for known failures, and send with the report what the test observed."""
+    """Compare the outcome with known-failure markers, and attach the observations to the report."""
     report = yield
     failures = known_failure.read(item)
     if call.when == "call" and failures:
@@ -228,7 +229,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """One aligned row for each check and each speed test, and the update of the baselines."""
+    """Print a row for each check and each speed test, and update the baselines."""
     rows: list[dict[str, str]] = []
     timings: list[dict[str, Any]] = []
     for report, sent in payload.received(terminalreporter):
@@ -238,7 +239,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if rows:
         terminalreporter.section("torch.compile checks")
         with unwritten.saying(terminalreporter, "the table of the checks"):
-            # Pytest escapes all that it writes at once, line ends too, where one character is unknown to the terminal.
+            # If the terminal cannot encode one character, pytest escapes everything it writes in that call, including
+            # newlines.
             for line in terminal.table(rows, max(120, terminalreporter._tw.fullwidth)).splitlines():
                 terminalreporter.write_line(line)
     if timings:

@@ -1,4 +1,4 @@
-"""Both ends of a child: how it is made from the run that it repeats, and what is different in it."""
+"""Both ends of a child process: creating it from the current run, and adapting pytest inside it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .. import child, settings
 from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
-_OF_CHILD = "torch_compile_child"  # the key of what a worker is told
-_OF_XDIST = {"numprocesses", "dist"}  # which a worker has none of
+_OF_CHILD = "torch_compile_child"  # the key in a worker's input
+_OF_XDIST = {"numprocesses", "dist"}  # which a worker does not have
 
 
 def child_for(item: pytest.Item) -> child.Child:
-    """A child that runs one test as this run does."""
+    """A child that runs one test like this run."""
     config = item.config
-    # Not root / nodeid: the parameters in an id may hold slashes, and are no path.
+    # Not root / nodeid: the parameters in an id may contain slashes.
     _, separator, name = item.nodeid.partition("::")
     job = child.Job([f"{item.path}{separator}{name}"], speed_tests=speed_tests(item))
     arguments = [str(argument) for argument in config.invocation_params.args]
@@ -29,19 +29,19 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Whether this run is one of ours, for another pytest: that one shows and stores what is observed."""
+    """Whether this run is a child of another pytest, which shows and stores the observations."""
     return _JOB in config.stash
 
 
 def speed_tests(item: pytest.Item) -> int:
-    """How many speed tests the run has, or the one that this process is a child of."""
+    """The number of speed tests in this run, or in a child, of its parent's run."""
     if is_child(item.config) and item.config.stash[_JOB].speed_tests:
         return item.config.stash[_JOB].speed_tests
     return sum(map(is_speed_test, item.session.items)) or 1
 
 
 def begin(config: pytest.Config) -> None:
-    """Where this process is a child, make it so: before plugins act on their options."""
+    """Set up a child process, before plugins use their options."""
     job = child.take_job()
     if job is None:
         return
@@ -56,7 +56,7 @@ def begin(config: pytest.Config) -> None:
 
 
 def begin_worker(config: pytest.Config) -> None:
-    """In a worker of a child, which got its command line alone: run what the child is for, with its options."""
+    """In a worker of a child, which received only its command line: apply the child's job and options."""
     sent = getattr(config, "workerinput", {}).get(_OF_CHILD)
     if sent is None:
         return
@@ -67,8 +67,8 @@ def begin_worker(config: pytest.Config) -> None:
 
 
 def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
-    # Ids are relative to the root directory, and pytest looks for its arguments where it was started. The parameters
-    # in an id may hold slashes, and are no path.
+    # Ids are relative to the root directory, but pytest resolves arguments relative to the current folder. The
+    # parameters in an id may contain slashes.
     parts = [test.partition("::") for test in tests]
     config.args = [f"{config.rootpath / path}{separator}{name}" for path, separator, name in parts]
     if hasattr(config.option, "pyargs"):
@@ -76,7 +76,7 @@ def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
 
 
 class _InChild:
-    """The hooks that only a child has."""
+    """Hooks that are registered only in a child."""
 
     def __init__(self, config: pytest.Config, job: child.Job) -> None:
         self._config = config
@@ -84,23 +84,23 @@ class _InChild:
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Forget what earlier runs remember."""
+        """Ignore the stored results of earlier runs."""
         for name in child.UNREGISTERED:
             if config.pluginmanager.has_plugin(name):
                 config.pluginmanager.unregister(name=name)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of pytest-xdist which tests to run, and with which options."""
+        """Tell a pytest-xdist worker which tests to run, and with which options."""
         options = {name: value for name, value in self._job.options.items() if name not in _OF_XDIST}
         node.workerinput[_OF_CHILD] = {"tests": self._job.tests, "options": options}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
-        """Deselect no test that was asked for.
+        """Keep all tests that the parent requested.
 
-        The parent's run selected it, and a shard counts differently here. Where tests are only listed, those that
-        addopts leave out exist too.
+        The parent's run selected them, and sharding would give a different result here. When tests are only listed,
+        tests that addopts deselects must be listed too.
         """
         collected = list(items)
         result = yield
@@ -109,7 +109,7 @@ class _InChild:
         return result
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Where only this was asked for, say which tests there are."""
+        """Report the collected tests if the job is only to list them."""
         if session.config.option.collectonly:
             config = session.config
             partly = [argument.split("::")[0] for argument in config.args if "::" in argument]
@@ -124,21 +124,21 @@ class _InChild:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """With workers, only they collect."""
+        """With workers, only the workers collect."""
         self._say({child.OF_RUN: {"collected": list(ids)}})
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Without this, a test has ended the process."""
+        """Report that pytest finished; without this message, a test ended the process."""
         self._say({child.OF_RUN: {"finished": True}})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Hand over why a file could not be collected."""
+        """Send the reason why a file could not be collected."""
         if report.failed and not self._config.option.collectonly:
             self._say(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Hand every report to the parent."""
+        """Send every report to the parent."""
         self._say(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 
     def _say(self, result: Any) -> None:

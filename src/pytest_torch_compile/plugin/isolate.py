@@ -1,4 +1,4 @@
-"""``--compile-isolate``: each test that uses the plugin runs in a process of its own."""
+"""``--compile-isolate``: run each test that uses the plugin in a separate process."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..child import Ended
 from . import payload
 from .in_child import child_for
 
-# Of a whole test, where --compile-timeout does not say it; and what a process may take to start, beyond that.
+# The default limit of a whole test, and extra time for the process to start.
 SECONDS = 1800.0
 TO_START = 60.0
 
 
 def run(item: pytest.Item) -> list[pytest.TestReport]:
-    """Run one test in a fresh pytest and give its reports; a child that dies or hangs is a failed test."""
+    """Run one test in a fresh pytest and return its reports; a child that dies or hangs is a failed test."""
     seconds = settings.current.timeout
-    # pytest-timeout interrupts this process, and not the one in which the test hangs.
+    # pytest-timeout interrupts this process instead of the one in which the test hangs.
     ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
     hook = item.config.hook
     sent = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]
@@ -29,7 +29,7 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
     if item.config.getoption("capture", "") == "no":
         encoding = sys.stdout.encoding or "utf-8"
         print(ended.output.encode(encoding, "replace").decode(encoding))
-    # A process that dies in the test has reported its setup already.
+    # A process that dies in the test has already reported its setup.
     if not any(report.when == "teardown" for report in reports):
         died = pytest.TestReport(item.nodeid, item.location, {}, "failed", _why(item.nodeid, ended), "call")
         payload.attach(item, died, always=True)
@@ -38,18 +38,18 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
 
 
 def _why(test: str, ended: Ended) -> str:
-    """How the process ended, and where it was."""
+    """The message about how the process ended and where it was."""
     if ended.status is None:
         frames = main_frames(ended.stacks)
         place = place_of(frames)
-        where = f"it hangs at {place.shown()}" if place else "where it hangs is not known"
-        return f"the process of {test} did not end: {where}\n{stack_text(frames)}\n{ended.output}"
-    how = f"ended with {ended.status} and no report"
+        where = f"it hung at {place.shown()}" if place else "it is unknown where it hung"
+        return f"the process of {test} did not finish: {where}\n{stack_text(frames)}\n{ended.output}"
+    how = f"exited with status {ended.status} without a report"
     if ended.status < 0:
         name = signal.Signals(-ended.status).name
         how = f"was killed by {name}"
         if name == "SIGKILL":
-            how += ", as the kernel does when memory runs out"
+            how += ", possibly by the kernel because memory ran out"
     if "std::bad_alloc" in ended.output:
         how += ": it ran out of memory"
     return f"the process of {test} {how}\n{ended.output}"

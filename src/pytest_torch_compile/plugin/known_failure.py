@@ -1,4 +1,4 @@
-"""The marker ``compile_known_failure``: strict expected failures that name their reason."""
+"""The marker ``compile_known_failure``: strict expected failures with a reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class KnownFailure:
     torch: SpecifierSet | None = None
 
     def applies(self) -> bool:
-        """Whether it is about the installed torch."""
+        """Whether it applies to the installed torch."""
         if self.torch is None:
             return True
         try:
@@ -33,9 +33,9 @@ class KnownFailure:
             return False
 
     def explains(self, error: BaseException) -> bool:
-        """Whether this is the failure that was expected: a failed check with findings of these kinds only.
+        """Whether this is the expected failure: a failed check with findings of these kinds only.
 
-        Without kinds it is any, but for what says nothing about the code under check.
+        Without kinds, any finding matches, except kinds that are not about the code under check.
         """
         if not isinstance(error, CompileCheckFailed):
             return False
@@ -44,19 +44,19 @@ class KnownFailure:
 
 
 def read(item: pytest.Item) -> list[KnownFailure]:
-    """The known failures of a test that apply on this torch; a marker that is wrong is left out."""
+    """The known failures of a test that apply to this torch; invalid markers are skipped."""
     try:
         failures = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
-    except CompileUsageError:  # an error of this test, from its setup
+    except CompileUsageError:  # reported as an error in the test's setup
         return []
     return [failure for failure in failures if failure.applies()]
 
 
 def require_valid(item: pytest.Item) -> None:
-    """Refuse a test whose marker is wrong.
+    """Reject a test with an invalid marker.
 
     Raises:
-        CompileUsageError: a marker without a reason, with an unknown kind, or with a specifier that does not parse.
+        CompileUsageError: a marker without a reason, with an unknown kind, or with an invalid specifier.
     """
     for marker in item.iter_markers(MARKER):
         _parse(item.nodeid, *marker.args, **marker.kwargs)
@@ -72,7 +72,7 @@ def _parse(test: str, *positional: Any, **named: Any) -> KnownFailure:
     kinds = tuple(kind) if isinstance(kind, (list, tuple, set, frozenset)) else () if kind is None else (kind,)
     for name in kinds:
         if name not in FINDING_KINDS:
-            raise CompileUsageError(f"{test}: {MARKER}(kind={name!r}): it is one of {', '.join(FINDING_KINDS)}")
+            raise CompileUsageError(f"{test}: {MARKER}(kind={name!r}): choose one of {', '.join(FINDING_KINDS)}")
     try:
         return KnownFailure(reason, kinds, SpecifierSet(torch) if torch is not None else None)
     except (InvalidSpecifier, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""Under torchrun or Slurm every rank runs the same tests: rank 0 reports, for all of them, and the others are quiet."""
+"""Under torchrun or Slurm, every rank runs the same tests. Rank 0 reports for all; the others print nothing."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from ..ranks.launched import Others, launch, others
 from . import termination, usage
 from .orphaned import PARENT, end_with_session
 
-# How long a test may take on another rank after it has ended on rank 0.
+# Seconds that a test may take on another rank after it has ended on rank 0.
 TEST_SECONDS = 600.0
-# How long the test that runs when a rank is lost has to fail by itself.
+# Seconds that the current test has to fail by itself after a rank is lost.
 END_SECONDS = 8.0
-# How long rank 0 may take to write its report.
+# Seconds that rank 0 may take to write its report.
 REPORT_SECONDS = 60.0
 
 
-# Folders in which no tests of a project are.
+# Folders that never contain a project's tests.
 _NOT_SEARCHED = {"build", "dist", "node_modules", "site-packages", "venv"}
 _TAKES_PART: pytest.StashKey[bool] = pytest.StashKey()
 _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 
 
 def takes_part(config: pytest.Config) -> bool:
-    """Whether this process is one of several that a launcher has started, and their tests use the plugin.
+    """Whether a launcher started this process as one of several, and the tests use the plugin.
 
-    The files are read as text: this has to be known before other plugins open files that several ranks would write.
+    The files are searched as text, because this must be known before other plugins open files that several ranks would
+    write.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -58,7 +59,7 @@ def follows(config: pytest.Config) -> bool:
 
 
 def begin(config: pytest.Config) -> None:
-    """Before plugins act on their options: files that several ranks would write belong to rank 0."""
+    """Let only rank 0 write files, before plugins use their options."""
     if follows(config):
         for name, value in child.NOT_INHERITED.items():
             if hasattr(config.option, name):
@@ -66,7 +67,7 @@ def begin(config: pytest.Config) -> None:
 
 
 def note_sigterm(config: pytest.Config) -> None:
-    """Only note a SIGTERM while conftest files import torch for seconds: no other rank can be told of it yet."""
+    """Record a SIGTERM during conftest imports, which may take seconds: other ranks cannot be told yet."""
     if launch() is not None and termination.nobody_handles_it():
         asked = config.stash[_ASKED] = list[int]()
         signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
@@ -74,7 +75,7 @@ def note_sigterm(config: pytest.Config) -> None:
 
 
 def was_asked_to_end(config: pytest.Config) -> bool:
-    """Whether a SIGTERM was noted; no other one is."""
+    """Whether a SIGTERM was recorded; later ones are handled normally."""
     asked = config.stash.get(_ASKED, [])
     _stop_noting(config)
     return bool(asked)
@@ -87,11 +88,11 @@ def _stop_noting(config: pytest.Config) -> None:
 
 
 class LaunchedSession:
-    """The hooks of a process that a launcher started, which is one of several."""
+    """The hooks of one of several processes that a launcher started."""
 
     def __init__(self, config: pytest.Config, asked: bool) -> None:
         self._config = config
-        self._asked = asked  # to end, before the others were found
+        self._asked = asked  # asked to end before the other ranks were found
         self._ends_soon = False
         self._stderr = os.dup(2)  # pytest captures the other one
         termination.end_in_order(config)
@@ -103,7 +104,7 @@ class LaunchedSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Find the other ranks, and watch them; be quiet, and remember nothing, where rank 0 does both."""
+        """Find and watch the other ranks; on ranks other than 0, turn off output and stored results."""
         plugins = self._config.pluginmanager
         if follows(self._config):
             reporter = plugins.get_plugin("terminalreporter")
@@ -116,10 +117,10 @@ class LaunchedSession:
             self._others = others(self._lost)
         except RuntimeError as error:
             here = launch()
-            line = f"rank {here.rank if here else 0} finds no other: {str(error).splitlines()[0]}"
+            line = f"rank {here.rank if here else 0} cannot reach the others: {str(error).splitlines()[0]}"
             os.write(self._stderr, f"\npytest-torch-compile: {line}\n".encode())
             pytest.exit(line, returncode=pytest.ExitCode.TESTS_FAILED)
-        # The parent is torchrun's agent, or a shell that may end once it has started everything by hand.
+        # The parent is torchrun's agent, or a shell, which may exit after it has started all ranks.
         end_with_session(self._orphaned, PARENT if "TORCHELASTIC_RUN_ID" in os.environ else os.getppid())
         if self._asked:
             self._say_end()
@@ -128,7 +129,7 @@ class LaunchedSession:
         signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def _asked_to_end(self, number: int, frame: FrameType | None) -> None:
-        """A launcher ends all ranks where one has failed: the test that runs gets the time to say so."""
+        """A launcher terminates all ranks when one fails: give the current test time to report it."""
         self._asked = True
         if self._others is None or self._ends_soon:
             return
@@ -139,21 +140,21 @@ class LaunchedSession:
 
     def _say_end(self) -> None:
         if self._others is not None:
-            self._others.leave("its launcher has ended it (SIGTERM)")
-            self._others.lose_all("the launcher has ended this run (SIGTERM), as it does when a rank has ended")
+            self._others.leave("terminated by its launcher (SIGTERM)")
+            self._others.lose_all("the launcher terminated this run (SIGTERM), as it does when a rank exits")
 
     def _orphaned(self) -> None:
         if self._others is not None:
-            self._others.leave("its launcher has ended, and it ends too")
+            self._others.leave("its launcher has exited, so it exits too")
 
     def _lost(self, line: str) -> None:
-        """Say it once over all ranks, and end the session: what the test waits for will not come."""
+        """Print the message once over all ranks and end the session, since the test would wait forever."""
         lost = self._others.lost if self._others else {}
         here = launch()
         if self._session is not None and here is not None:
-            self._session.shouldstop = f"{line}; all tests end here"
+            self._session.shouldstop = f"{line}; stopping all tests"
             if all(rank in lost for rank in range(here.rank)):
-                os.write(self._stderr, f"\npytest-torch-compile: {line}; all tests end here\n".encode())
+                os.write(self._stderr, f"\npytest-torch-compile: {line}; stopping all tests\n".encode())
         if not self._ends_soon:
             self._ends_soon = True
             end = threading.Timer(END_SECONDS, self._end)
@@ -187,7 +188,10 @@ class LaunchedSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Wait for each other, and end as rank 0 does once it has reported: where a rank fails, a launcher ends all."""
+        """Wait for all ranks, and exit with rank 0's status after its report.
+
+        A launcher terminates all ranks when one fails.
+        """
         if self._others is None:
             return
         self._others.finish()
@@ -198,7 +202,10 @@ class LaunchedSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Tell the others how rank 0 ends, and leave them the time to hear it: the store may end with this process."""
+        """Tell the others rank 0's exit status, and wait until they have received it.
+
+        The store may end with this process.
+        """
         if self._others is None or self._session is None:
             return
         if not follows(self._config):
@@ -208,6 +215,6 @@ class LaunchedSession:
 
 
 def _why(report: pytest.TestReport) -> str:
-    """The message of a failure, then where it was."""
+    """The message of a failure and its location."""
     crash = getattr(report.longrepr, "reprcrash", None)
     return f"{crash.message}\n\n{report.longreprtext}" if crash else report.longreprtext

@@ -1,4 +1,4 @@
-"""The options of the plugin: their declaration, their ini twins, and the settings that are read from them."""
+"""The command-line and ini options of the plugin, and the settings read from them."""
 
 from __future__ import annotations
 
@@ -13,40 +13,42 @@ from ..settings import Settings, below_root
 
 PREFIX = "compile_"
 OPTIONS: dict[str, str] = {
-    "backend": "backend of every check that names none: eager, aot_eager, inductor or a name",
-    "device": "device that targets and inputs are moved to: cpu, cuda, cuda:1 (default: where they are)",
-    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), a folder to keep (a "
-    "relative one is below the root directory), or an fsspec URL such as s3://bucket/folder, from which artifacts are "
-    "loaded and to which they are saved",
-    "report": "folder to write report.json, report.html and summary.md to; a relative one is below the root directory",
-    "diagnose": "on a failed check: off, auto (the stage at fault and advice that was tried, for twice the time of the "
-    "check and 60 s at most) or full (the smallest module too, for 10 minutes at most)",
-    "repro": "folder to write a file to for each failed check, which shows the failure again, and was run to prove it; "
-    "a relative one is below the root directory",
-    "perf": "speed tests: off (pytest-benchmark times them), track (verdicts that never fail) or gate (they do)",
-    "baselines": "folder of the stored baselines (default: baselines in the root directory)",
-    "timeout": "seconds that a check may take, and under --compile-isolate a whole test (30 minutes by default); one "
-    "that takes longer fails with the line at which it hangs",
+    "backend": "default backend of checks: eager, aot_eager, inductor or another backend",
+    "device": "device to move targets and inputs to: cpu, cuda, cuda:1 (default: leave them in place)",
+    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), "
+    "a persistent folder (relative to the root directory), or an fsspec URL such as "
+    "s3://bucket/folder for loading and saving artifacts",
+    "report": "folder for report.json, report.html and summary.md, relative to the root directory",
+    "diagnose": "diagnosis of failed checks: off, auto (the stage at fault and verified fixes, for up to twice "
+    "the time of the check and at most 60 s) or full (also the smallest module, for at most 10 "
+    "minutes)",
+    "repro": "folder for a verified script that reproduces each failed check, relative to the root directory",
+    "perf": "speed tests: off (only pytest-benchmark times them), track (report "
+    "verdicts without failing) or gate (fail on regressions)",
+    "baselines": "folder of stored baselines (default: baselines in the root directory)",
+    "timeout": "time limit of a check in seconds, and of a whole test under --compile-isolate "
+    "(default there: 30 minutes); a timeout fails with the line that hangs",
     "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
     "patterns of names in it: mypackage, mypackage.layers, mypackage.ops.*",
     "existing-minutes": "minutes that the checks of --compile-existing may take in all (default: 10)",
     "existing-shapes": "how many shapes of calls that are otherwise alike --compile-existing checks (default: 4)",
-    "write-tests": "folder to write a test file to for each module of the package that --compile-existing names, with "
-    "a check of each target; a relative one is below the root directory",
+    "write-tests": "folder for a test file for each module of the package that --compile-existing names, with a check "
+    "of each target, relative to the root directory",
 }
 FLAGS: dict[str, str] = {
-    "isolate": "run each test that uses the plugin in a process of its own",
-    "update-baselines": "write what changed into the baselines, and show it",
-    "fast": "for quick runs while you develop: backend aot_eager for every check that names none, so that "
-    "everything is checked except the code that Inductor generates; not together with speed baselines",
-    "accept": "write the graph breaks and recompiles that this run finds to compile-accepted.json, so that from then "
-    "on only new ones fail, and remove those that are gone",
+    "isolate": "run each test that uses the plugin in a separate process",
+    "update-baselines": "write changed values to the baselines, and list them",
+    "fast": "for quick runs during development: use backend aot_eager in checks that do "
+    "not set a backend, which checks everything except the code that Inductor "
+    "generates; cannot be combined with speed baselines",
+    "accept": "accept the graph breaks and recompiles of this run in compile-accepted.json, so "
+    "that later runs fail only on new ones, and remove outdated entries",
 }
 CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare each option and its ini twin."""
+    """Declare each command-line option and its ini option."""
     group = parser.getgroup("torch-compile", "torch.compile checks")
     for name, text in OPTIONS.items():
         group.addoption(f"--compile-{name}", default=None, metavar=name.upper(), help=text)
@@ -57,23 +59,22 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read(config: pytest.Config) -> Settings:
-    """The settings from the command line, then the ini file, then the defaults.
+    """The settings from the command line, the ini file and the defaults, in this order.
 
     Raises:
-        pytest.UsageError: an ini key that is almost one of ours, a value that is not among its choices, or two options
-            that exclude each other.
+        pytest.UsageError: a misspelt ini option, an invalid value, or two options that exclude each other.
     """
     _refuse_typos(config)
     chosen: dict[str, Any] = {}
     for name in (*OPTIONS, *FLAGS):
         given = config.getoption(f"--compile-{name}")
-        # A process that we start may switch a flag off that the ini file sets.
+        # A child process may turn off a flag that the ini file sets.
         value = config.getini(_key(name)) if given in (None, "") else given
         if value not in (None, ""):
             chosen[name.replace("-", "_")] = value
     for name, known in CHOICES.items():
         if name in chosen and chosen[name] not in known:
-            raise pytest.UsageError(f"--compile-{name}={chosen[name]}: it is one of {', '.join(known)}")
+            raise pytest.UsageError(f"--compile-{name}={chosen[name]}: choose one of {', '.join(known)}")
     if "timeout" in chosen:
         chosen["timeout"] = _seconds(chosen["timeout"])
     if "existing_minutes" in chosen:
@@ -89,22 +90,22 @@ def read(config: pytest.Config) -> Settings:
         )
     if settings.write_tests and not settings.existing:
         raise pytest.UsageError("--compile-write-tests writes what --compile-existing=PACKAGE checks: give it too")
-    # Figures of aot_eager must never be taken for those of compiled code.
+    # Times of aot_eager must never be mistaken for those of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
-        raise pytest.UsageError("--compile-fast generates no code, so that it cannot time any: leave out one of them")
+        raise pytest.UsageError("--compile-fast generates no code that could be timed: remove one of the two options")
     if settings.fast and config.getoption("--compile-backend") == "inductor":
-        raise pytest.UsageError("--compile-fast and --compile-backend=inductor exclude each other: give one of them")
+        raise pytest.UsageError("--compile-fast and --compile-backend=inductor exclude each other: remove one of them")
     return settings
 
 
 def _seconds(text: str) -> float | None:
-    """A time limit; 0 switches it off, so that a command line can switch off that of the ini file."""
+    """A time limit; 0 turns it off, so that the command line can turn off the limit of the ini file."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise pytest.UsageError(f"--compile-timeout={text}: give a number of seconds, 0 for no limit")
+        raise pytest.UsageError(f"--compile-timeout={text}: must be a number of seconds, or 0 for no limit")
     return seconds or None
 
 
@@ -131,7 +132,7 @@ def _key(name: str) -> str:
 def _refuse_typos(config: pytest.Config) -> None:
     known = {_key(name) for name in (*OPTIONS, *FLAGS)}
     with warnings.catch_warnings():
-        # pytest's own view of the ini file is deprecated from 9.1 on, and only it knows all forms of that file.
+        # pytest's view of the ini file is deprecated from 9.1 on, but nothing else supports all formats of that file.
         warnings.simplefilter("ignore")
         keys = list(getattr(config, "inicfg", ()))
     for key in keys:

@@ -1,4 +1,4 @@
-"""Workers of pytest-xdist whose session was killed end at once: by themselves they go on for up to 15 seconds."""
+"""End pytest-xdist workers at once if their session was killed; otherwise they continue for up to 15 seconds."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-SECONDS = 1.0  # from one look at the parent to the next
-PARENT = os.getppid()  # noted as early as can be: of a parent that ended before this, nothing is known
+SECONDS = 1.0  # between two checks of the parent
+PARENT = os.getppid()  # read as early as possible, because a parent that ended earlier cannot be detected
 
 
 @cache
 def end_with_session(before: Callable[[], None] = lambda: None, parent: int = PARENT) -> None:
-    """Watch the parent of this process, and end with it, after ``before``. A second call does nothing."""
+    """Watch the parent of this process, and end with it after calling ``before``. A second call does nothing."""
     threading.Thread(target=_watch, args=[before, parent], daemon=True, name="torch-compile session watch").start()
 
 

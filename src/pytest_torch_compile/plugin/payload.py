@@ -1,4 +1,4 @@
-"""What one test observed: one record, filled while the test runs and sent with its report."""
+"""The observations of one test: a record that is filled while the test runs and sent with its report."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ _KEY: pytest.StashKey[Payload] = pytest.StashKey()
 
 @dataclass
 class Payload:
-    """Holds what JSON can hold, so that it travels from workers of pytest-xdist and from isolated processes."""
+    """Contains only JSON values, so that pytest-xdist workers and isolated processes can send it."""
 
     checks: list[dict[str, Any]] = field(default_factory=list)  # an entry of the report for each check
     rows: list[dict[str, str]] = field(default_factory=list)  # a row of the terminal's table for each check
     timings: list[dict[str, Any]] = field(default_factory=list)  # the result of each call of compile_benchmark
     structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
-    accepted: dict[str, Any] | None = None  # what the test has over its own budget
-    environment: dict[str, Any] = field(default_factory=dict)  # what the process runs on
-    usage_error: bool = False  # the test called the plugin in a way that cannot be checked
+    accepted: dict[str, Any] | None = None  # breaks and recompiles over the test's budget
+    environment: dict[str, Any] = field(default_factory=dict)  # the environment of the process
+    usage_error: bool = False  # the test called the plugin incorrectly
 
 
 def begin(item: pytest.Item) -> None:
-    """Forget what an earlier try of the same test noted: other plugins may run it again."""
+    """Discard the record of an earlier run of the same test; other plugins may rerun it."""
     if _KEY in item.stash:
         del item.stash[_KEY]
 
 
 def of(item: pytest.Item) -> Payload:
-    """The record of a test that is running, for whoever has something to note."""
+    """The record of the running test."""
     return item.stash.setdefault(_KEY, Payload())
 
 
 def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_error: bool = False) -> None:
-    """Send the record with the report of a phase, where there is anything in it; ``always`` sends an empty one too.
+    """Attach the record to the report of a phase, unless it is empty; ``always`` attaches an empty one too.
 
-    What the test observed goes with its call only: it would be counted once more with its teardown. A usage error goes
-    with the phase that raised it.
+    Observations are attached only to the call phase, or the teardown would count them again. A usage error is attached
+    to the phase that raised it.
     """
-    noted = item.stash.get(_KEY, None)  # none where the test asks for nothing of ours
+    noted = item.stash.get(_KEY, None)  # missing if the test does not use the plugin
     if always or noted or usage_error:
         payload = asdict(noted if noted and report.when == "call" else Payload())
         if usage_error:
@@ -62,7 +62,7 @@ def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """All reports of the run with a record; none in a child or a worker, whose parent shows and stores them."""
+    """All reports of the run with a record; none in a child or worker, whose parent shows and stores them."""
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):
         for reports in terminalreporter.stats.values():

@@ -1,4 +1,4 @@
-"""The structure baselines in a session: note what is exact, compare it with what is stored, and write it."""
+"""The structure baselines in a session: record exact counts, compare them with the stored ones, and write them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .usage import shows_existing
 
 
 class StructureSession:
-    """Registered while ``--compile-perf`` or ``--compile-update-baselines`` asks for baselines.
+    """Registered if ``--compile-perf`` or ``--compile-update-baselines`` needs baselines.
 
-    Under ``gate`` a test fails whose checks have a graph break that is not stored, or more graphs, recompiles, guards
-    or CUDA graph skips than stored, although its budget allows them. Any other change is a line at the end.
+    Under ``gate``, a test fails if its checks have a new graph break, or more graphs, recompiles, guards or CUDA graph
+    skips than stored, even if its budget allows them. Other changes are listed at the end.
     """
 
     def __init__(self, root: Path) -> None:
@@ -32,7 +32,7 @@ class StructureSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Note what is exact about a test that passed, and under ``gate`` compare it with the baseline."""
+        """Record the exact counts of a test that passed, and under ``gate`` compare them with the baseline."""
         if shows_existing(item):  # they have a baseline of their own
             return (yield)
         reports: list[CompileReport] = []
@@ -51,7 +51,7 @@ class StructureSession:
     def _compare(self, test: str, environment: str, entry: structure.Entry, reports: list[CompileReport]) -> None:
         stored = baselines.load(self._folder, environment, "structure")
         if stored.problem:
-            raise CompileCheckFailed(f"nothing can be gated: {stored.problem}", None)
+            raise CompileCheckFailed(f"the baseline cannot be used: {stored.problem}", None)
         breaks = {seen.fingerprint: seen for report in reports for seen in report.graph_breaks}
         if test not in stored.entries:
             return
@@ -60,11 +60,11 @@ class StructureSession:
         )
         if findings:
             lines = [finding_text(number, finding) for number, finding in enumerate(findings, 1)]
-            hint = f"If this is meant: pytest {shell(test)} --compile-update-baselines"
+            hint = f"If this is intended: pytest {shell(test)} --compile-update-baselines"
             raise CompileCheckFailed("\n".join([*lines, f"The baseline is {stored.path}", hint]), None, findings)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what changed, and write it if asked to."""
+        """List the changes, and write them if requested."""
         by_environment: dict[str, dict[str, structure.Entry]] = {}
         for report, sent in payload.received(terminalreporter):
             if report.passed and sent.structure:
@@ -80,18 +80,18 @@ class StructureSession:
                 terminalreporter.write_line(terminal(f"torch.compile structure: {line}"))
 
     def _lines(self, environment: str, entries: Mapping[str, structure.Entry]) -> list[str]:
-        """What changed, and written if asked to. Raises BaselineError where that cannot be."""
+        """List the changes, and write them if requested. Raises BaselineError if that fails."""
         stored = baselines.load(self._folder, environment, "structure")
         lines = structure.table(stored.entries, entries)
         if not settings.current.update_baselines:
             return [*lines, *([stored.problem] if stored.problem else [])]
 
         def merge(old: Mapping[str, structure.Entry]) -> Mapping[str, structure.Entry | None]:
-            # A run without --compile-perf times nothing: what is stored of the timings stays.
+            # A run without --compile-perf has no timings: keep the stored ones.
             return {test: {**_counts(old.get(test)), **entry} for test, entry in entries.items()}
 
         done = baselines.update(self._folder, environment, merge, "structure")
-        kept = [f"the old file could not be read; it was kept as {done.kept}"] if done.kept else []
+        kept = [f"the old file was unreadable and was moved to {done.kept}"] if done.kept else []
         return [*lines, *kept, f"{done.path}: {len(done.rows) or 'no'} entries changed"]
 
 

@@ -1,7 +1,6 @@
-"""SIGTERM ends the session as Ctrl-C does: what ran is reported, and what is temporary is removed.
+"""SIGTERM ends the session like Ctrl-C: finished tests are reported, and temporary files are removed.
 
-Python hears of a signal when it next runs a line of Python: code that hangs in C is ended by SIGKILL
-only.
+Python handles a signal when it next runs Python code, so code that hangs in C can only be ended by SIGKILL.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any
 
 import pytest
 
-# `timeout` and some runners signal the process and then its whole group: that is one request to end.
+# `timeout` and some runners signal the process and then its whole group, which is only one request.
 ONE_REQUEST_SECONDS = 0.5
 MESSAGE = "the process was asked to end (SIGTERM)"
 
 
 def end_in_order(config: pytest.Config) -> None:
-    """Do so until the session ends, where nobody else handles the signal. A later signal ends the process at once."""
+    """Handle the signal until the session ends, unless someone else does. A second signal ends the process at once."""
     if not nobody_handles_it():
         return
     owner, asked = os.getpid(), 0.0
@@ -29,14 +28,14 @@ def end_in_order(config: pytest.Config) -> None:
         nonlocal asked
         if asked and time.monotonic() - asked < ONE_REQUEST_SECONDS:
             return
-        if asked or os.getpid() != owner:  # asked again, or a process that a test forked, and that has no session
+        if asked or os.getpid() != owner:  # second signal, or a process that a test forked
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         asked = time.monotonic()
-        # Code under test may catch what is raised here: then the session ends after this test.
+        # If code under test catches the exception, the session ends after this test.
         if session := config.pluginmanager.get_plugin("session"):
             session.shouldstop = MESSAGE
-        # As Ctrl-C does. The compiler catches every Exception, such as that of pytest.exit(), and goes on without it.
+        # Like Ctrl-C: the compiler catches every Exception, including that of pytest.exit(), and continues.
         raise KeyboardInterrupt(MESSAGE)
 
     signal.signal(signal.SIGTERM, end)
@@ -44,7 +43,7 @@ def end_in_order(config: pytest.Config) -> None:
 
 
 def nobody_handles_it() -> bool:
-    """Whether this thread may handle SIGTERM, and nobody else does."""
+    """Whether this thread may handle SIGTERM and nothing else does."""
     main = threading.current_thread() is threading.main_thread()
     return main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

@@ -1,4 +1,4 @@
-"""What pytest shows of a failed check: the user's own line, without the frames of this package."""
+"""Shorten pytest's tracebacks of failed checks to the user's own lines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..findings import CompileCheckFailed, CompileUsageError
 
 
 class OwnFramesHidden:
-    """Registered unless ``--full-trace`` asks for every frame. An error of any other type keeps all of its frames."""
+    """Registered unless ``--full-trace`` is set. Errors of other types keep all their frames."""
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
-        """Shorten the tracebacks of what a check says, before a report is made of them."""
+        """Shorten the tracebacks of a check's exceptions before pytest formats them."""
         error = call.excinfo.value if call.excinfo else None
         if not isinstance(error, (CompileCheckFailed, CompileUsageError)):
             return
@@ -28,13 +28,13 @@ class OwnFramesHidden:
 
 
 def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without our frames, and those of contextlib that lead to ours."""
+    """The traceback without our frames and the contextlib frames that lead to them."""
     entries = []
     while trace is not None:
         entries.append(trace)
         trace = trace.tb_next
     shortened: TracebackType | None = None
-    within = False  # whether the frame below is left out
+    within = False  # whether the frame below is removed
     for entry in reversed(entries):
         package = str(entry.tb_frame.f_globals.get("__name__", "")).split(".")[0]
         within = package == PACKAGE or (within and package == "contextlib")

@@ -1,6 +1,6 @@
-"""A file that was asked for and could not be written: a red line in the summary, and a run that is no success.
+"""Report a file that could not be written: a red line in the summary, and a nonzero exit status.
 
-No test failed, so none is blamed. The rest of the summary is shown all the same.
+No test is marked as failed, and the rest of the summary is still shown.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ..report.safe_text import terminal
 
 
 def say(reporter: pytest.TerminalReporter, line: str) -> None:
-    """Show the line, and let a run that would have ended well end with exit status 1."""
+    """Show the line, and set the exit status of an otherwise successful run to 1."""
     reporter.write_line(terminal(line), red=True)
     if reporter._session is not None:
         fail(reporter._session)
 
 
 def fail(session: pytest.Session) -> None:
-    """Let a run that would have ended well end with exit status 1."""
+    """Set the exit status of an otherwise successful run to 1."""
     if int(session.exitstatus) in (0, 5):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @contextmanager
 def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
-    """Whatever goes wrong in the body is such a line: what else the summary has to show is not lost."""
+    """Report any error in the body as such a line, so that the rest of the summary is still shown."""
     try:
         yield
     except Exception as error:
@@ -37,7 +37,7 @@ def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """An error on one line: of the system its own words, of others their kind too."""
+    """An error on one line: the text of a system error, or the type and text of any other."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     kind = "" if isinstance(error, BaselineError) else f"{type(error).__name__}: "

@@ -1,4 +1,4 @@
-"""Which tests use the plugin, and what such a test starts from and leaves behind."""
+"""Find tests that use the plugin, and prepare and clean up the state around them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SPEED_FIXTURE = "compile_benchmark"
 FIXTURES = {SPEED_FIXTURE, "compile_check", "compile_options", "compile_tolerances", "compile_device"}
 COMPILED_BEFORE: pytest.StashKey[list[CodeType]] = pytest.StashKey()
 _GUARDED: pytest.StashKey[bool] = pytest.StashKey()
-# What a file that uses the plugin has in it.
+# Names that occur in a file that uses the plugin.
 _NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\.torch_compile")
 
 
 def names_plugin(file: Path) -> bool:
-    """Whether a file seems to use the plugin: it is read as text, since importing it may import torch for seconds."""
+    """Whether a file seems to use the plugin. It is searched as text, since importing torch may take seconds."""
     try:
         return _NAMES.search(file.read_text(encoding="utf-8", errors="replace")) is not None
     except OSError:
@@ -34,11 +34,11 @@ def names_plugin(file: Path) -> bool:
 
 
 def uses_plugin(item: pytest.Item) -> bool:
-    """Whether a test asks for a fixture or marker of the plugin, or is part of a CompileSuite."""
+    """Whether a test uses a fixture or marker of the plugin, or belongs to a CompileSuite."""
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
     return (
         not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-        # By name: the class itself could only be had by importing torch.
+        # By name, because importing the class would import torch.
         or any(base.__module__ == f"{PACKAGE}.check.compile_suite" for base in bases)
         or item.get_closest_marker(MARKER) is not None
         or shows_existing(item)
@@ -56,7 +56,7 @@ def is_speed_test(item: pytest.Item) -> bool:
 
 
 def starts_fresh(item: pytest.Item) -> bool:
-    """Whether a test uses the plugin, or its module imported ``compile_guard`` or the package that it is in."""
+    """Whether a test uses the plugin, or its module imported ``compile_guard`` or its package."""
     guard = sys.modules.get(f"{PACKAGE}.check.compile_guard")
     known = [one for one in (sys.modules[PACKAGE], guard, getattr(guard, "compile_guard", None)) if one is not None]
     values = vars(getattr(item, "module", None) or object).values()
@@ -64,7 +64,7 @@ def starts_fresh(item: pytest.Item) -> bool:
 
 
 def first_guard(item: pytest.Item) -> None:
-    """What earlier tests compiled would be reused unseen in the first guard of a test: drop it, and only that."""
+    """Discard code compiled by earlier tests, which the first guard of a test would reuse without observing it."""
     if _GUARDED in item.stash:
         return
     item.stash[_GUARDED] = True
@@ -78,7 +78,7 @@ def first_guard(item: pytest.Item) -> None:
 
 
 def enter(item: pytest.Item) -> None:
-    """Before a test: note the settings of torch that no test has changed; with nothing compiled where it compiles."""
+    """Before a test: record torch settings, and discard compiled code if the test compiles."""
     note_before_tests()
     if starts_fresh(item):
         reset()
@@ -86,14 +86,14 @@ def enter(item: pytest.Item) -> None:
 
 
 def leave(item: pytest.Item) -> None:
-    """After a test that compiled: leave nothing of it, and note which settings of torch it left changed."""
+    """After a test that compiled: discard compiled code, and record which torch settings it left changed."""
     if "torch" in sys.modules and (starts_fresh(item) or _GUARDED in item.stash):
         reset()
     note_left_by(item.nodeid)
 
 
 def reset() -> None:
-    """Forget everything that was compiled."""
+    """Discard all compiled code."""
     from .._torch.reset import reset_dynamo
 
     with calm():
@@ -103,7 +103,7 @@ def reset() -> None:
 def speaker(config: pytest.Config) -> Callable[[str], None]:
     """Writes a line to the terminal while a test runs."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or not hasattr(reporter, "ensure_newline"):  # a worker of pytest-xdist has no terminal
+    if reporter is None or not hasattr(reporter, "ensure_newline"):  # a pytest-xdist worker has no terminal
         return lambda text: None
 
     capture = config.pluginmanager.get_plugin("capturemanager")

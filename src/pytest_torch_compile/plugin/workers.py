@@ -1,4 +1,4 @@
-"""Workers of pytest-xdist: each has a GPU of its own, and pytest-benchmark times in it."""
+"""Give each pytest-xdist worker its own GPU, and enable pytest-benchmark in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME: pytest.StashKey[str] = pytest.StashKey()
 
 
 def one_for_each_gpu(config: pytest.Config) -> int | None:
-    """How many workers ``-n auto`` starts; None leaves it to pytest-xdist."""
+    """The number of workers for ``-n auto``; None lets pytest-xdist decide."""
     if options.read(config).perf == "off":
         return None
     from ..speed.gpus import visible
@@ -22,9 +22,9 @@ def one_for_each_gpu(config: pytest.Config) -> int | None:
 
 
 def measure_alone(config: pytest.Config) -> None:
-    """Give a worker its GPU, and have pytest-benchmark time in it, which it does not do where it sees a worker.
+    """Give a worker its GPU, and enable pytest-benchmark, which is otherwise disabled in workers.
 
-    It looks at a variable of the environment when it is configured, so that the variable is put back after that.
+    pytest-benchmark checks an environment variable when it is configured; the variable is restored afterwards.
     """
     from ..speed.gpus import give_worker_its_own
 
@@ -35,6 +35,6 @@ def measure_alone(config: pytest.Config) -> None:
 
 
 def say_so_again(config: pytest.Config) -> None:
-    """Put back what tests of the user may read."""
+    """Restore the variables, which the user's tests may read."""
     if _NAME in config.stash:
         os.environ[VARIABLE] = config.stash[_NAME]

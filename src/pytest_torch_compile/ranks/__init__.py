@@ -1,1 +1,1 @@
-"""A function run in several processes of one process group."""
+"""Run a function in several processes of one process group."""

@@ -1,4 +1,4 @@
-"""Ranks that tell different stories: what one rank compiled in a check, beside what the others did."""
+"""Compare what each rank compiled in a check, and report differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..findings import CompileUsageError, Finding
 from ..report.failure_text import count, cut, numbered
 from .progress import CheckSeen, Fact
 
-# What may be compared, by its name in ``same=``, in the order in which one causes the next.
+# The comparable quantities by their name in ``same=``, causes before effects.
 SAME = {
     "graph_breaks": "graph break",
     "recompiles": "recompile",
@@ -27,34 +27,36 @@ _LINES, _WIDTH = 6, 160
 
 
 def require_known(same: Collection[str]) -> None:
-    """Refuse names that are none of ``SAME``.
+    """Reject names that are not in ``SAME``.
 
     Raises:
-        CompileUsageError: a name that is not known, or one string in place of several.
+        CompileUsageError: an unknown name, or a single string instead of a list.
     """
     if isinstance(same, str) or not set(same) <= SAME.keys():
-        raise CompileUsageError(f"same={same!r}: give a list of {', '.join(map(repr, SAME))}; () compares nothing")
+        raise CompileUsageError(
+            f"same={same!r}: must be a list of {', '.join(map(repr, SAME))}; use () to compare nothing"
+        )
 
 
 @dataclass(frozen=True)
 class RankSeen:
-    """What a rank's checks saw. ``stopped``: it was ended or failed inside a call, whose story is not whole."""
+    """The observations of a rank's checks. ``stopped``: its last call is incomplete (failed or terminated)."""
 
     checks: Mapping[str, CheckSeen]
     stopped: bool = False
 
     def facts(self, check: str, kind: str) -> list[Fact]:
-        """What a check saw of one kind."""
+        """The observations of a check of one kind."""
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Up to which call of a compiled function the story of a check is whole."""
+        """The last call of a compiled function with complete observations."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
 
 def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Finding]:
-    """A finding for each check in which ranks differ, of the checks that several ranks ran."""
+    """A finding for each check that several ranks ran with differences."""
     kinds = [kind for name, kind in SAME.items() if name in same and kind]
     findings = []
     for check in dict.fromkeys(check for seen in ranks.values() for check in seen.checks):
@@ -66,27 +68,27 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """Ranks that have returned while others wait in the same check, or after it, until they are ended."""
+    """A finding for ranks that returned while others were waiting in the same check, or after it, until terminated."""
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
     if not shared:
         return []
     name = shared[-1].rpartition(" ")[0]
-    message = f"returned while {numbered('rank', running)} still ran, after {name}"
+    message = f"returned while {numbered('rank', running)} was still running, after {name}"
     return [Finding("rank-divergence", message, hint=advice.RANKS_DIFFER, ranks=tuple(returned), subject=name)]
 
 
 def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
-    """The ranks that agree, the usual story first: that of most ranks, then the one in which less happened."""
+    """Groups of ranks that agree. The largest group comes first, then the one with fewer observations."""
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
     keys = {rank: [fact.key for fact in found if fact.during <= whole] for rank, found in facts.items()}
-    # The order of graphs may be that of threads; collectives have to come in one order.
+    # The order of graphs may depend on threads, but collectives must have the same order.
     as_story = tuple if kind == "collective" else _as_bag
     stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
     if len(set(stories.values())) == 1:
         later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
-        # A rank that has not come so far yet is no other story: only where both have something can it differ.
+        # A rank that has not come as far does not differ: only positions that both ranks have are compared.
         for position in zip_longest(*later.values()):
             stories = {rank: key for rank, key in zip(later, position, strict=True) if key is not None}
             if len(set(stories.values())) > 1:
@@ -107,7 +109,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
     mine, theirs = (ranks[group[0]].facts(check, kind) for group in (others[0], usual))
     first = next(iter([*_without(mine, theirs), *_without(theirs, mine)]), None)
     if kind == "collective" or len(mine) == len(theirs):
-        message = f"other {kind}s in {name} than on {numbered('rank', usual)}"
+        message = f"{kind}s in {name} differ from {numbered('rank', usual)}"
     else:
         message = f"{count(len(mine), kind)} in {name}, {len(theirs)} on {numbered('rank', usual)}"
     lines = [line for kind, groups in sides.items() for line in _side_by_side(ranks, check, kind, groups)]
@@ -124,7 +126,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """A block for each group of ranks that agree: what not all of them have."""
+    """A block for each group of ranks that agree, with the observations that not all groups have."""
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []
     for group, found in zip(groups, facts, strict=True):
@@ -138,7 +140,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
 
 
 def _without(facts: Sequence[Fact], others: Sequence[Fact]) -> list[Fact]:
-    """The facts whose keys the others do not have, or have less often."""
+    """The observations whose keys are missing or less frequent in other groups."""
     left = Counter(fact.key for fact in others)
     result = []
     for fact in facts:

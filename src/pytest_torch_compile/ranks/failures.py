@@ -1,4 +1,4 @@
-"""What went wrong on several ranks, as one failure: the same finding once, with the ranks that have it."""
+"""Combine the failures of several ranks into one, with each finding listed once."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def named(ranks: Iterable[int]) -> str:
 
 
 def merged(outcomes: Iterable[Outcome]) -> list[Finding]:
-    """The findings of all ranks, the earliest failure's first. What several ranks have is one finding."""
+    """The findings of all ranks, starting with the earliest failure. Identical findings of several ranks are merged."""
     groups: dict[object, list[tuple[int, Finding]]] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.ended):
         if raised := outcome.raised:
-            # Ranks that raise the same error in the same line name different numbers and devices in its text.
+            # The same error may contain different numbers and devices on each rank.
             text = raised.text if raised.location is None else ""
             groups.setdefault((raised.type, raised.location, text), []).append((outcome.rank, _raised(raised)))
         for finding in outcome.findings:
-            # A value that was measured differs from rank to rank, and with it the sentence that names it.
+            # Measured values, and messages that contain them, differ between ranks.
             sentence = finding.message if finding.measured is None or not finding.subject else ""
             key = (finding.kind, finding.location, finding.subject, finding.calls, sentence)
             groups.setdefault(key, []).append((outcome.rank, finding))
@@ -51,10 +51,11 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """How one rank's call ended. Without an ``outcome`` it died (``exit_code``), was ended at ``place`` or is ``lost``.
+    """How one rank's call ended. Without an ``outcome``, it died (``exit_code``), was terminated at ``place``, or is
+    ``lost``.
 
-    ``lost`` says why the process that had the rank has not told. ``checks`` is what its checks saw, ``compiling``
-    whether it was compiling when it was ended.
+    ``lost`` is the reason why there is no answer from the rank's process. ``checks`` contains the observations of its
+    checks. ``compiling`` is true if it was terminated while compiling.
     """
 
     rank: int
@@ -68,12 +69,12 @@ class RankEnd:
 
     @property
     def was_ended(self) -> bool:
-        """Whether it was still running."""
+        """Whether the rank was still running."""
         return self.outcome is None and not self.how_it_died
 
     @property
     def how_it_died(self) -> str:
-        """Empty where it did not."""
+        """How the rank died; empty if it did not."""
         code = self.exit_code
         if code is None:
             return self.lost
@@ -81,13 +82,13 @@ class RankEnd:
         return f"{how} before giving an answer"
 
     def seen(self) -> RankSeen:
-        """What its checks saw, and whether the last call in them is whole."""
+        """The observations of its checks, and whether the last call is complete."""
         failed = self.outcome is not None and self.outcome.raised is not None
         return RankSeen(self.checks, stopped=self.compiling or failed or bool(self.how_it_died))
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Where ranks differ, then what went wrong: ranks died, else they raised or found something, else they hung."""
+    """Findings about differences between ranks, then about ranks that died, or else raised, or else hung."""
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]
     seen = {end.rank: end.seen() for end in ends}
@@ -99,9 +100,9 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
             returned = [outcome.rank for outcome in outcomes]
             differing += left_early(seen, returned, [end.rank for end in running])
         place = next((end.place for end in running if end.place is not None), None)
-        hint = "where ranks wait in a collective, find the one that did not call it, or give a longer timeout"
+        hint = "if ranks wait in a collective, find the rank that did not call it, or set a longer timeout"
         ranks = tuple(end.rank for end in running)
-        message = f"did not end within {seconds:g} s"
+        message = f"did not finish within {seconds:g} s"
         findings = [Finding("exception", message, place, hint=hint, ranks=ranks, limit=seconds)]
     else:
         findings = merged(outcomes)
@@ -112,7 +113,7 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
 
 
 def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
-    """A finding for each way in which ranks ended; what it did to the others is its evidence."""
+    """A finding for each way in which ranks ended, with the effect on the other ranks as evidence."""
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []
     for how in dict.fromkeys(end.how_it_died for end in ends if end.how_it_died):
@@ -124,12 +125,12 @@ def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
 
 def _at(place: Location | None) -> str:
     if place is None:
-        return "at an unknown place"
+        return "at an unknown location"
     return f"at {place.shown()}" + (f", inside {place.library.shown()}," if place.library else "")
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:
-    """The one failure of all ranks; its report is that of the first rank whose check failed."""
+    """The combined failure of all ranks, with the report of the first rank whose check failed."""
     checks = [(outcome.rank, outcome.report) for outcome in outcomes if outcome.report and outcome.findings]
     if checks:
         first = checks[0][1]
@@ -145,12 +146,12 @@ def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterab
 
 
 def processes_with(token: str) -> list[int]:
-    """The processes whose environment names the token: a group's ranks, and whatever these have started. Linux only."""
+    """The processes with the token in their environment: a group's ranks and their child processes. Linux only."""
     processes = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
             if token.encode() in entry.read_bytes() and int(entry.parent.name) != os.getpid():
                 processes.append(int(entry.parent.name))
-        except OSError:  # it has ended, or is another user's
+        except OSError:  # the process has ended, or belongs to another user
             continue
     return processes

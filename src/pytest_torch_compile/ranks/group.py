@@ -1,4 +1,4 @@
-"""run_ranks: run a function in several processes of one process group, with one failure for all of them."""
+"""``run_ranks``: run a function in several processes of one process group, and combine their failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .progress import checks_in
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
 
-# How long the other ranks have once one has failed: long enough to fail too, or to finish.
+# Seconds that the other ranks have after one has failed, in order to fail too or to finish.
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
 _STACK_SECONDS = 2.0
@@ -50,32 +50,33 @@ def run_ranks(
     timeout: float = 120.0,
     same: Collection[str] = tuple(SAME),
 ) -> list[Any]:
-    """Run ``function(*args)`` in ``world_size`` fresh processes that are the ranks of one process group.
+    """Run ``function(*args)`` in ``world_size`` fresh processes, the ranks of one process group.
 
-    Each rank has joined the default process group when the function starts and leaves it when it ends; under NCCL, rank
-    n has CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` are set, so that
-    Fabric, Accelerate and others find themselves launched. The plugin's options apply there as they do here. What ranks
-    print is printed here, with their number; what ``check_compile`` and ``compile_guard`` see there is in this test's
-    report. No process is left behind, however the call ends.
+    Each rank joins the default process group before the function starts and leaves it afterwards; under NCCL, rank n
+    uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` are set, so that
+    Fabric, Accelerate and others detect a launched process. The plugin's options also apply in the ranks. Their output
+    is printed here with the rank number, and checks and guards in the ranks are part of this test's report. No process
+    is left behind, however the call ends.
 
     Args:
-        function: a function of a module, also of a test module or script. A nested function or a lambda needs
+        function: a top-level function of a module, test module or script. A nested function or a lambda needs
             cloudpickle: ``pip install 'pytest-torch-compile[ranks]'``.
         world_size: the number of ranks.
         *args: picklable arguments, the same for each rank.
-        backend: of the process group: ``"gloo"``, ``"nccl"`` or any other that torch knows.
-        timeout: seconds from start to end, after which all ranks are ended.
-        same: what has to be the same on all ranks that run a check, of ``"graph_breaks"``, ``"recompiles"``,
-            ``"fallbacks"``, ``"collectives"`` (order, group and size), ``"graphs"`` (their ops) and ``"end"`` (none
-            returns while others wait). What differs is a ``rank-divergence``. ``()`` for ranks that differ on purpose.
+        backend: the backend of the process group: ``"gloo"``, ``"nccl"`` or any other that torch supports.
+        timeout: the time limit in seconds, after which all ranks are terminated.
+        same: the quantities that must be the same on all ranks that run a check: ``"graph_breaks"``, ``"recompiles"``,
+            ``"fallbacks"``, ``"collectives"`` (order, group and size), ``"graphs"`` (their ops) and ``"end"`` (no rank
+            returns while others wait). A difference is a ``rank-divergence``. Use ``()`` for ranks that differ on
+            purpose.
 
     Returns:
-        What each rank returned, by rank; tensors are on the CPU.
+        The results in the order of the ranks; tensors are on the CPU.
 
     Raises:
-        CompileCheckFailed: ranks failed a check, raised, died or did not end in time. One failure for all of them: a
-            finding that several ranks have is reported once and names them.
-        CompileUsageError: a function or argument that cannot be sent, or fewer devices than ranks.
+        CompileCheckFailed: ranks failed a check, raised, died or did not finish in time. There is one failure for all
+            ranks, and each finding is reported once with the affected ranks.
+        CompileUsageError: a function or argument cannot be sent, or there are fewer devices than ranks.
     """
     __tracebackhide__ = True
     with RankGroup(world_size, backend=backend, timeout=timeout, same=same) as group:
@@ -84,7 +85,7 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank: its log is read as far as it was shown; ``outcome`` is that of its last job, None before it has ended."""
+    """A rank, with the part of its log that was shown, and the ``outcome`` of its last job (None while running)."""
 
     number: int
     process: SpawnProcess
@@ -94,7 +95,7 @@ class _Rank:
     outcome: Outcome | None = None
 
     def hear(self, job: Job) -> None:
-        """Take what the rank sends: the outcome of the job, or None to ask for it."""
+        """Receive a message of the rank: the outcome of the job, or None as a request for one."""
         with contextlib.suppress(EOFError, OSError):  # it has ended
             if self.connection.poll():
                 self.outcome = self.connection.recv()
@@ -103,14 +104,15 @@ class _Rank:
 
 
 class RankGroup:
-    """Ranks that stay for several calls of ``run``, since starting them takes seconds: a fixture of a test module.
+    """Ranks that are kept for several calls of ``run``, for example in a module fixture, since starting them takes
+    seconds.
 
-    They start at the first call. What was compiled in one call is forgotten before the next; other state of their
-    processes stays. After a failure they join a new process group, and where a rank died or hung, all are replaced.
+    The ranks start at the first call. Compiled code is discarded between calls; other state of the processes is kept.
+    After a failure, the ranks join a new process group; if a rank died or hung, all are replaced.
 
     Args:
-        world_size, backend, timeout, same: as for ``run_ranks``; ``timeout`` is that of each call.
-        environment: variables of the ranks' processes, beside those of this one.
+        world_size, backend, timeout, same: as in ``run_ranks``; ``timeout`` applies to each call.
+        environment: additional environment variables of the ranks.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class RankGroup:
     ) -> None:
         require_known(same)
         if world_size < 1:
-            raise CompileUsageError(f"world_size={world_size}: at least one rank is needed")
+            raise CompileUsageError(f"world_size={world_size}: must be at least 1")
         self.world_size = world_size
         self.backend = backend
         self.timeout = timeout
@@ -152,9 +154,9 @@ class RankGroup:
         same: Collection[str] | None = None,
         **kwargs: Any,
     ) -> list[Any]:
-        """Run ``function(*args, **kwargs)`` on each rank; returns and raises as ``run_ranks``.
+        """Run ``function(*args, **kwargs)`` on each rank; returns and raises like ``run_ranks``.
 
-        ``timeout`` and ``same`` are those of this call.
+        ``timeout`` and ``same`` override those of the group for this call.
         """
         __tracebackhide__ = True
         require_known(self.same if same is None else same)
@@ -185,32 +187,32 @@ class RankGroup:
         return [unpack_value(outcome.value) for outcome in outcomes if outcome.value is not None]
 
     def close(self) -> None:
-        """End the ranks, which leave their process group first, and remove what they wrote."""
+        """Stop the ranks, which first leave their process group, and remove their files."""
         for rank in self._ranks:
-            with contextlib.suppress(OSError):  # it has ended already
+            with contextlib.suppress(OSError):  # it has already ended
                 rank.connection.send(None)
         deadline = time.monotonic() + _LEAVE_SECONDS
         try:
             for rank in self._ranks:
                 rank.process.join(max(0.1, deadline - time.monotonic()))
                 if rank.process.is_alive():
-                    message = f"rank {rank.number} was ended: it took over {_LEAVE_SECONDS:g} s to leave"
+                    message = f"rank {rank.number} was terminated: it did not exit within {_LEAVE_SECONDS:g} s"
                     warnings.warn(message, stacklevel=2)
         finally:
             self._kill()
 
     def _with_others(self, launched: Others, payload: bytes, name: str, limit: float) -> list[RankEnd]:
-        """Each process that a launcher started has one rank, and hears from the others how theirs ended."""
+        """Each process that a launcher started runs one rank, and receives the outcomes of the others."""
         here, ranks = launched.here, range(self.world_size)
         if here.world_size < self.world_size:
             raise CompileUsageError(
-                f"{self.world_size} ranks are asked for, and the launcher has started {here.world_size}: start as many"
+                f"{self.world_size} ranks are needed, but the launcher started only {here.world_size}"
             )
         turn = launched.turn(f"{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' ')[0]} {name}")
         launched.say(f"{turn}/comes/{here.rank}")
         come = launched.gather(f"{turn}/comes", ranks, limit)
         if len(come) < self.world_size:
-            late = f"did not come to {name} within {limit:g} s: all ranks have to run the same tests in the same order"
+            late = f"did not reach {name} within {limit:g} s: all ranks must run the same tests in the same order"
             return [RankEnd(r, Outcome(r) if r in come else None, lost=launched.why_gone(r, late)) for r in ranks]
         if here.rank in ranks:
             failed = f"{turn}/failed"
@@ -219,7 +221,7 @@ class RankGroup:
                 launched.say(failed)
             launched.say(f"{turn}/ends/{here.rank}", own)
         ends = launched.gather(f"{turn}/ends", ranks, limit + GRACE_SECONDS + _LEAVE_SECONDS)
-        late = "its process did not say how it ended"
+        late = "its process did not report an outcome"
         return [ends[r] if r in ends else RankEnd(r, None, lost=launched.why_gone(r, late)) for r in ranks]
 
     def _carry_out(
@@ -234,24 +236,24 @@ class RankGroup:
         last = self.world_size - 1 if one is None else local_rank()
         if "nccl" in self.backend and (devices := torch.cuda.device_count()) <= last:
             raise CompileUsageError(
-                f"backend 'nccl' takes one CUDA device for each of {last + 1} ranks, and this machine has "
-                f"{devices}; use backend='gloo', or fewer ranks"
+                f"backend 'nccl' needs one CUDA device for each of {last + 1} ranks, but this "
+                f"machine has {devices}; use backend='gloo', or fewer ranks"
             )
-        atexit.register(self._kill)  # at exit, multiprocessing would wait for ranks that nobody has ended
+        atexit.register(self._kill)  # otherwise multiprocessing would wait for the ranks at exit
         self._folder = TemporaryFolder("torch-compile-ranks-")
         folder = self._folder.path
-        # Spawning would start this process. It outlives the ranks, so it must not have their variables.
+        # Spawning would start this helper process, which outlives the ranks and must not have their variables.
         resource_tracker.ensure_running()
         context = multiprocessing.get_context("spawn")
         before, variables = os.environ.copy(), self._variables(folder)
         main_module = sys.modules["__main__"]
         if not self._needs_main:
-            # Spawning imports the main script in each process, and one without a guard would start the tests again.
+            # Spawning imports the main script in each process; a script without a guard would start the tests again.
             sys.modules["__main__"] = ModuleType("__main__")
         try:
             for number in numbers:
                 local = number if one is None else local_rank()
-                # A rank has its variables from its start, before it imports anything.
+                # A rank needs its variables from the start, before it imports anything.
                 os.environ.update(variables | {"RANK": str(number), "LOCAL_RANK": str(local)})
                 here, there = context.Pipe()
                 log_file, stack_file = folder / f"log-{number}", folder / f"stack-{number}"
@@ -270,7 +272,7 @@ class RankGroup:
     def _variables(self, folder: Path) -> dict[str, str]:
         threads = str(max(1, (os.cpu_count() or 1) // self.world_size))
         defaults = {"OMP_NUM_THREADS": threads, "TORCHELASTIC_RESTART_COUNT": "0"}
-        # The store is there already, so that no rank opens it.
+        # The store already exists, so that no rank opens it.
         world = {"WORLD_SIZE": str(self.world_size), "TORCHELASTIC_USE_AGENT_STORE": "True"}
         if (here := launch()) is None:
             self._store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -285,7 +287,7 @@ class RankGroup:
         return {**missing, **world, **master, TOKEN: str(folder), **self._environment}
 
     def _ask(self, folder: Path, payload: bytes, store: str, limit: float, failed: Callable[[], bool]) -> None:
-        """Have all ranks make the call, until the time limit, or until a while after one of them has failed."""
+        """Run the call on all ranks until the time limit, or until shortly after one of them has failed."""
         deadline = time.monotonic() + limit
         self._jobs += 1
         self._seen = folder / f"seen-{self._jobs}"
@@ -296,7 +298,9 @@ class RankGroup:
         waiting = self._ranks
         while waiting and time.monotonic() < deadline:
             wait([rank.connection for rank in waiting], timeout=0.1)
-            ended = [rank for rank in waiting if not rank.process.is_alive()]  # asked first: it may answer, then end
+            ended = [
+                rank for rank in waiting if not rank.process.is_alive()
+            ]  # checked first, because a rank may answer and then end
             for rank in waiting:
                 rank.hear(job)
             waiting = [rank for rank in waiting if rank.outcome is None and rank not in ended]
@@ -305,17 +309,17 @@ class RankGroup:
                 deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
 
     def _ends(self) -> list[RankEnd]:
-        """How each rank's call ended; one without an outcome has died, or is still running and about to be ended."""
+        """How each rank's call ended; a rank without an outcome died, or is about to be terminated."""
         silent = [rank for rank in self._ranks if rank.outcome is None]
         for rank in silent:
             if rank.process.exitcode is None and rank.process.pid:
-                os.kill(rank.process.pid, signal.SIGUSR1)  # it writes its stacks, whatever it does
+                os.kill(rank.process.pid, signal.SIGUSR1)  # it writes its stacks even if it hangs
         deadline = time.monotonic() + _STACK_SECONDS
         stacks: dict[int, list[Location]] = {}
         while time.monotonic() < deadline:
             before, stacks = stacks, {rank.number: main_stack(rank.stack_file) for rank in silent}
             if stacks == before and all(stacks[rank.number] or rank.process.exitcode is not None for rank in silent):
-                break  # read twice, so none of them is half written
+                break  # read until two reads are equal, so that no stack is half written
             time.sleep(0.1)
         return [
             RankEnd(
@@ -331,12 +335,12 @@ class RankGroup:
         ]
 
     def _kill(self) -> None:
-        """End the ranks and everything that they have started, and remove their folder."""
+        """Terminate the ranks and their child processes, and remove their folder."""
         if self._folder is None:
             return
         for rank in self._ranks:
             if rank.process.pid and rank.process.is_alive():
-                with contextlib.suppress(ProcessLookupError):  # a rank that has just started has no group yet
+                with contextlib.suppress(ProcessLookupError):  # a rank that has just started has no process group yet
                     os.killpg(rank.process.pid, signal.SIGKILL)
                 rank.process.kill()
             rank.process.join()

@@ -1,6 +1,6 @@
-"""The ranks that torchrun or Slurm has started, each a process that runs the same tests: how they speak to each other.
+"""Communication between ranks that torchrun or Slurm started, each a process that runs the same tests.
 
-They share a ``TCPStore``: that of torchrun's agent, or one that rank 0 opens.
+They share a ``TCPStore``, which belongs to torchrun's agent or is opened by rank 0.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ..findings import CompileUsageError
 TOKEN = "PYTEST_TORCH_COMPILE_RANKS"
 BEAT_SECONDS = 1.0
 LOST_SECONDS = 15.0
-# How far apart ranks may start: their machines import torch at different speeds.
+# The maximum time between the start of two ranks, whose machines may import torch at different speeds.
 START_SECONDS = 120.0
 _PREFIX = "pytest-torch-compile"
-_NO_STORE = "the store that the ranks share is gone, and with it the launcher or rank 0"
+_NO_STORE = "the store that the ranks share is gone, so the launcher or rank 0 has exited"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One process among those that a launcher has started. ``agent``: torchrun's agent hosts the store."""
+    """One of the processes that a launcher started. ``agent`` is true if torchrun's agent hosts the store."""
 
     rank: int
     world_size: int
@@ -43,16 +43,20 @@ class Launch:
 
 @cache
 def launch() -> Launch | None:
-    """How a launcher has started this process; None where none has, and in ranks of our own."""
+    """How a launcher started this process; None without a launcher, and in ranks that the plugin started."""
     has = os.environ
     if TOKEN in has:
         return None
     if {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= has.keys():
-        agent = has.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # with etcd, agents have no store to share
+        agent = has.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # with etcd, agents do not share a store
         found = Launch(int(has["RANK"]), int(has["WORLD_SIZE"]), has["MASTER_ADDR"], int(has["MASTER_PORT"]), agent)
-    elif {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"} <= has.keys():  # not in a batch script itself
+    elif {
+        "SLURM_PROCID",
+        "SLURM_STEP_NUM_TASKS",
+        "SLURM_STEP_NODELIST",
+    } <= has.keys():  # not set in the batch script itself
         rank, world_size = int(has["SLURM_PROCID"]), int(has["SLURM_STEP_NUM_TASKS"])
-        # The first of `node[03-07,12]`.
+        # The first host of `node[03-07,12]`.
         first = re.sub(r"\[(\w+)[^\]]*\]", r"\1", has["SLURM_STEP_NODELIST"]).split(",")[0]
         port = 20000 + int(has.get("SLURM_JOB_ID", "0")) % 20000
         found = Launch(rank, world_size, has.get("MASTER_ADDR", first), int(has.get("MASTER_PORT", port)), False)
@@ -62,12 +66,12 @@ def launch() -> Launch | None:
 
 
 def local_rank() -> int:
-    """The number of this process among those of its machine."""
+    """The rank of this process on its machine."""
     return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", 0)))
 
 
 class Others:
-    """The other ranks: what each has said, and whether it is still there. Nobody waits for a rank that is gone."""
+    """The other ranks: their messages, and whether they are still alive. Nothing waits for a rank that is gone."""
 
     def __init__(self, here: Launch, tell: Callable[[str], None]) -> None:
         self.here = here
@@ -75,39 +79,39 @@ class Others:
         self._tell = tell
         self._store = _connect(here, first=True)
         self._ending, self._stopped = threading.Event(), threading.Event()
-        # What each rank has shown last, and since when: nothing yet.
+        # The last heartbeat of each rank and its time; nothing yet.
         self._beats = dict.fromkeys(self._all(), (b"", time.monotonic()))
         self._watch = threading.Thread(target=self._keep_in_touch, daemon=True, name="rank watch")
         self._watch.start()
-        atexit.register(self.close)  # a thread that is in the store when Python ends would abort the process
+        atexit.register(self.close)  # a thread that uses the store when Python exits would abort the process
 
     def say(self, key: str, value: Any = None) -> None:
-        """Leave something for the other ranks."""
+        """Store a message for the other ranks."""
         with self._or_lost():
             self._store.set(key, pickle.dumps(value))
 
     def heard(self, key: str) -> bool:
-        """Whether something was left under a key."""
+        """Whether a message is stored under a key."""
         with self._or_lost():
             return bool(self._store.check([key]))
         return False
 
     def turn(self, name: str) -> str:
-        """A key for one more call of this name: the same on every rank that makes its calls in the same order."""
+        """A new key for a call of this name, equal on all ranks that make their calls in the same order."""
         with self._or_lost():
             return f"{name}/{self._store.add(f'{name}/{self.here.rank}', 1)}"
         return name
 
     def gather(self, key: str, ranks: range, seconds: float, *, after_tests: bool = False) -> dict[int, Any]:
-        """What each rank has left under its key; without those that are lost, or that leave nothing in time.
+        """The messages of the ranks under their keys, without ranks that are lost or do not answer in time.
 
-        ``after_tests``: also of ranks whose tests have ended.
+        With ``after_tests``, includes ranks whose tests have ended.
         """
         values: dict[int, Any] = {}
         deadline = time.monotonic() + seconds
         over = False
         while not over and time.monotonic() < deadline:
-            # Asked first: what a rank leaves comes before its end.
+            # Checked first, because a rank stores its message before it ends.
             over = all(r in values or r in self.lost or (self._has_finished(r) and not after_tests) for r in ranks)
             for rank in ranks:
                 if rank not in values and self.heard(f"{key}/{rank}"):
@@ -117,20 +121,20 @@ class Others:
         return values
 
     def why_gone(self, rank: int, otherwise: str) -> str:
-        """Why a rank says nothing."""
+        """Why a rank does not answer."""
         if rank not in self.lost and self._has_finished(rank):
-            return "has ended its tests: all ranks have to run the same tests in the same order"
+            return "has finished its tests: all ranks must run the same tests in the same order"
         return self.lost.get(rank, otherwise)
 
     def _has_finished(self, rank: int) -> bool:
         return rank != self.here.rank and self.heard(f"finished/{rank}")
 
     def leave(self, why: str) -> None:
-        """Tell the others that this rank takes no further part."""
+        """Tell the others that this rank is leaving."""
         self.say(f"left/{self.here.rank}", why)
 
     def finish(self, seconds: float = 60.0) -> None:
-        """All tests of this rank have ended: wait for the others, since what they share may end with this process."""
+        """After all tests of this rank: wait for the others, since the store may end with this process."""
         self._ending.set()
         self.say(f"finished/{self.here.rank}")
         deadline = time.monotonic() + seconds
@@ -138,20 +142,20 @@ class Others:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._stopped.set()
         self._watch.join()
 
     @contextlib.contextmanager
     def _or_lost(self) -> Iterator[None]:
-        """Without the store there is no way to hear of any other rank."""
+        """Mark all ranks as lost, since the store is gone."""
         try:
             yield
         except RuntimeError:
             self.lose_all(_NO_STORE)
 
     def lose_all(self, why: str) -> None:
-        """Wait for no other rank from here on."""
+        """Do not wait for other ranks from now on."""
         self._lose(self._all(), why)
 
     def _all(self) -> list[int]:
@@ -164,7 +168,7 @@ class Others:
             self._tell(f"rank {', '.join(map(str, new))}: {why}")
 
     def _keep_in_touch(self) -> None:
-        """In a thread: show that this rank is there, and look whether the others are."""
+        """In a thread: send heartbeats of this rank, and check those of the others."""
         try:
             store, number = _connect(self.here), 0
             while not self._stopped.wait(BEAT_SECONDS):
@@ -184,17 +188,18 @@ class Others:
         if beat != last:
             self._beats[rank] = beat, time.monotonic()
         elif not beat and silent > START_SECONDS:
-            self._lose([rank], f"it has not started within {START_SECONDS:g} s of this one")
+            self._lose([rank], f"it did not start within {START_SECONDS:g} s of this one")
         elif beat and silent > LOST_SECONDS:
-            self._lose([rank], f"nothing was heard of it for {LOST_SECONDS:g} s: its process or its machine has ended")
+            self._lose([rank], f"there was no sign of it for {LOST_SECONDS:g} s: its process or machine is gone")
 
 
 def _connect(here: Launch, *, first: bool = False) -> Any:
-    """Raise RuntimeError where the store cannot be reached."""
+    """Raise RuntimeError if the store is unreachable."""
     from torch import distributed
 
     if here.agent:
-        # Its store is there before any rank is: whoever is refused comes too late, and TCPStore would go on trying.
+        # The agent's store exists before any rank, so a refused connection means that it is gone; TCPStore would keep
+        # trying.
         try:
             socket.create_connection((here.address, here.port), LOST_SECONDS).close()
         except OSError as error:
@@ -206,9 +211,9 @@ def _connect(here: Launch, *, first: bool = False) -> Any:
         is_master=first and here.rank == 0 and not here.agent,
         timeout=timedelta(seconds=START_SECONDS),
         wait_for_workers=False,
-        multi_tenant=True,  # tests that join an `env://` group open it once more
+        multi_tenant=True,  # tests that join an `env://` group open it again
     )
-    # torchrun starts all ranks again after a failure, beside what they left in the store before.
+    # torchrun restarts all ranks after a failure, with their old messages still in the store.
     return distributed.PrefixStore(f"{_PREFIX} {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
 
 
@@ -216,10 +221,12 @@ _others: Others | None = None
 
 
 def others(tell: Callable[[str], None] = lambda line: None) -> Others | None:
-    """The other ranks of a launcher; None where there is none. ``tell`` hears of ranks that are lost."""
+    """The other ranks of a launcher; None without a launcher. ``tell`` is called for lost ranks."""
     global _others
     if _others is None and (here := launch()) is not None:
         if "PYTEST_XDIST_WORKER" in os.environ:
-            raise CompileUsageError("under a launcher each rank runs all tests in turn: leave out -n of pytest-xdist")
+            raise CompileUsageError(
+                "under a launcher, each rank runs all tests sequentially: remove the option -n of pytest-xdist"
+            )
         _others = Others(here, tell)
     return _others

@@ -1,4 +1,4 @@
-"""Each rank on its part of the batch, held to one process in eager on the whole batch."""
+"""Run each rank on its part of a batch, and compare with eager on the whole batch in one process."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import distributed
 
 
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:
-    """``compile=`` for ``check_compile`` on ranks: each rank runs its part of the batch, and the outputs are gathered.
+    """A ``compile=`` function for ``check_compile`` on ranks that splits the batch and gathers the outputs.
 
-    The check's eager leg is one process on the whole batch. Data-parallel training averages the gradients of the parts,
-    so that outputs, gradients and parameters after steps have to be those of that one process, on every rank.
+    Eager runs the whole batch in one process. Data-parallel training averages the gradients of the parts, so outputs,
+    gradients and parameters after steps must match that process on every rank.
 
     Args:
-        compile: makes the parallel and compiled target: ``lambda m: DistributedDataParallel(torch.compile(m))``.
-        dim: the dimension of the batch, of every tensor argument and every tensor in the output. Its size has to be a
-            multiple of the number of ranks. What has less dimensions is the same on every rank.
+        compile: creates the parallel, compiled target: ``lambda m: DistributedDataParallel(torch.compile(m))``.
+        dim: the batch dimension of all tensor arguments and output tensors. Its size must be a multiple of the number
+            of ranks. Tensors with fewer dimensions are the same on every rank.
     """
 
     def on_its_part(target: Any) -> Callable[..., Any]:
@@ -30,22 +30,24 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
 
         return call
 
-    on_its_part.__name__ = getattr(compile, "__name__", "own compile function")
+    on_its_part.__name__ = getattr(compile, "__name__", "custom compile function")
     return on_its_part
 
 
 def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """The part of this rank, of a tensor that every rank has whole."""
+    """The part of a tensor for this rank."""
     if batch.ndim <= dim:
         return batch
     ranks = distributed.get_world_size()
     if batch.shape[dim] % ranks:
-        raise ValueError(f"a batch of {batch.shape[dim]} has no {ranks} equal parts: give a multiple of {ranks}")
+        raise ValueError(
+            f"a batch of {batch.shape[dim]} cannot be split into {ranks} equal parts: use a multiple of {ranks}"
+        )
     return batch.chunk(ranks, dim)[distributed.get_rank()]
 
 
 class _Gathered(torch.autograd.Function):
-    """The parts of all ranks as one. Backward gives each rank its own part, scaled up as a mean over parts is."""
+    """Concatenate the parts of all ranks. Backward returns each rank's part, scaled for a mean over all parts."""
 
     @staticmethod
     def forward(ctx: Any, part: torch.Tensor, dim: int) -> torch.Tensor:
@@ -62,7 +64,7 @@ class _Gathered(torch.autograd.Function):
 
 
 def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Containers of tensors with each tensor changed."""
+    """Apply a function to each tensor in nested containers."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, dict):

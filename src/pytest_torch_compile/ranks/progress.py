@@ -1,4 +1,4 @@
-"""What one rank has seen in its checks, written as it goes: it can be read where the rank hangs or has been killed."""
+"""Write the observations of one rank while it runs, so that they are available even if it hangs or is killed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..observation import Collective, Graph, GraphBreak, Location, Observation, 
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that a check saw. Ranks that tell the same story have equal ``key``s; ``text`` is for people.
+    """One observation of a check. Equal observations on different ranks have equal ``key``s; ``text`` is for messages.
 
-    ``during`` is the call of a compiled function that ran then, counted over the check from 1.
+    ``during`` is the number of the call of a compiled function, counted over the check from 1.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Fact:
 
 @dataclass
 class CheckSeen:
-    """One check of one rank. ``calls`` counts calls of compiled functions, which is how far it has come."""
+    """One check of one rank. ``calls`` counts calls of compiled functions, as a measure of progress."""
 
     name: str
     facts: list[Fact] = field(default_factory=list)
@@ -44,7 +44,7 @@ class CheckSeen:
 
 
 def facts_of(seen: Observation) -> list[Fact]:
-    """What ranks are compared by."""
+    """The observations by which ranks are compared."""
     facts = [_graph_break(graph_break) for graph_break in seen.graph_breaks]
     facts += [_recompile(recompile) for recompile in seen.recompiles]
     for one in seen.fallbacks:
@@ -56,21 +56,21 @@ def facts_of(seen: Observation) -> list[Fact]:
 
 
 def _graph_break(found: GraphBreak) -> Fact:
-    # `times` is left out: code that one rank compiles again meets its break again.
+    # Without `times`, which increases if a rank compiles the code again.
     text = f"{found.category} at {found.location.shown()}"
     return Fact("graph break", (found.fingerprint,), text, found.call, found.location)
 
 
 def _recompile(found: Recompile) -> Fact:
     guard = found.guards[0] if found.guards else None
-    # The text of the guard has this rank's own sizes in it.
+    # The guard's text contains sizes of this rank.
     key = (found.call, found.frame, guard and guard.cause, guard and guard.names)
     call = f"call {found.call}: " if found.call else ""
     return Fact("recompile", key, f"{call}{found.frame}: {found.guard}", found.call, found.location)
 
 
 def _collectives(found: Sequence[Collective]) -> Fact:
-    """Those of one graph, in order: a graph is seen whole, and a story of a rank may end after any."""
+    """One observation for each graph, in order: graphs are observed as a whole, and a rank may stop after any."""
     first = found[0]
     text = f"{first.graph} graph: {', '.join(map(_collective_text, found))}"
     key = (first.call, first.graph, *map(_collective_key, found))
@@ -78,9 +78,9 @@ def _collectives(found: Sequence[Collective]) -> Fact:
 
 
 def _collective_key(found: Collective) -> tuple[Any, ...]:
-    # How many elements each rank sends is its own affair where the op is told so.
+    # Ranks may send different numbers of elements if the op allows it.
     size = "" if found.op == "all_to_all_single" else found.size
-    # In a mesh, ranks have groups of their own, which are alike: one row, or one column.
+    # In a mesh, ranks belong to different but corresponding groups, such as one row or one column.
     of_all = len(found.ranks) == int(os.environ.get("WORLD_SIZE", 0))
     group = found.group if of_all else tuple(rank - found.ranks[0] for rank in found.ranks)
     return found.op, found.how, size, group
@@ -98,7 +98,7 @@ def _graph(found: Graph) -> Fact:
 
 
 class Recorder:
-    """Writes what the checks of this process see to a file, and how far they have come."""
+    """Writes the observations and the progress of the checks in this process to a file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
@@ -109,7 +109,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record what happens in the body."""
+        """Record the checks in the body."""
         with self._file, hearing_progress(self._hear), counting_calls(self._called):
             yield
 
@@ -121,7 +121,7 @@ class Recorder:
         self._amounts[number] = amount
         facts, calls = facts_of(seen), self._calls[number]
         last, written, when = self._written.get(number, (seen, [], {}))
-        # Another observation is another run of the same check.
+        # A different observation object means another run of the same check.
         new = list(Counter(facts) - Counter(written if last is seen else []))
         when |= {fact.key: calls for fact in new if fact.key not in when}
         self._written[number] = seen, facts, when
@@ -132,7 +132,7 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """Changes with what was seen: torch has many events that show nothing new."""
+        """Changes only with new observations, since many torch events contain none."""
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 
@@ -152,10 +152,10 @@ class Recorder:
 
 
 def checks_in(path: Path) -> dict[str, CheckSeen]:
-    """What a recorder wrote, by the check's name and how often that name came before."""
+    """The written observations, by the check's name and its number among checks of this name."""
     checks: dict[int, CheckSeen] = {}
     with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
-        while True:  # a rank that was killed may have been writing
+        while True:  # a killed rank may have left a partial line
             number, seen = pickle.load(file)
             before = checks.get(number, seen)
             if not seen.ended and before is not seen:

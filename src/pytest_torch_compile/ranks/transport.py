@@ -1,4 +1,4 @@
-"""What travels between a group and its ranks: a function with its arguments, and what it returned."""
+"""Send functions, arguments and results between a group and its ranks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..findings import CompileUsageError
 
 
 def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """A call as bytes: ``pickle.loads`` gives it back, in a process that has ``ModulesOfParent``.
+    """A call as bytes, which ``pickle.loads`` restores in a process with ``ModulesOfParent``.
 
     Raises:
-        CompileUsageError: something that cannot be sent.
+        CompileUsageError: the function or an argument cannot be sent.
     """
     call = (function, args, kwargs)
     try:
         try:
-            # By name where it has one: dynamo imports the module of the code that it compiles.
+            # By name if possible, because dynamo imports the module of the code that it compiles.
             buffer = io.BytesIO()
             _Pickler(buffer).dump(call)
             return buffer.getvalue()
@@ -45,14 +45,14 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def pack_by_value(call: object) -> bytes:
-    """A call as bytes, with the code of what has no name that another process knows."""
+    """A call as bytes, including the code of objects that cannot be imported by name."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):
         def reducer_override(self, thing: Any) -> Any:
             if (reduced := _reduced_inference_tensor(thing)) is not NotImplemented:
                 return reduced
-            # cloudpickle knows plain modules only; torch.ops is of a class of its own.
+            # cloudpickle supports only plain modules; torch.ops is an instance of a subclass.
             if isinstance(thing, ModuleType) and type(thing) is not ModuleType:
                 return import_module, (thing.__name__,)
             return super().reducer_override(thing)
@@ -68,7 +68,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:
-    """An inference tensor arrives as one: by itself pickle makes a normal one, which dynamo's guards tell apart."""
+    """Keep inference tensors, which pickle would turn into normal ones, for which dynamo's guards differ."""
     import torch
 
     if not (isinstance(thing, torch.Tensor) and thing.is_inference()):
@@ -85,7 +85,7 @@ def _in_inference_mode(rebuild: Callable[..., Any], arguments: tuple[Any, ...]) 
 
 
 def pack_value(value: Any) -> bytes:
-    """What a rank returned, as bytes."""
+    """A rank's result as bytes."""
     import torch
 
     buffer = io.BytesIO()
@@ -94,18 +94,18 @@ def pack_value(value: Any) -> bytes:
 
 
 def unpack_value(packed: bytes) -> Any:
-    """What a rank returned; tensors are on the CPU."""
+    """A rank's result; tensors are on the CPU."""
     import torch
 
     return torch.load(io.BytesIO(packed), map_location="cpu", weights_only=False)
 
 
 def user_modules() -> dict[str, ModuleSpec]:
-    """Where this process has the modules that are not installed, and the packages around them."""
+    """The paths of modules that are not installed, and of their packages."""
     specs: dict[str, ModuleSpec] = {}
-    # Read from __dict__: some modules of torch answer to any name.
+    # Read from __dict__, because some torch modules have any attribute.
     modules = {name: vars(module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
-    # Inductor loads generated files as modules below torch: a rank has torch itself, and makes its own.
+    # Inductor loads generated files as modules below torch; a rank generates its own.
     installed = {name for name, module in modules.items() if is_library(module.get("__file__") or "")}
     for name, module in modules.items():
         file = module.get("__file__")
@@ -121,7 +121,7 @@ def user_modules() -> dict[str, ModuleSpec]:
 
 
 class ModulesOfParent(MetaPathFinder):
-    """Finds modules where the parent has them: no search path leads to those of pytest's importlib mode."""
+    """Finds modules at the parent's paths, because modules from pytest's importlib mode are not on the search path."""
 
     def __init__(self) -> None:
         self.specs: Mapping[str, ModuleSpec] = {}
@@ -129,5 +129,5 @@ class ModulesOfParent(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The parent's module of this name; None for what the search path is left to find."""
+        """The spec of the parent's module; None to use the search path."""
         return self.specs.get(name)

@@ -1,4 +1,4 @@
-"""One rank of a group: a process that joins it, runs the functions it is sent, and says how each of them ended."""
+"""One rank of a group: a process that joins the group, runs functions and returns their outcomes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from .transport import ModulesOfParent, pack_value
 
 @dataclass(frozen=True)
 class Job:
-    """A call as it travels: ``payload`` is the packed function with its arguments.
+    """A call as sent to a rank: ``payload`` is the packed function with its arguments.
 
-    ``modules`` and ``options`` are those of the parent, ``store`` the part of the store in which ranks find each other,
-    and ``seen`` the folder for what their checks see. ``rejoin`` asks for a new process group: a call that failed may
-    have left the old one with work undone.
+    ``modules`` and ``options`` come from the parent, ``store`` is the store prefix for the rendezvous, and ``seen`` the
+    folder for observations. ``rejoin`` requests a new process group, because a failed call may have left unfinished
+    work in the old one.
     """
 
     payload: bytes
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception that left a rank's function. ``location`` is the user's own line."""
+    """An exception raised by a rank's function. ``location`` is the user's line."""
 
     type: str
     text: str
@@ -56,7 +56,7 @@ class Raised:
 
 @dataclass
 class Outcome:
-    """How one rank's call ended: with a packed ``value``, with what was ``raised``, or with a failed check."""
+    """How one rank's call ended: with a packed ``value``, an exception in ``raised``, or a failed check."""
 
     rank: int
     value: bytes | None = None
@@ -68,12 +68,12 @@ class Outcome:
 
 
 def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) -> None:
-    """Ask for jobs and answer them until there are no more; without its parent, a rank ends at once.
+    """Request and run jobs until there are no more. A rank ends at once if its parent ends.
 
-    What it prints goes to its log file, and the stacks of its threads to the other one, at SIGUSR1 or when it crashes.
+    Output goes to the log file. The stacks of all threads go to the other file, on SIGUSR1 or a crash.
     """
-    os.setsid()  # Ctrl-C reaches the parent only, which then ends the ranks
-    multiprocessing.set_start_method(None, force=True)  # for code inside the function, spawn is not the default
+    os.setsid()  # only the parent handles Ctrl-C, and then terminates the ranks
+    multiprocessing.set_start_method(None, force=True)  # do not change the default for code inside the function
     log = log_file.open("a", encoding="utf-8", buffering=1)
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
@@ -86,7 +86,7 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
     modules = ModulesOfParent()
     sys.meta_path.insert(0, modules)
     while True:
-        connection.send(None)  # asking first keeps the parent from waiting for a rank that does not listen yet
+        connection.send(None)  # requesting first avoids that the parent blocks on a rank that is not ready
         job: Job | None = connection.recv()
         if job is None:
             return _leave()

@@ -1,1 +1,1 @@
-"""From a report to what people read: one file for each form."""
+"""Reports and their output formats, one file for each format."""

@@ -1,4 +1,4 @@
-"""What changed between two reports: verdicts, graph breaks, recompiles, graphs, speed. And a report at a glance."""
+"""Differences between two reports, and a short overview of one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference of one test. ``worse`` is True where a gate should close."""
+    """One difference of one test. ``worse`` is True if a gate should fail."""
 
     test: str
     what: str
@@ -23,7 +23,7 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """The differences, the worse ones first. Tests are matched by environment and id, then by id alone."""
+    """The differences, regressions first. Tests are matched by environment and id, then by id alone."""
     before = {test["id"]: test for test in old["tests"]} | {document.key_of(test): test for test in old["tests"]}
     matched = [(before.get(document.key_of(test)) or before.get(test["id"]), test) for test in new["tests"]]
     found = [change for earlier, test in matched for change in _of(earlier, test)]
@@ -48,7 +48,7 @@ def _of(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[Chang
             if before[field] != after[field]:
                 worse = field == "recompiles" and after[field] > before[field]
                 yield Change(name, f"{field} {before[field]} -> {after[field]}", worse=worse)
-    # Speedups of two runs differ by noise; the verdict against the baseline says what is a regression.
+    # Speedups of two runs differ by noise; only the verdict against the baseline shows a regression.
     for was, now in zip(old["speed"], new["speed"], strict=False):
         if was["outcome"] != now["outcome"]:
             yield Change(name, f"speed {was['outcome']} -> {now['outcome']}", worse=now["outcome"] == "regressed")
@@ -67,7 +67,7 @@ def _fingerprints(test: Mapping[str, Any]) -> Breaks:
 
 
 def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
-    """By fingerprint, so that a break that moved or that a new torch words differently is the same one."""
+    """By fingerprint, so that a break matches even if it moved or if a new torch rewords it."""
     for fingerprint, (first, *_) in sorted(after.items()):
         if len(after[fingerprint]) > len(before.get(fingerprint, ())):
             where = first["location"]
@@ -78,7 +78,7 @@ def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
 
 
 def as_text(found: Sequence[Change]) -> str:
-    """The differences, one on a line."""
+    """The differences, one per line."""
     rows = [f"{'worse' if change.worse else '     '}  {change.test}  {change.what}" for change in found]
     lines = [*map(terminal, rows)]
     return "\n".join([*lines, _total(found)])
@@ -97,7 +97,7 @@ def _total(found: Sequence[Change]) -> str:
 
 
 def overview(made: Mapping[str, Any]) -> str:
-    """A document at a glance: the sentence, a row for each test, and the findings."""
+    """An overview of a document: the summary line, a row for each test, and the findings."""
     tests = made["tests"]
     width = max((len(test["id"]) for test in tests), default=4)
     head = f"{'test':{width}}  {'verdict':13}" + "".join(f"{name:>12}" for name in _COLUMNS)

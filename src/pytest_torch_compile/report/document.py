@@ -1,4 +1,4 @@
-"""The one result document, ``report.json``: what it holds, and how it is read, written and merged. Plain data only."""
+"""The result document ``report.json``: its contents, and reading, writing and merging it. Plain data only."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .safe_text import json_text
 SCHEMA_VERSION = 1
 FILE_NAME = "report.json"
 HISTORY_LENGTH = 30
-# A history of its own has each of so many ways to choose tests (all of them, -k attention): the largest.
+# The largest selections of tests (all tests, -k attention) that keep a separate history.
 SELECTIONS = 4
-# From best to worst; a test that several documents hold keeps its worst.
+# From best to worst; merging keeps the worst outcome of a test.
 OUTCOMES = ("skipped", "passed", "xfailed", "failed", "error")
 Document = dict[str, Any]
 
 
 class DocumentError(ValueError):
-    """A file that is no report, or one of another schema; the message is one clear line."""
+    """A file that is not a report, or has a different schema; the message is one line."""
 
 
 def new(
@@ -40,9 +40,9 @@ def new(
     history: Sequence[Mapping[str, Any]] = (),
     selection: str = "",
 ) -> Document:
-    """A document of these tests. ``history`` holds the points of earlier documents, oldest first.
+    """A document with these tests. ``history`` contains the points of earlier documents, oldest first.
 
-    ``selection`` says which part of the tests was asked for, and is empty for all of them.
+    ``selection`` describes the selected tests, and is empty for all tests.
     """
     entries = sorted((clean(test) for test in tests), key=lambda test: (test["id"], test["environment"]))
     document: Document = {
@@ -61,9 +61,9 @@ def new(
 
 
 def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The newest points of each selection, and the selections with the most tests beside that of the last point.
+    """The newest points of each selection, for the last selection and those with the most tests.
 
-    A run of a few tests takes no place from the runs of all.
+    Runs of a few tests do not displace runs of all tests.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for at in history:
@@ -76,7 +76,7 @@ def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
-    """The figures at the head of every view. ``speedup`` is the geometric mean over the speed tests, or None."""
+    """The summary figures. ``speedup`` is the geometric mean over the speed tests, or None."""
     outcomes = Counter(test["outcome"] for test in tests)
     checks = [check for test in tests for check in test["checks"]]
     speedups = [speed["speedup"] for test in tests for speed in test["speed"] if speed["speedup"]]
@@ -102,7 +102,7 @@ def _result(outcomes: Mapping[str, int], exit_status: int) -> str:
 
 
 def point(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a later document remembers of this one: a few figures for each test."""
+    """The history point of this document: a few figures for each test."""
     return {
         "created": document["created"],
         "commit": document["commit"],
@@ -123,17 +123,17 @@ def _figures(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_seconds(check: Mapping[str, Any]) -> float:
-    """Seconds that a check spent compiling, backward included."""
+    """Seconds that a check spent compiling, including backward."""
     return float(check["compile_seconds"]["total"] + check["compile_seconds"]["backward"])
 
 
 def key_of(test: Mapping[str, Any]) -> str:
-    """What identifies a test over all environments."""
+    """The key of a test: its environment and id."""
     return f"{test['environment']} {test['id']}"
 
 
 def clean(value: Any) -> Any:
-    """The value as strict JSON knows it: finite numbers, lists, and text that can be encoded."""
+    """The value as strict JSON: finite numbers, lists, and text that can be encoded."""
     if isinstance(value, Mapping):
         return {clean(str(name)): clean(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -149,7 +149,7 @@ def read(path: Path) -> Document:
     """The document in a file, or in ``report.json`` of a folder.
 
     Raises:
-        DocumentError: there is no such file, it cannot be parsed, or it does not follow the schema.
+        DocumentError: the file is missing, cannot be parsed, or does not match the schema.
     """
     path = path / FILE_NAME if path.is_dir() else path
     try:
@@ -163,34 +163,34 @@ def read(path: Path) -> Document:
         raise DocumentError(f"{path} is not a report of pytest-torch-compile")
     if version != SCHEMA_VERSION:
         raise DocumentError(
-            f"{path} has schema {schema.shown(version)}, and this version reads schema {SCHEMA_VERSION}"
+            f"{path} has schema {schema.shown(version)}, but this version reads schema {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(content, report_schema()):
-        raise DocumentError(f"{path} is no sound report: {wrong}")
+        raise DocumentError(f"{path} is not a valid report: {wrong}")
     return dict(content)
 
 
 @cache
 def report_schema() -> schema.Schema:
-    """What every report follows: ``report.schema.json``."""
+    """The schema of reports, ``report.schema.json``."""
     text = resources.files(__package__).joinpath("report.schema.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
 
 def write(document: Mapping[str, Any], path: Path) -> Path:
-    """Write a document so that a reader sees the old one or the new one, never a part."""
+    """Write a document atomically."""
     return write_atomically(path, dumps(document))
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """A document as the text of its file."""
+    """The JSON text of a document."""
     return json_text(document)
 
 
 def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
     """One document of several shards, torch versions or machines.
 
-    A test is known by its id and its environment; of one that is in several documents, the worst outcome is kept.
+    A test is identified by its id and environment. If it is in several documents, the worst outcome is kept.
 
     Raises:
         DocumentError: there is nothing to merge.
@@ -219,12 +219,12 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
 
 
 def _badness_of_status(status: int) -> tuple[int, int]:
-    """pytest's: 5 (no test ran), 0 (passed), 1 (failed), then what kept the run from its end."""
+    """The worst pytest exit status: 5 (no tests ran), 0 (passed), 1 (failed), then errors that stopped the run."""
     return [5, 0, 1].index(status) if status in (5, 0, 1) else 3, status
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The points before the merged runs; shards of one commit make one point."""
+    """The points before the merged runs; shards of one commit are combined into one point."""
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:
         for earlier in document["history"][:-1]:

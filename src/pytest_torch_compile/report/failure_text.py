@@ -1,4 +1,4 @@
-"""A report as plain text: the message of a failed check."""
+"""Reports as plain text, for the message of a failed check."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .safe_text import terminal_block
 
 
 def failure_text(report: CompileReport) -> str:
-    """What is wrong, limit and measured value, evidence, likely fix, the command to run again; then the sequence.
+    """The findings with limits, evidence and likely fixes, then the diagnosis, the calls and the command to run again.
 
-    Of a check that passed, that it did, and what was seen.
+    For a check that passed, the verdict and a summary of the observations.
     """
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if report.diagnosis:
@@ -24,7 +24,9 @@ def failure_text(report: CompileReport) -> str:
         blocks.append("Sequence\n" + sequence_table(report.calls))
     blocks.append(_summary(report))
     if report.numerics.not_compared:
-        blocks.append(f"Not compared, since eager differs from itself: {', '.join(report.numerics.not_compared)}")
+        blocks.append(
+            f"Not compared, because eager is not deterministic here: {', '.join(report.numerics.not_compared)}"
+        )
     if report.deviations:
         settings = [f"  {deviation}" for deviation in report.deviations]
         blocks.append("\n".join(["Settings that differ from torch's defaults:", *settings]))
@@ -36,16 +38,16 @@ def failure_text(report: CompileReport) -> str:
 
 
 def not_compared_text(target: str, paths: Sequence[str]) -> str:
-    """The warning of a check that could not compare everything."""
+    """The warning for a check that could not compare everything."""
     return (
-        f"{target}: {', '.join(paths)} could not be compared, since eager differs from itself there by more than "
-        "rounding: make eager deterministic (a seed, torch.use_deterministic_algorithms, initialised memory), or leave "
-        "it out by name with tolerances=Tolerances(ignored=[...])"
+        f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ there by "
+        "more than rounding. Make eager deterministic (a seed, torch.use_deterministic_algorithms, "
+        "initialised memory), or ignore it with tolerances=Tolerances(ignored=[...])"
     )
 
 
 def _head(report: CompileReport) -> str:
-    # A guarded region compiles in its own way, so that there is no backend, mode or device to name.
+    # A guarded region chooses its own compile options, so there is no backend, mode or device to show.
     how = [f"backend {report.backend}", f"{report.checked_mode} mode"] if report.calls else []
     how += [f"torch {report.torch}", *([report.device] if report.calls else [])]
     if not report.findings:
@@ -55,7 +57,7 @@ def _head(report: CompileReport) -> str:
 
 
 def finding_text(number: int, finding: Finding) -> str:
-    """One numbered finding: what, where, evidence, likely fix."""
+    """One numbered finding: message, location, evidence, likely fix."""
     lines = [f"{number}. {finding.kind}: {headline(finding)}"]
     if finding.location is not None:
         lines.append(f"   at {finding.location.shown()}")
@@ -68,7 +70,7 @@ def finding_text(number: int, finding: Finding) -> str:
 
 
 def sequence_table(calls: Sequence[CallReport]) -> str:
-    """The call sequence as an aligned table: call, shapes, compiled or reused, the guard that failed."""
+    """The calls as an aligned table: call, shapes, compiled or reused, the guard that failed."""
     rows = [("call", "arguments", "outcome", "guard that failed")]
     rows += [(call.label, cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -94,12 +96,12 @@ def _summary(report: CompileReport) -> str:
         if numerics.reference != Reference.NOT_NEEDED.value:
             parts.append(f"reference: {numerics.reference}")
         if numerics.ill_conditioned:
-            parts.append(f"eager is equally sensitive to rounding in {count(numerics.ill_conditioned, 'tensor')}")
+            parts.append(f"{count(numerics.ill_conditioned, 'tensor')} equally sensitive to rounding in eager")
     return "Seen: " + ", ".join(parts)
 
 
 def _by_package(breaks: Sequence[GraphBreak]) -> str:
-    """``(1 in mypackage, 2 in kornia)``, where an installed package has some."""
+    """``(1 in mypackage, 2 in kornia)`` if some are in an installed package."""
     packages = Counter(found.package for found in breaks)
     if not any(found.installed for found in breaks):
         return ""
@@ -107,9 +109,9 @@ def _by_package(breaks: Sequence[GraphBreak]) -> str:
 
 
 def headline(finding: Finding | Mapping[str, Any]) -> str:
-    """What is wrong, with what its data says: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
+    """The one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
 
-    A finding out of a report is a mapping; one that an older version wrote has its calls and figures in its message.
+    A finding from a report is a mapping; older versions included the calls and figures in its message.
     """
     data = finding.to_dict() if isinstance(finding, Finding) else finding
     owners = [numbered(noun, data[noun + "s"]) for noun in ("rank", "call") if data.get(noun + "s")]
@@ -125,7 +127,7 @@ def _figures(data: Mapping[str, Any]) -> str:
 
 
 def cudagraphs(runs: Sequence[Mapping[str, Any]]) -> str:
-    """What CUDA graphs did: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
+    """The use of CUDA graphs: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
     sums = {name: sum(run[name] for run in runs) for name in ("warmed_up", "recorded", "replayed")}
     sums["without"] = sum(len(run["without"]) for run in runs)
     return ", ".join(f"{total} {name.replace('_', ' ')}" for name, total in sums.items())
@@ -137,7 +139,7 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
 
 
 def number(value: float | complex | None) -> str:
-    """A figure with six digits: ``0.5``, ``1.235e-05``; anything else as it is."""
+    """A figure with up to six digits: ``0.5``, ``1.235e-05``; other values unchanged."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"

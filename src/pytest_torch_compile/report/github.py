@@ -9,7 +9,7 @@ from typing import Any
 from . import safe_text, view
 from .failure_text import count, cut, headline
 
-# GitHub shows ten of each level for a step and drops the rest without a word.
+# GitHub shows ten of each level per step and silently drops the rest.
 PER_LEVEL = 10
 MESSAGE_LIMIT = 4000
 
@@ -25,30 +25,30 @@ class Annotation:
     message: str
 
     def command(self) -> str:
-        """The workflow command, with everything escaped that would end it or start another."""
+        """The workflow command, escaped so that its contents cannot end it or start another."""
         where = f"file={safe_text.command_property(self.file)},line={self.line}," if self.file else ""
         message = safe_text.command_message(cut(self.message, MESSAGE_LIMIT))
         return f"::{self.level} {where}title={safe_text.command_property(self.title)}::{message}"
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
-    """The annotations that fit, worst first; the last of a level that does not fit says how many were left out.
+    """The annotations that fit, worst first; if some do not fit, the last one of the level shows their number.
 
-    ``prefix`` is the folder of the tests in the repository, when that is not its root.
+    ``prefix`` is the folder of the tests in the repository, if it is not the root.
     """
     found = list(_unique([*_errors(made, prefix), *_warnings(made, prefix)]))
     shown: list[Annotation] = []
     for level in ("error", "warning"):
         own = [one for one in found if one.level == level]
         if len(own) > PER_LEVEL:
-            more = f"{len(own) - PER_LEVEL + 1} more are in the report, see the step summary"
+            more = f"{len(own) - PER_LEVEL + 1} more findings: see the step summary"
             own[PER_LEVEL - 1 :] = [Annotation(level, "", 0, "torch.compile", more)]
         shown += own
     return shown
 
 
 def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
-    """One annotation for each line and kind: a break met by many tests is one break."""
+    """One annotation for each line and kind, so that a break found by many tests appears once."""
     groups: dict[tuple[str, str, int, str], list[Annotation]] = {}
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
@@ -67,7 +67,7 @@ def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
-    """The finding's line, or the test's where that lies outside the repository: GitHub shows no other."""
+    """The finding's line, or the test's if that is outside the repository, where GitHub cannot show it."""
     inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
     file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))
     return (f"{prefix.rstrip('/')}/{file}" if prefix else file), max(1, line)

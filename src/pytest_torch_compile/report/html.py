@@ -1,4 +1,4 @@
-"""The HTML page: one file that needs no network. Everything that comes from outside is escaped by Jinja2."""
+"""The self-contained HTML page. Jinja2 escapes all untrusted text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .failure_text import count, cudagraphs, headline
 from .names import shortened
 from .terminal import USAGE_ERROR
 
-# How many characters of a test's name fit in its row, beside the columns and on a phone.
+# The number of characters of a test name that fit in its row, on a desktop and on a phone.
 WIDE, NARROW = 54, 40
 COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
 
@@ -43,7 +43,7 @@ def page(made: Mapping[str, Any]) -> str:
     environment.filters.update(duration=view.duration, percent=view.percent)
     templates = resources.files(__package__) / "templates"
     style, script = (templates.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    # Sums over another choice of tests say nothing beside those of this one.
+    # Totals of different selections cannot be compared.
     own = made.get("selection", "")
     alike = [point for point in made["history"] if point.get("selection", "") == own]
     names = _names([test["id"] for test in made["tests"]])
@@ -67,7 +67,7 @@ def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _names(ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Each test's name as it fits beside the columns, and as it fits on a phone."""
+    """Each test's name, shortened for a desktop and for a phone."""
     forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
     return {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
 
@@ -84,7 +84,7 @@ def _test(
         "figures": figures,
         "sort": {"test": test["id"], **{name: "" if value is None else value for name, value in sort.items()}},
         "kinds": sorted(kinds),
-        # The failure's own message is shown where no check says it better.
+        # The failure's own message is shown unless a check describes it.
         "bare": "" if kinds - {USAGE_ERROR} and test["outcome"] == "failed" else test["message"],
         "names": names[test["id"]],
         "shortened": set(names[test["id"]].values()) != {test["id"]},
@@ -96,7 +96,7 @@ def _test(
 
 
 def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The call sequence: each call with its recompiles and what it did, as a class name."""
+    """The calls, each with its recompiles and its outcome as a class name."""
     states = {"errors": "eager", "fallbacks": "eager", "recompiles": "recompiled", "graphs": "compiled"}
     timeline = []
     for number, call in enumerate(check["calls"], 1):
@@ -108,8 +108,8 @@ def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The parts of compile time, each with its width in percent."""
-    # torch's figure for dynamo holds the time of AOTAutograd, and that one Inductor's.
+    """The parts of the compile time, each with its width in percent."""
+    # torch's time for dynamo includes that of AOTAutograd, which includes Inductor's.
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)
     dynamo = max(0.0, seconds["dynamo"] - aot - inductor)
@@ -141,9 +141,9 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
-    """A change beside the band that its baseline allows, in percent of the width of the plot."""
+    """A change and the range that its baseline allows, in percent of the width of the plot."""
     effect = change["effect"]
-    # Null is infinite: there everything is allowed.
+    # Null means infinite: any change is allowed.
     floor = abs(effect if change["floor"] is None else change["floor"])
     reach = 1.25 * max(floor, abs(effect), 1e-6)
     return {

@@ -1,4 +1,4 @@
-"""The Markdown summary: for a step summary, a comment, a file. Cut to a size, worst first."""
+"""The Markdown summary for a step summary, comment or file, worst findings first, limited in size."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .failure_text import headline
 from .safe_text import markdown_block as block
 from .safe_text import markdown_code as code
 
-# GitHub refuses a whole step summary over 1 MiB, and a comment over 65,536 characters.
+# GitHub rejects a step summary over 1 MiB, and a comment over 65,536 characters.
 STEP_LIMIT = 1_000_000
 COMMENT_LIMIT = 60_000
 EVIDENCE_LINES = 30
 ORDER = ("error", "failed", "xfailed", "passed", "skipped")
-_NOTE = 200  # bytes for the line that counts what was left out
+_NOTE = 200  # bytes for the line that counts omitted pieces
 
 
 def summary(made: Mapping[str, Any], limit: int = STEP_LIMIT) -> str:
-    """The document as Markdown of at most ``limit`` bytes; what does not fit is counted."""
+    """The document as Markdown of at most ``limit`` bytes, with the number of pieces that did not fit."""
     text = f"## torch.compile: {view.RESULTS[made['summary']['result']]}\n\n{view.sentence(made)}.\n\n"
     if names := ", ".join(code(name) for name in sorted(made["environments"])[:20]):
         text += f"Environment: {names}\n\n"
@@ -30,7 +30,7 @@ def summary(made: Mapping[str, Any], limit: int = STEP_LIMIT) -> str:
 
 
 def _fill(text: str, pieces: Iterable[str], limit: int) -> str:
-    """Add pieces until the next one would not fit; say how many were left out."""
+    """Add pieces until the next one would not fit, and report the number of omitted ones."""
     left, size = 0, len(text.encode("utf-8", "replace"))
     for piece in pieces:
         size += len(piece.encode("utf-8", "replace"))
@@ -54,7 +54,7 @@ def _finding(number: int, item: view.Found) -> str:
         fenced = block(evidence[:EVIDENCE_LINES], "   ")
         lines += ["   <details><summary>evidence</summary>", "", *fenced, "", "   </details>", ""]
     facts = [("cause", finding.get("cause")), ("fix", finding["hint"])]
-    # What holds for the whole check comes once, with its last finding.
+    # Details of the whole check appear once, with its last finding.
     if check and finding is check["findings"][-1]:
         facts += [("diagnosis", line) for line in check.get("diagnosis", [])]
         facts += [("not torch's default", _setting(one)) for one in check.get("deviations", [])]
@@ -106,10 +106,10 @@ def _remarks(made: Mapping[str, Any]) -> Iterator[str]:
             yield f"- {code(test['id'])}: {code(remark)}\n"
 
 
-# What each section begins with, if it has anything to show, and what makes its pieces.
+# The heading of each section, used if it has contents, and the function that makes its pieces.
 SECTIONS = {
     "### Findings\n\n": _findings,
-    "### What is counted in speed tests\n\n| test | | before -> after |\n|---|---|---|\n": _differences,
+    "### Counts in speed tests\n\n| test | | before -> after |\n|---|---|---|\n": _differences,
     "\n### Speed\n\n| test | verdict | speedup | wall | device | |\n|---|---|---:|---:|---:|---|\n": _speed,
     "\n### Checks\n\n| test | verdict | graphs | ops | breaks | recompiles | worst error / limit | compile s |\n"
     "|---|---|---:|---:|---:|---:|---:|---:|\n": _checks,

@@ -1,4 +1,4 @@
-"""Names that do not fit: cut in the middle, where they still differ."""
+"""Shorten long names in the middle while keeping them distinct."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ LEAST = 20
 
 
 def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
-    """The names, each cut to ``width`` where different names then stay different; else to the width that this takes.
+    """The names, shortened to ``width``, or to the smallest larger width at which they stay distinct.
 
-    A name keeps its beginning and its end. Where that would make it look like another, it also keeps the part in which
+    A name keeps its beginning and end. If that would make it look like another name, it also keeps the part in which
     the two differ.
     """
     longest = max(map(len, names), default=0)
@@ -24,21 +24,21 @@ def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
 
 
 def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
-    """The names at this width; those that look alike keep the part from where they begin to differ."""
+    """The names at this width; similar names keep the part where they start to differ."""
     short = {name: _middle_out(name, width, mark) for name in names}
     alike = defaultdict(set)
     for name, cut in short.items():
         alike[cut].add(name)
     for group in alike.values():
         if len(group) > 1:
-            # Letter by letter: these are names, not paths.
+            # By characters, since these are names and not paths.
             shared = len(os.path.commonprefix(sorted(group)))  # noqa: RUF071
             short |= {name: _around(name, shared, width, mark) for name in group}
     return [short[name] for name in names]
 
 
 def _middle_out(name: str, width: int, mark: str) -> str:
-    """A third of the room for the beginning, the rest for the end, which has the name of the test."""
+    """A third of the width for the beginning, the rest for the end, which contains the name of the test."""
     if len(name) <= width:
         return name
     room = width - len(mark)
@@ -47,7 +47,7 @@ def _middle_out(name: str, width: int, mark: str) -> str:
 
 
 def _around(name: str, place: int, width: int, mark: str) -> str:
-    """Beginning, the part from ``place`` on, and end."""
+    """The beginning, the part from ``place`` on, and the end."""
     room = width - 2 * len(mark)
     head, tail = room // 4, room // 3
     start = max(head, min(place, len(name) - (room - head)))

@@ -1,4 +1,4 @@
-"""From what checks and speed tests observed to the entries of the document. Plain data, made where the test ran."""
+"""Turn the results of checks and speed tests into entries of the document, in the process that ran the test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-EXCERPT = 2  # lines of source shown before and after a place
+EXCERPT = 2  # source lines shown before and after a location
 _OF_REPORT = (
     *("target", "checked_mode", "backend", "torch", "device", "budget", "numerics", "rerun", "ok"),
     *("calls", "deviations", "diagnosis", "fault", "reproduction", "remarks"),
@@ -19,7 +19,7 @@ _OF_OBSERVATION = ("errors", "cudagraph_skips", "cudagraph_runs", "cache", "comp
 
 
 def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """A check from its report's ``to_dict()``: ops as numbers, places relative to ``root`` with the lines around."""
+    """A check from its report's ``to_dict()``, with op counts, relative paths and the source lines around locations."""
     seen = report["observation"]
     return {
         **{name: report[name] for name in _OF_REPORT},
@@ -47,7 +47,7 @@ def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _break(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """A graph break with the user's calls that led to it; the libraries' calls between them are left out."""
+    """A graph break with the user's calls that led to it, without library calls in between."""
     kept = {name: value for name, value in found.items() if name != "stack"}
     return {**_placed(kept, root), "callers": [_place(caller, root) for caller in found["callers"]]}
 
@@ -58,7 +58,7 @@ def _recompile(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _below(text: str, root: Path) -> str:
-    """A guard's text with paths below ``root`` relative to it: torch adds the line that the guard comes from."""
+    """A guard's text with paths below ``root`` made relative: torch appends the source line of the guard."""
     for folder in {os.path.realpath(root), str(root)}:
         text = text.replace(f"{folder}{os.sep}", "")
     return text
@@ -74,7 +74,7 @@ def _place(location: Mapping[str, Any] | None, root: Path) -> dict[str, Any] | N
     file, line = str(location["file"]), int(location["line"])
     try:
         lines = linecache.getlines(file)
-    except ValueError:  # no name that a file could have
+    except ValueError:  # not a possible file name
         lines = []
     numbers = range(max(1, line - EXCERPT), min(len(lines), line + EXCERPT) + 1)
     return {
@@ -86,7 +86,7 @@ def _place(location: Mapping[str, Any] | None, root: Path) -> dict[str, Any] | N
 
 
 def relative(file: str, root: Path) -> str:
-    """A path below ``root`` relative to it, with slashes; any other as it is."""
+    """A path below ``root`` made relative, with slashes; other paths unchanged."""
     try:
         return Path(os.path.realpath(file)).relative_to(os.path.realpath(root)).as_posix()
     except ValueError:
@@ -94,7 +94,7 @@ def relative(file: str, root: Path) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """What this process runs on. torch is described if it was imported, and never imported for it."""
+    """The environment of this process. torch is described only if it is already imported."""
     torch = sys.modules.get("torch")
     return {
         "python": platform.python_version(),
@@ -106,7 +106,7 @@ def environment() -> dict[str, Any]:
 
 
 def _device(torch: Any) -> str:
-    """The accelerator that is in use; to ask whether there is one would talk to its driver."""
+    """The accelerator in use; asking whether there is one would access its driver."""
     used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
     return next((str(module.get_device_name()) for module in used), "cpu")
 

@@ -1,4 +1,4 @@
-"""All views of one document, written side by side."""
+"""Write all output formats of a document."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MARKDOWN_NAME = "summary.md"
 
 
 def write_all(made: Mapping[str, Any], folder: Path) -> Path:
-    """Write ``report.json``, ``summary.md`` and, where Jinja2 is installed, ``report.html``.
+    """Write ``report.json``, ``summary.md`` and, if Jinja2 is installed, ``report.html``.
 
     Returns:
-        The file to look at first.
+        The file that users should open first.
     """
     written = document.write(made, folder / document.FILE_NAME)
     write_atomically(folder / MARKDOWN_NAME, markdown.summary(made))

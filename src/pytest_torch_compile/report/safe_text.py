@@ -1,7 +1,7 @@
-"""Text that others wrote, made safe for where it is shown: one function for each place.
+"""Escape untrusted text, with one function for each output format.
 
-Test ids, messages, source lines and guards come from the code under test, which may be a stranger's. Nothing in them
-may move a cursor, turn a line around, end a cell, a tag or a command, or begin one.
+Test ids, messages, source lines and guards come from the code under test, which may be untrusted. They must not move
+the cursor, reverse text, or start or end a table cell, tag or command.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# Everything below a space, DEL, the C1 controls (one of them begins an escape sequence), and ends of lines.
+# Control characters below the space, DEL, the C1 controls (one of them starts an escape sequence), and line separators.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _CONTROLS_IN_BLOCK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-# They turn the direction of writing, or are not seen at all.
+# Characters that change the text direction or are invisible.
 _UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
-# A runner takes the first for a command at the start of a line, and the older second one anywhere in it.
+# A runner interprets the first as a command at the start of a line, and the older second one anywhere in it.
 _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)")
 
 
@@ -27,22 +27,22 @@ def terminal(text: str) -> str:
 
 
 def shell(text: str) -> str:
-    """One word of a POSIX shell: nothing in it is a command."""
+    """One word of a POSIX shell, quoted so that it cannot contain a command."""
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def terminal_block(text: str) -> str:
-    """Several lines for a terminal or a log: those of the text."""
+    """Text for a terminal or a log that keeps its line breaks."""
     return "\n".join(map(terminal, text.replace("\t", "    ").split("\n")))
 
 
 def markdown(text: str) -> str:
-    """Words in Markdown, on one line: everything that Markdown or HTML would read is escaped."""
+    """Text for one line of Markdown, with all Markdown and HTML syntax escaped."""
     return re.sub(r"([\\`*_{}\[\]()#!|<>~@&])", r"\\\1", terminal(text))
 
 
 def markdown_code(text: str) -> str:
-    """A code span that holds in a table cell: nothing in it is Markdown, HTML, a mention or a new line."""
+    """A Markdown code span that is safe in a table cell: without markup, mentions or newlines."""
     line = terminal(text).replace("|", "\\|").strip()
     fence = "`" * (1 + _longest_fence([line]))
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -50,7 +50,7 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_block(lines: Iterable[str], indent: str = "") -> list[str]:
-    """A block of code whose fence no line in it can close."""
+    """A Markdown code block that no line of the text can close."""
     safe = [terminal(line.replace("\t", "    ")) for line in lines]
     fence = "`" * max(3, 1 + _longest_fence(safe))
     return [f"{indent}{line}" for line in (f"{fence}text", *safe, fence)]
@@ -61,12 +61,12 @@ def _longest_fence(lines: Iterable[str]) -> int:
 
 
 def html(text: str) -> str:
-    """What a page may hold; Jinja2 escapes the rest."""
+    """Text for an HTML page; Jinja2 escapes the markup."""
     return _UNSEEN.sub("", _CONTROLS_IN_BLOCK.sub(" ", _encodable(text)))
 
 
 def command_message(text: str) -> str:
-    """The message of a GitHub workflow command; its own lines stay lines."""
+    """The message of a GitHub workflow command; keeps line breaks."""
     return html(text).replace("%", "%25").replace("\n", "%0A")
 
 
@@ -76,11 +76,11 @@ def command_property(text: str) -> str:
 
 
 def json_text(document: Mapping[str, Any]) -> str:
-    """A document as the text of its file, which may be printed too."""
+    """JSON text that is also safe to print."""
     text = json.dumps(document, indent=1, allow_nan=False)
     return text.replace("##[", "#\\u0023[").replace("\x7f", "\\u007f") + "\n"
 
 
 def _encodable(text: str) -> str:
-    """Half a surrogate pair, which no encoding has, as its escape."""
+    """The text with half surrogate pairs, which cannot be encoded, escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""The terminal's summary: one aligned row for each check, made with rich."""
+"""The terminal summary: one aligned row for each check, rendered with rich."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limi
 
 
 def row(test: str, report: dict[str, Any]) -> dict[str, str]:
-    """One row from a report's ``to_dict()``; plain text, so that it travels between processes."""
+    """One row from a report's ``to_dict()``, as plain text that can be sent between processes."""
     seen, numerics, seconds = report["observation"], report["numerics"], report["observation"]["compile_seconds"]
     not_compared = numerics["not_compared"]
     kinds = ", ".join(sorted({finding["kind"] for finding in report["findings"]}))
@@ -37,20 +37,20 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
 
 
 def usage_error(test: str) -> dict[str, str]:
-    """The row of a test that called the plugin in a way that cannot be checked: nothing was counted."""
+    """The row of a test that called the plugin incorrectly, without counts."""
     nothing = dict.fromkeys(COLUMNS, "-") | dict.fromkeys(("kinds", "not observable", "not compared", "remarks"), "")
     return {**nothing, "check": test, "verdict": USAGE_ERROR, "kinds": USAGE_ERROR}
 
 
 def expected(row: Mapping[str, str], why: str) -> dict[str, str]:
-    """The row of a check that was expected to fail: it says so in place of a bare failure."""
+    """The row of a check with a known failure, marked as such."""
     return {**row, "verdict": f"{why} ({row['kinds']})"} if row["kinds"] else {**row}
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
-    """All rows as one table of ``width`` columns, then what torch did not let the checks see, and remarks.
+    """All rows as one table of ``width`` columns, followed by missing information and remarks.
 
-    Names of checks that do not fit are cut, where they still differ.
+    Long check names are shortened but stay distinct.
     """
     from rich.console import Console
     from rich.table import Table
@@ -78,4 +78,4 @@ def _notes(entries: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for entry in entries:
         if entry["not compared"]:
             leaves = ", ".join(entry["not compared"].splitlines())
-            yield f"Not compared in {entry['check']}, where eager differs from itself: {leaves}"
+            yield f"Not compared in {entry['check']}, because eager is not deterministic there: {leaves}"

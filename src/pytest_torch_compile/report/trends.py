@@ -1,4 +1,4 @@
-"""Figures over earlier results, as plots: of the whole run, and of each test. No markup here."""
+"""Plots of earlier results, for the whole run and for each test, without markup."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FAILED = ("failed", "error")
 
 
 def of_run(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Plots of the whole run over earlier results."""
+    """Plots of the whole run."""
     series: dict[str, Callable[[Sequence[Mapping[str, Any]]], float | None]] = {
-        "tests that fail": lambda tests: sum(t["outcome"] in _FAILED for t in tests),
+        "failed tests": lambda tests: sum(t["outcome"] in _FAILED for t in tests),
         "graph breaks": lambda tests: sum(t["breaks"] for t in tests),
         "recompiles": lambda tests: sum(t["recompiles"] for t in tests),
         "compile seconds": lambda tests: sum(t["compile_seconds"] for t in tests),
@@ -35,7 +35,7 @@ def _mean_speedup(tests: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def of_test(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Plots of one test: those with something to show."""
+    """Plots of one test, without empty ones."""
     points = _points(test, history)
     plots = []
     for name in _OF_TEST:
@@ -49,9 +49,9 @@ def by_test(
     history: Sequence[Mapping[str, Any]],
     names: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """The tests that fail, break, recompile or changed over earlier results, worst first, each with its plots.
+    """The tests with failures, breaks, recompiles or changes in earlier results, worst first, each with its plots.
 
-    ``more`` counts those that are left out.
+    ``more`` is the number of omitted tests.
     """
     found = []
     for test in tests:
@@ -66,7 +66,7 @@ def by_test(
 
 
 def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """How much there is to see: a verdict that changed, then failures, changed counts, changed speed, counts."""
+    """The sort key: changed verdicts first, then failures, changed counts, changed speed, counts."""
     first, last = points[0], points[-1]
     changed = sum(abs(last[name] - first[name]) for name in ("breaks", "recompiles"))
     known = [point["speedup"] for point in points if point["speedup"]]
@@ -82,7 +82,7 @@ def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 def _points(
     test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The results that have this test, with its figures in each."""
+    """The results that contain this test, with its figures."""
     key = document.key_of(test)
     return [(at, at["tests"][key]) for at in history if key in at["tests"]]
 

@@ -1,4 +1,4 @@
-"""What several views say in the same words: verdicts, ranks of findings, figures as text."""
+"""Text shared by several output formats: verdicts, severity of findings, formatted figures."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Found:
 
     @property
     def file(self) -> str:
-        """The user's file: of the finding, else of the test."""
+        """The user's file, from the finding or else the test."""
         return str(self._place["file"])
 
     @property
     def line(self) -> int:
-        """The line in it."""
+        """The line in this file."""
         return int(self._place["line"])
 
     @property
@@ -54,12 +54,12 @@ class Found:
 
 
 def rank(kind: str) -> int:
-    """How bad a kind of finding is: 0 is the worst."""
+    """The severity of a finding kind; 0 is the worst."""
     return next((severity for severity, kinds in enumerate(SEVERITIES) if kind in kinds), len(SEVERITIES))
 
 
 def findings(made: Mapping[str, Any]) -> list[Found]:
-    """What made tests fail, worst first; a known failure's findings are not among it."""
+    """The findings that made tests fail, worst first, without those of known failures."""
     bad = [test for test in made["tests"] if test["outcome"] in ("failed", "error")]
     return sorted((found for test in bad for found in _of(test)), key=lambda found: rank(found.finding["kind"]))
 
@@ -91,7 +91,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a test in a table; None where it has no such figure."""
+    """The figures of a test in a table; None for missing figures."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]
@@ -111,7 +111,7 @@ def row(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graphs(check: Mapping[str, Any]) -> str:
-    """``2 with 14 ops and 31 guards``; without guards where the report or torch did not count them."""
+    """``2 with 14 ops and 31 guards``; without guards if the report or torch did not count them."""
     guards = [graph.get("guards") for graph in check["graphs"]]
     parts = [count(sum(graph["ops"] for graph in check["graphs"]), "op")]
     parts += [count(sum(guards), "guard")] if guards and None not in guards else []
@@ -126,7 +126,7 @@ def duration(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes as ``12.3 MB``, a million each, as in messages."""
+    """Bytes as ``12.3 MB``, with decimal megabytes as in messages."""
     return f"{number / 1e6:,.1f} MB"
 
 
@@ -136,6 +136,6 @@ def percent(log_ratio: float) -> str:
 
 
 def difference(exact: Mapping[str, Any]) -> str:
-    """What is counted, before and after."""
+    """A counted quantity before and after."""
     show = size if exact["quantity"] == "memory" else "{:,}".format
     return f"{exact['title']} {show(exact['before'])} -> {show(exact['after'])}"

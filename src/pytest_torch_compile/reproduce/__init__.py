@@ -1,1 +1,1 @@
-"""A file that shows a failure again: `--compile-repro`."""
+"""Scripts that reproduce a failure (`--compile-repro`)."""

@@ -1,4 +1,4 @@
-"""Functions and classes as source: what a person wrote, with everything of their own that it names."""
+"""Copy the source of functions and classes, with all user definitions that they reference."""
 
 from __future__ import annotations
 import __future__
@@ -25,11 +25,11 @@ _OP = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
 
 
 class Unwritable(Exception):
-    """Something that cannot be written as source; the text says what and why."""
+    """An object that cannot be written as source; the message gives the reason."""
 
 
 def is_users(value: Any) -> bool:
-    """Whether a function or class is written in a file of the user's own."""
+    """Whether a function or class is defined in a file of the user."""
     try:
         return is_own(inspect.getsourcefile(inspect.unwrap(value)) or "")
     except (TypeError, OSError):
@@ -37,9 +37,9 @@ def is_users(value: Any) -> bool:
 
 
 class Definitions:
-    """The upper part of a file: imports, constants, functions and classes, each after what it needs.
+    """The upper part of a script: imports, constants, functions and classes, in the order of their dependencies.
 
-    ``value`` writes a variable whose value is no definition, under its name. ``needs`` are the packages beside torch.
+    ``value`` writes a variable whose value is not a definition. ``needs`` lists the required packages other than torch.
     """
 
     def __init__(self, value: Callable[[str, Any, bool], None]) -> None:
@@ -52,7 +52,7 @@ class Definitions:
 
     @property
     def taken(self) -> set[str]:
-        """The names that have a meaning in the file."""
+        """The names that are bound in the script."""
         return set(self._meanings)
 
     @property
@@ -62,7 +62,7 @@ class Definitions:
         return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
 
     def name_of(self, value: Any, wanted: str = "") -> str:
-        """The expression for a function, a class or a module; it is defined or imported first."""
+        """The expression for a function, class or module, which is defined or imported first."""
         if isinstance(value, types.ModuleType):
             return self._import(value.__name__)
         if is_users(value):
@@ -79,17 +79,17 @@ class Definitions:
         except (ImportError, AttributeError, ValueError):
             held = EMPTY
         if held is not value:
-            raise Unwritable(f"{path or value!r} has no source and no name to import it by")
+            raise Unwritable(f"{path or value!r} has no source and cannot be imported by name")
         return path if module == "builtins" else f"{self._import(str(module))}.{path}"
 
     def _made_by_statement(self, value: Any) -> str:
-        """The variable of the user's that holds a custom op."""
+        """The user's variable that holds a custom op."""
         for module in [one for one in sys.modules.values() if is_own(getattr(one, "__file__", None) or "")]:
             for name, held in list(vars(module).items()):
                 if held is value:
                     self.bind(name, value, module)
                     return name
-        raise Unwritable(f"no variable of a module holds the {type(value).__name__}")
+        raise Unwritable(f"no module variable holds the {type(value).__name__}")
 
     def _import(self, module: str) -> str:
         top = module.split(".")[0]
@@ -105,7 +105,7 @@ class Definitions:
             source = f"{name} = {source}"
         else:
             name, source = origin.__name__, textwrap.dedent(_source(origin))
-        source = source.replace("nonlocal ", "global ")  # what was closed over is a global of the file
+        source = source.replace("nonlocal ", "global ")  # closed-over variables become globals of the script
         if self._reserve(name, origin):
             self._need(source, _namespace(origin), origin)
             self.lines.append(source.rstrip())
@@ -117,16 +117,16 @@ class Definitions:
         return name
 
     def _reserve(self, name: str, value: Any) -> bool:
-        """Whether ``name`` is to be written, which holds for ``value``."""
+        """Whether ``name``, which refers to ``value``, still has to be written."""
         if name not in self._meanings:
             self._meanings[name] = value
             return True
         if self._meanings[name] is not value:
-            raise Unwritable(f"the name {name} means two things in the files that the target comes from")
+            raise Unwritable(f"the name {name} has two meanings in the files of the target")
         return False
 
     def _need(self, source: str, names: Mapping[str, Any], owner: Any) -> None:
-        """Write what a piece of source names, and the ops of torch.library that it calls."""
+        """Write the names that a piece of source references, and the torch.library ops that it calls."""
         stored = _stored(source)
         for name in _names(source):
             if name in names:
@@ -138,7 +138,7 @@ class Definitions:
                 raise Unwritable(f"the op {space}::{op} is defined elsewhere")
 
     def bind(self, name: str, value: Any, owner: Any = None, *, stored: bool = False) -> None:
-        """Give ``name`` its meaning in the file."""
+        """Bind ``name`` in the script."""
         if isinstance(value, types.ModuleType):
             if self._reserve(name, value):
                 self._import(value.__name__)
@@ -150,12 +150,12 @@ class Definitions:
                 self.lines.append(f"{name} = {written}")
         elif is_opaque(value) and owner is not None:
             if self._reserve(name, value) and not self._statements_of(owner, name):
-                raise Unwritable(f"{name}, a {type(value).__name__}, is made where no source can be copied")
+                raise Unwritable(f"{name}, a {type(value).__name__}, is created in code that cannot be copied")
         elif self._reserve(name, value):
             self._value(name, value, stored)
 
     def _statements_of(self, owner: Any, name: str) -> bool:
-        """Copy the statements of the owner's module that bind a name, or that register something under it."""
+        """Copy the statements of the owner's module that bind a name or register something for it."""
         module = owner if isinstance(owner, types.ModuleType) else sys.modules.get(owner.__module__)
         if module is None:
             return False
@@ -180,7 +180,7 @@ def _source(value: Any) -> str:
 
 
 def _lambda_source(function: types.FunctionType) -> str:
-    """The one lambda of its lines with the same code."""
+    """The only lambda on its lines with the same code."""
     lines = _source(function)
     text = textwrap.dedent(lines).strip()
     for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
@@ -192,7 +192,7 @@ def _lambda_source(function: types.FunctionType) -> str:
         alike = [one for one in found if one and _code(one) == function.__code__.co_code]
         if len(found) == 1 or len(set(alike)) == 1:
             return str((alike or found)[0])
-    raise Unwritable("a lambda whose source cannot be told apart on its line")
+    raise Unwritable("a lambda whose source is ambiguous on its line")
 
 
 def _code(source: str) -> bytes:
@@ -200,7 +200,7 @@ def _code(source: str) -> bytes:
 
 
 def _namespace(value: Any) -> dict[str, Any]:
-    """What the names in a function's or class's source mean: its closed-over variables over the globals."""
+    """The values of names in the source of a function or class: closed-over variables, then globals."""
     functions = [value] if isinstance(value, types.FunctionType) else [*map(_function, vars(value).values())]
     names = dict(vars(sys.modules[value.__module__])) if value.__module__ in sys.modules else {}
     for function in filter(None, functions):
@@ -223,7 +223,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _names(source: str) -> list[str]:
-    """The names that a piece of source takes from around it, in the order in which they come."""
+    """The free names of a piece of source, in order of appearance."""
     top = symtable.symtable(source, "source", "exec")
     wanted = {s.get_name() for t in _tables(top) for s in t.get_symbols() if s.is_global() and s.is_referenced()}
     wanted |= {s.get_name() for s in top.get_symbols() if s.is_referenced()}
@@ -232,13 +232,13 @@ def _names(source: str) -> list[str]:
 
 
 def _stored(source: str) -> set[str]:
-    """The names around it that a piece of source assigns to."""
+    """The outer names that a piece of source assigns to."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Global, ast.Nonlocal))]
     return {name for node in nodes for name in node.names}
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether it is an object of torch's that is made by a statement: a custom op, a library."""
+    """Whether it is a torch object created by a statement: a custom op, a library."""
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 

@@ -1,4 +1,4 @@
-"""One file that shows a finding again, written only after it was run in a fresh process and failed in the same way."""
+"""Create a script that reproduces a finding, and keep it only if it fails in the same way in a fresh process."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
-SECONDS = 180.0  # for all attempts of a check together; one takes an import of torch, and a compilation
-GUARDED = "no reproduction: the body of a with statement cannot be written; check_compile of what it calls leaves one"
+SECONDS = 180.0  # for all attempts of a check; each one imports torch and compiles
+GUARDED = "no reproduction: the body of a with statement cannot be copied; use check_compile on the code that it calls"
 KINDS = {*JUDGES, "graph-break"}
-_written: set[Path] = set()  # files of this process: two checks of one test may fail
+_written: set[Path] = set()  # files of this process, since two checks of one test may fail
 _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
 
 
 def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
-    """Write the file and add it to the report, or say there why there is none; the failure itself stays as it is."""
+    """Write the script and add it to the report, or the reason why there is none. The failure itself is not changed."""
     with doing("writing a reproduction"):
         try:
             written = reproduce(report, remake, folder)
@@ -45,15 +45,15 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 
 
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
-    """The file, or why there is none.
+    """The script, or the reason why there is none.
 
-    The smallest module comes first, then the whole target; random numbers in place of the tensors', then their own.
+    Tries the smallest module before the whole target, and random tensor values before the original ones.
     """
     finding = _worst(report, KINDS)
     if finding is None:
         return f"no reproduction: {_why_none(report)}"
     if remake.compiling.wrapper is not None:
-        return "no reproduction: it is written for torch.compile itself, not for a compile function of your own"
+        return "no reproduction: not supported with a custom compile function"
     end_of_time, reasons = time.monotonic() + SECONDS, []
     for part, its_finding in _works(report, remake, finding):
         for exact in (False, True):
@@ -63,9 +63,9 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
                 reasons.append(str(error))
                 break
             if candidate.stored and not exact:
-                continue  # some numbers have to be its own: all of them are, then
+                continue  # if some tensors need their original values, all of them use them
             if (left := end_of_time - time.monotonic()) <= 0:
-                reasons.append(f"no time was left of {SECONDS:.0f} s")
+                reasons.append(f"the time limit of {SECONDS:.0f} s was reached")
                 break
             path = _path(report, finding, folder)
             difference = _kept_if_alike(candidate, path, finding, left)
@@ -82,14 +82,14 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
 
 
 def _why_none(report: CompileReport) -> str:
-    """Time, memory and caches are those of a machine; what needs several processes or a setting is not in one file."""
+    """Times, memory and caches depend on the machine, and a script cannot include several processes or settings."""
     if causes := [finding.cause for finding in report.findings if finding.cause]:
-        return f"a setting of torch makes it fail: {causes[0]}"
-    return f"none is written for {', '.join(sorted({finding.kind for finding in report.findings})) or 'custom-op'}"
+        return f"a torch setting causes the failure: {causes[0]}"
+    return f"not supported for {', '.join(sorted({finding.kind for finding in report.findings})) or 'custom-op'}"
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """The smallest module with its own finding of the kind, then the whole target."""
+    """The smallest module with its finding of this kind, then the whole target."""
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
         try:
@@ -106,14 +106,14 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     title = f"{test or report.target}-{finding.kind}"
     name = re.sub(r"\W+", "-", title).strip("-")
-    # `t[a-b]` and `t[a.b]` read alike, and workers do not know each other's files.
+    # `t[a-b]` and `t[a.b]` give the same name, and workers do not know each other's files.
     name += f"-{hashlib.sha256(title.encode()).hexdigest()[:6]}"
     paths = (folder / f"{name}{f'-{number}' if number > 1 else ''}.py" for number in itertools.count(1))
     return next(path for path in paths if path not in _written)
 
 
 def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: float) -> str:
-    """Run it; keep it if it fails with the same kind, a break for the same cause. Otherwise what happened, in short."""
+    """Run the script, and keep it if it fails with the same kind and cause. Otherwise return a short reason."""
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
         file.write_text(candidate.text, encoding="utf-8")
@@ -121,7 +121,7 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
             torch.save(candidate.stored, file.with_suffix(".pt"))
         status, lines = _run(file, seconds, alone=not candidate.needs)
         if status is None:
-            return f"it took longer than the {seconds:.0f} s that were left of {SECONDS:.0f}"
+            return f"it exceeded the remaining {seconds:.0f} s of the {SECONDS:.0f} s limit"
         said = next((line for line in lines if line.startswith(f"AssertionError: {finding.kind}:")), None)
         if status != 1 or said is None:
             return "it passed" if status == 0 else f"it ended with {lines[-1][:200]}"
@@ -136,15 +136,15 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
 
 
 def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[str]]:
-    """How it ends, and what it prints; all that it has started ends with it.
+    """The exit status and output; all processes that it starts are terminated.
 
-    ``alone``: nothing of this process is on its path, so that it cannot need more than it says.
+    With ``alone``, the paths of this process are not available, so that undeclared dependencies are noticed.
     """
     environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
-    environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may hold code of a torch that was changed here
+    environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code of a patched torch
     environment["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
     output = file.with_suffix(".txt")
-    with output.open("wb") as stream:  # a pipe would stay open as long as any process that it has started
+    with output.open("wb") as stream:  # a pipe would stay open until all its child processes have ended
         process = subprocess.Popen(
             [sys.executable, *(["-I"] if alone else []), str(file)],
             cwd=file.parent,

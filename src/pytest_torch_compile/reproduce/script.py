@@ -1,4 +1,4 @@
-"""The text of a file: its head, what makes the target and its calls, and the assertion that fails, by kind."""
+"""Generate the script: its header, the code that creates the target and its calls, and the assertion for the kind."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ JUDGES = {
     **dict.fromkeys(("recompile", "eager-fallback", "nothing-compiled"), "counts"),
 }
 IMPORTS = ("import contextlib", "import torch", "import torch._dynamo", "import torch.utils._pytree as pytree")
-_COUNTED = ("dynamic", "recompile_limit", "isolate_recompiles")  # options that decide how often is compiled
-_NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that decide no result
+_COUNTED = ("dynamic", "recompile_limit", "isolate_recompiles")  # options that affect the number of compilations
+_NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that do not affect results
 
 
 @dataclass(frozen=True)
 class Script:
-    """A file to be: its text, the values that it loads, and the packages that it needs beside torch."""
+    """A script: its text, the values that it loads, and the packages that it needs other than torch."""
 
     text: str
     stored: list[Any]
@@ -46,7 +46,7 @@ class Script:
 
 
 class Renamed:
-    """The names of a file's own, apart from those that the user's code has as well: its text is copied as it is."""
+    """Rename the script's own names that conflict with the user's code, which is copied unchanged."""
 
     def __init__(self, taken: Collection[str], names: Iterable[str], templates: Iterable[str]) -> None:
         self._new = {name: self._free(name, taken) for name in (*names, *_defined(templates)) if name in taken}
@@ -58,14 +58,14 @@ class Renamed:
         return name
 
     def applied(self, text: str) -> str:
-        """The text with its own names, f-strings included, where they are no attributes."""
+        """The text with renamed names, including those in f-strings, but not attributes."""
         for name, new in self._new.items():
             text = re.sub(rf"(?<![\w.]){name}(?!\w)", new, text)
         return text
 
 
 def _defined(templates: Iterable[str]) -> Iterator[str]:
-    """The names that the templates bind at their top level."""
+    """The top-level names of the templates."""
     for statement in (one for text in templates for one in ast.parse(text).body):
         if isinstance(statement, ast.FunctionDef):
             yield statement.name
@@ -75,13 +75,13 @@ def _defined(templates: Iterable[str]) -> Iterator[str]:
 
 
 def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, *, exact: bool) -> Script:
-    """The file for one finding of ``report``; ``exact`` keeps the numbers of tensors.
+    """The script for one finding of ``report``; ``exact`` keeps the original tensor values.
 
     Raises:
         Unwritable: the target, its inputs or its options cannot be written as source.
     """
     if any(call.exceptions for call in work.calls):
-        raise Unwritable("a call is meant to raise")
+        raise Unwritable("a call is expected to raise")
     writer = Writer(exact=exact)
     writer.definitions.imports.update(dict.fromkeys(IMPORTS))
     settings = _settings(writer)
@@ -110,7 +110,7 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
 
 
 def _judge(finding: Finding, compiling: Compiling) -> str:
-    """The template with the assertion: under fullgraph a break raises, otherwise it is counted."""
+    """The template with the assertion: under fullgraph a break raises, otherwise breaks are counted."""
     return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
 
 
@@ -120,7 +120,7 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
         "",
         f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()}, {report.device}.",
         f"It needs {', '.join(('torch', *sorted(writer.definitions.needs)))}.",
-        *(["Its numbers are in the .pt file beside it."] if writer.stored else []),
+        *(["The .pt file next to it contains its values."] if writer.stored else []),
     ]
     quoted = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{quoted}\n"""'
@@ -128,7 +128,7 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
 
 @contextmanager
 def _marked(work: Work) -> Iterator[None]:
-    """Have the dimensions marked in the body that the check marks."""
+    """Mark the dimensions in the body that the check marks."""
     if not work.dynamic_dims:
         yield
         return
@@ -165,7 +165,7 @@ def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> 
 
 
 def _options(writer: Writer, compiling: Compiling) -> dict[str, str]:
-    """The arguments of ``torch.compile`` that are not its defaults, as source."""
+    """The non-default arguments of ``torch.compile``, as source."""
     options: dict[str, Any] = {"fullgraph": compiling.fullgraph, "backend": compiling.backend, "mode": compiling.mode}
     options |= {"options": compiling.options, "dynamic": compiling.dynamic, **newer_arguments(compiling.more)}
     written = {name: writer.expression(value, name) for name, value in options.items() if value is not None}
@@ -178,7 +178,7 @@ def _mapping(options: dict[str, str]) -> str:
 
 
 def _settings(writer: Writer) -> str:
-    """What torch was set to, where that is not its default and can be written."""
+    """The non-default torch settings that can be written as source."""
     own = process_settings()
     lines = [f"torch.set_default_dtype({own['dtype']})"] if own["dtype"] is not torch.float32 else []
     lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"] else []
@@ -195,7 +195,7 @@ def _settings(writer: Writer) -> str:
 
 
 def _modes(own: dict[str, Any]) -> list[str]:
-    """The modes that the check runs in, as source."""
+    """The global modes of the check, as source."""
     modes = [
         f"torch.autocast({device!r}, {own['autocast_dtypes'][device]}, cache_enabled={own['autocast_cache']})"
         for device in own["autocast"]

@@ -1,4 +1,4 @@
-"""Values as source: a target and its calls become the body of a function that makes them."""
+"""Write values as source: a function body that creates the target and its calls."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def new_object(kind, **attributes):
 
 
 class Writer:
-    """Collects the statements that make values. ``exact``: with the numbers of tensors, not with random ones."""
+    """Collects the statements that create values. With ``exact``, tensors keep their values instead of random ones."""
 
     def __init__(self, *, exact: bool) -> None:
         self.exact = exact
@@ -73,7 +73,7 @@ class Writer:
         return f"({', '.join(self.expression(part) for part in parts)})"
 
     def expression(self, value: Any, hint: str = "value") -> str:
-        """The expression for a value; what it needs is written before."""
+        """The expression for a value, whose dependencies are written first."""
         if id(value) in self._made:
             return self._made[id(value)]
         if isinstance(value, torch.Tensor):
@@ -122,14 +122,14 @@ class Writer:
         return self._named(value, hint, f"new_object({', '.join([self.definitions.name_of(kind), *given])})")
 
     def _pickled(self, value: Any, hint: str) -> str:
-        """An object of a library, such as the configuration of a model: loaded from the file of values."""
+        """An object of a library, such as a model configuration, which is loaded from the file of values."""
         kind = type(value)
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
             raise Unwritable(f"{hint}, a {kind.__module__}.{kind.__qualname__}, cannot be written as source")
         return self._store(value)
 
     def _named(self, value: Any, hint: str, expression: str) -> str:
-        """A variable of its own for what other values may share."""
+        """A separate variable for a value that others may share."""
         name = self._free(hint)
         self.body.append(f"{name} = {expression}")
         self._made[id(value)] = name
@@ -147,7 +147,7 @@ class Writer:
         return name
 
     def _variable(self, name: str, value: Any, stored: bool) -> None:
-        """A global or closed-over variable: constants above, what can change in the function that makes all of it."""
+        """A global or closed-over variable: constants at the top, mutable values in the function for the target."""
         if isinstance(value, _SCALARS) and not isinstance(value, enum.Enum):
             self.definitions.lines.append(f"{name} = {_scalar(value)}")
             if not stored:
@@ -183,7 +183,7 @@ class Writer:
         return expression
 
     def _numbers(self, tensor: torch.Tensor, hint: str) -> str:
-        """The tensor's numbers in its layout; views of one storage stay views of one."""
+        """The tensor's values in its layout; views of one storage remain views of one storage."""
         whole = tensor.detach()
         storage = whole.untyped_storage()
         size = storage.nbytes() // whole.element_size()
@@ -221,7 +221,7 @@ class Writer:
 
     def _module(self, module: torch.nn.Module, hint: str) -> str:
         if any(getattr(module, name, None) for name in _NO_HOOKS):
-            raise Unwritable(f"{hint}, a {type(module).__name__}, has hooks of its backward or its state")
+            raise Unwritable(f"{hint}, a {type(module).__name__}, has hooks on its backward or state")
         expression = self._constructed(module) or self._assembled(module, hint)
         name = self._named(module, hint, expression)
         if self.exact and expression.startswith("torch.nn.") and (state := module.state_dict()):
@@ -232,7 +232,7 @@ class Writer:
         return name
 
     def _constructed(self, module: torch.nn.Module) -> str:
-        """A call of the class, for a module of torch.nn without parts whose ``repr`` says how it was made."""
+        """A constructor call, for a torch.nn module without submodules whose ``repr`` shows its arguments."""
         kind = type(module)
         if getattr(torch.nn, kind.__name__, None) is not kind:
             return ""
@@ -250,7 +250,7 @@ class Writer:
         try:
             with torch.device("meta"):
                 twin = eval(text, {"torch": torch})
-        except Exception:  # what it prints is not what it takes
+        except Exception:  # its repr does not match its constructor
             return ""
         if not _is_like(twin, module) or any(id(tensor) in self._made for tensor in tensors):
             return ""
@@ -280,10 +280,10 @@ class Writer:
 
 
 def _packages(value: Any) -> set[str]:
-    """The packages beside torch that it takes to load a value again."""
+    """The packages other than torch that are needed to load a value."""
     try:
         torch.save(value, data := io.BytesIO())
-    except Exception as error:  # a class may raise anything when it is pickled
+    except Exception as error:  # pickling may raise any exception
         raise Unwritable(f"a {type(value).__name__} cannot be pickled: {error}") from None
     with zipfile.ZipFile(data) as archive:
         pickled = next(archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
@@ -296,7 +296,7 @@ def _hint(name: str, module: torch.nn.Module) -> str:
 
 
 def _is_like(twin: torch.nn.Module, module: torch.nn.Module) -> bool:
-    """Whether a module that was made by its ``repr`` has the same tensors and attributes."""
+    """Whether a module recreated from its ``repr`` has the same tensors and attributes."""
 
     def tensors(one: torch.nn.Module) -> dict[str, Any]:
         named = [*one.named_parameters(), *one.named_buffers()]
@@ -332,5 +332,5 @@ def _nested(numbers: Any) -> str:
 
 
 def listed(expressions: Sequence[str], indent: str) -> str:
-    """A list over several lines."""
+    """A list on several lines."""
     return "[\n" + "".join(f"{indent}    {one},\n" for one in expressions) + f"{indent}]"

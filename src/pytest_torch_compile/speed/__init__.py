@@ -1,1 +1,1 @@
-"""The speed gate: measuring needs torch, deciding neither torch nor pytest."""
+"""The speed gate. ``measuring`` needs torch; ``deciding`` imports neither torch nor pytest."""

@@ -1,4 +1,4 @@
-"""Measure one test again in fresh processes, and read the samples that they leave."""
+"""Measure a test again in fresh processes, and read their samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
-    """Write the sample for the process that asked for it through the environment, if one did."""
+    """Write the sample to the file given in the environment, if any."""
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
         text = json.dumps({"test": test, "sample": sample.to_dict()})
@@ -33,9 +33,9 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 def run(
     child: Child, seconds: float, environment: Mapping[str, str | None] | None = None
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child; the samples that it left, by test id, and how it ended."""
+    """Run a child; returns its samples by test id, and how it ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
-        # pytest-benchmark times nothing in a worker of pytest-xdist, and the child of one is not a worker.
+        # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
         ended = child.run({**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}, seconds)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left}, ended
@@ -44,25 +44,25 @@ def run(
 def fresh_sample(
     child: Child, *, cache: str | None, environment: Mapping[str, str | None] | None = None, seconds: float = 900.0
 ) -> SpeedSample:
-    """Run one test in a fresh process, with a compile cache or, for None, an empty one; return what it measured.
+    """Run one test in a fresh process, with a compile cache or, for None, an empty one; returns its sample.
 
     Raises:
-        NoFigures: it failed, was skipped, or took longer than ``seconds``.
+        NoFigures: the test failed, was skipped, or took longer than ``seconds``.
     """
     with ExitStack() as stack:
         folder = cache or str(stack.enter_context(TemporaryFolder("torch-compile-cache-")))
         changed = {CONFIRMS: "1", **variables(folder), **(environment or {})}
         samples, ended = run(child.with_options(compile_cache=folder), seconds, changed)
     if not samples:
-        raise NoFigures(f"the fresh process gave no figures: {ended.last_line}")
+        raise NoFigures(f"the fresh process produced no figures: {ended.last_line}")
     return replace(list(samples.values())[-1], kept_cache=cache is not None)
 
 
 def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) -> Sequence[SpeedSample]:
-    """One sample from each GPU on which nobody measures now, taken at the same time; ``own`` is locked already.
+    """One sample from each GPU that is not in use for measuring, taken in parallel; ``own`` is already locked.
 
     Raises:
-        NoFigures: a process gave none.
+        NoFigures: a process produced none.
     """
     with gpus.free_ones(own, at_most) as free, ThreadPoolExecutor(len(free)) as pool:
         environments = [gpus.only(uuid, free) for uuid in free]
@@ -70,10 +70,10 @@ def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) ->
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """The compiled cold start in seconds with an empty compile cache, and again with the cache that left.
+    """The compiled cold start in seconds, first with an empty compile cache and then with the filled one.
 
     Raises:
-        NoFigures: a process gave no figures.
+        NoFigures: a process produced no figures.
     """
     with TemporaryFolder("torch-compile-cache-") as cache:
         cold, warm = (fresh_sample(child, cache=str(cache)) for _ in range(2))

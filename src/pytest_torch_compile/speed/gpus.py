@@ -1,4 +1,4 @@
-"""The GPUs of this machine, shared out over the processes of one run: neither torch nor pytest."""
+"""Distribute the GPUs of this machine over the processes of a run. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from itertools import takewhile
 from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# What the run was started with, for a worker that sees only its own: further compilations go where nobody measures.
+# The GPUs of the whole run, for a worker that sees only its own: further compilations can use any idle one.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
 SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
 
 def visible() -> list[str]:
-    """The ids of the GPUs that this run may use; empty where there is no nvidia-smi."""
+    """The ids of the GPUs that this run may use; empty without nvidia-smi."""
     by_index = {row[0]: row[1] for row in nvidia_smi("--query-gpu=index,uuid")}
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
         return list(by_index.values())
-    # As CUDA reads it: a name may be cut short, and what follows an unknown one, such as -1, is not there.
+    # As in CUDA: names may be abbreviated, and devices after an unknown one, such as -1, are ignored.
     names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",")]
     whole = (next((uuid for uuid in by_index.values() if name and uuid.startswith(name)), "") for name in names)
     return list(takewhile(bool, whole))
 
 
 def give_worker_its_own(number: int, workers: int) -> None:
-    """Let this process, one of so many workers, see one GPU only. Call it before CUDA is used."""
+    """Let this worker see only one GPU. Must be called before CUDA is used."""
     gpus = visible()
     if gpus:
         os.environ[ALL] = ",".join(gpus)
@@ -38,10 +38,10 @@ def give_worker_its_own(number: int, workers: int) -> None:
 
 @contextmanager
 def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
-    """The device that this process has locked, and others on which nobody measures now, locked for the body."""
+    """The device that this process has locked, and other idle ones, which are locked for the body."""
     with ExitStack() as locks:
         gpus, others = [own], visible()
-        for uuid in others if own in others else []:  # what runs on a CPU stays there
+        for uuid in others if own in others else []:  # tests on a CPU stay there
             if uuid != own and len(gpus) < at_most:
                 try:
                     locks.enter_context(device_lock(uuid, wait=0))
@@ -52,6 +52,6 @@ def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
 
 
 def only(uuid: str, gpus: Sequence[str]) -> dict[str, str | None]:
-    """The environment of a child that measures on one of the locked devices."""
+    """The environment variables of a child that measures on one of the locked devices."""
     seen = {} if uuid not in visible() else {VISIBLE: uuid}
     return {**seen, HELD_LOCK: os.pathsep.join(gpus)}

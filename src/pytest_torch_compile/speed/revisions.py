@@ -1,4 +1,4 @@
-"""Compare the speed of this checkout with a revision: two checkouts, compiled afresh in turn, on every GPU at once."""
+"""Compare the speed of this checkout with a revision, both compiled from scratch in turn, on all GPUs in parallel."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from .deciding.constants import MAX_COMPILATIONS
 from .deciding.times import Verdict
 from .sample import SpeedSample
 
-# Each side is compiled so often before a test can be left out of further rounds.
+# The number of compilations of each side before a test can be excluded from further rounds.
 MIN_ROUNDS = 2
 Samples = dict[str, list[SpeedSample]]
 Say = Callable[[str], None]
 
 
 class CompareError(RuntimeError):
-    """The comparison could not be made; the message is one clear line."""
+    """The comparison could not be made; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One test on both sides; ``base`` has no samples where that revision has no such test."""
+    """One test on both sides; ``base`` is empty if that revision does not have the test."""
 
     test: str
     base: Sequence[SpeedSample]
@@ -41,15 +41,17 @@ class Compared:
 
     @property
     def outcome(self) -> times.Outcome:
-        """``regressed`` also where only a count is worse."""
+        """The outcome; ``regressed`` even if only a count is worse."""
         return "regressed" if self.decision.worse else self.decision.times.outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict of each test; exit status 1 for a regression, 2 when nothing could be compared."""
+    """Print the verdict of each test; returns 1 for a regression, 2 if nothing could be compared."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
-    parser.add_argument("base", help="the revision to compare with, such as main or HEAD~1")
-    parser.add_argument("--rounds", type=int, default=MAX_COMPILATIONS, help="compilations of each side at most")
+    parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
+    parser.add_argument(
+        "--rounds", type=int, default=MAX_COMPILATIONS, help="maximum number of compilations of each side"
+    )
     options, rest = parser.parse_known_args(arguments)
     try:
         compared = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
@@ -65,15 +67,15 @@ def compare_with(
 ) -> list[Compared]:
     """Run the speed tests of this checkout and of ``base`` in turn, and judge each test that both have.
 
-    ``arguments`` go to pytest. Each side runs its own tests against its own sources: the checkout, and its ``src``
-    folder if it has one, come first on the path. Every run compiles from an empty cache, so that what a test says does
-    not depend on whether its graph changed. A test that looks unchanged after two rounds takes no part in the others.
+    ``arguments`` are passed to pytest. Each side runs its own tests against its own sources: the checkout, and its
+    ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so that unchanged graphs
+    are compiled again too. A test that looks unchanged after two rounds is excluded from the others.
 
     Raises:
-        CompareError: this is no git checkout, ``base`` is unknown, or no speed test ran.
+        CompareError: this is not a git checkout, ``base`` is unknown, or no speed test ran.
     """
     if rounds < 1:
-        raise CompareError(f"--rounds is {rounds}: each side has to be compiled once at least")
+        raise CompareError(f"--rounds is {rounds}: it must be at least 1")
     root = Path(_git("rev-parse", "--show-toplevel"))
     revision = _git("rev-parse", "--verify", f"{base}^{{commit}}")
     taken: dict[str, Samples] = {"base": {}, "here": {}}
@@ -92,7 +94,7 @@ def compare_with(
                 break
             open_tests = open_tests if number + 1 >= MIN_ROUNDS else None
     if not taken["here"]:
-        raise CompareError("no test that uses compile_benchmark left any figures; see the output above")
+        raise CompareError("no test that uses compile_benchmark produced figures; see the output above")
     return compared
 
 
@@ -103,7 +105,7 @@ def judged(base: Mapping[str, Sequence[SpeedSample]], here: Mapping[str, Sequenc
 
 def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], tests: int) -> Compared:
     if not base:
-        return Compared(test, base, Decision(list(here), Verdict("no-baseline", reason="only this revision has it")))
+        return Compared(test, base, Decision(list(here), Verdict("no-baseline", reason="new in this revision")))
     verdict = times.compare([sample.run() for sample in base], [sample.run() for sample in here], tests=tests)
     if problems := sorted({problem for sample in (*base, *here) for problem in sample.problems}):
         verdict = Verdict("inconclusive", verdict.changes, "; ".join(problems))
@@ -117,10 +119,10 @@ def report(compared: Iterable[Compared]) -> list[str]:
     """The exact differences as a table, then each test with its times and their intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
-    lines = ["what is counted: no difference in any test" if not rows else "what is counted:"]
+    lines = ["counts: no difference in any test" if not rows else "counts:"]
     width = max((len(test) for test, _ in rows), default=0)
     lines += [f"  {test:{width}}  {'worse ' if found.worse else 'better'}  {found}" for test, found in rows]
-    lines += ["", "times against eager, compiled afresh on both sides:"]
+    lines += ["", "times relative to eager, both sides compiled from scratch:"]
     for one in compared:
         verdict = one.decision.times
         changes = [wording.interval(change) for change in verdict.changes]
@@ -135,18 +137,18 @@ def report(compared: Iterable[Compared]) -> list[str]:
 
 
 def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
-    """Run the speed tests of one side once, from an empty compile cache, a GPU for each worker."""
+    """Run the speed tests of one side once, from an empty compile cache, with one GPU for each worker."""
     with TemporaryFolder("torch-compile-cache-") as cache:
-        # As arguments, not as options of the job: the plugin of an older revision may know none.
+        # As arguments instead of options of the job, which the plugin of an older revision may not support.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
         if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
             ours += ["-n", str(workers)]
         else:
             ours.append("--benchmark-only")
-        # Each side imports its own sources, also where another checkout is installed.
+        # Each side imports its own sources, even if another checkout is installed.
         sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
         path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
-        # A child asks for no workers of its own, unless it is told to.
+        # By default a child does not start workers.
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}
@@ -156,7 +158,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
 
 @contextmanager
 def checkout(root: Path, revision: str) -> Iterator[Path]:
-    """A work tree of a revision, removed afterwards."""
+    """A temporary work tree of a revision."""
     with TemporaryFolder("torch-compile-revision-") as folder:
         tree = folder / "base"
         _git("-C", str(root), "worktree", "add", "--detach", str(tree), revision)

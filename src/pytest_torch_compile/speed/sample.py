@@ -1,4 +1,4 @@
-"""What one measurement of one target gave: plain data, neither torch nor pytest."""
+"""The results of one measurement of a target, as plain data without torch or pytest."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 2
-# How long rounds are taken for at most, and at which half width of the ratio's interval they stop before. On a host
-# that others use too, half a second left half widths of up to 9 %, 2.7 % in the median test.
+# Rounds stop after this time, or once the interval of the ratio has this half width. On a shared host, half a second
+# gave half widths of up to 9 %, 2.7 % in the median test.
 SECONDS, PRECISION = 4.0, 0.002
 
 
@@ -16,8 +16,8 @@ SECONDS, PRECISION = 4.0, 0.002
 class Paired:
     """One quantity of both legs, per call: seconds, or bytes for memory.
 
-    ``log_ratio`` is log(compiled / eager) over interleaved rounds, so above zero the compiled leg is the slower;
-    ``half_width`` is half its 95 % interval within this process.
+    ``log_ratio`` is log(compiled / eager) over interleaved rounds, positive if compiled code is slower; ``half_width``
+    is half of its 95 % interval within this process.
     """
 
     eager: float
@@ -36,10 +36,10 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact:
-    """What is counted about one leg, not timed; None where it was not observed.
+    """Counts of one leg; None if not observed.
 
-    Of one call: ``kernels`` (copies and fills included), ``collectives`` and ``cuda_graphs`` that were launched,
-    ``syncs`` (waits of the host for the device), ``python_calls``. ``memory`` is the peak in bytes. The others are of
+    Per call: launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``, ``syncs`` (the
+    host waits for the device), and ``python_calls``. ``memory`` is the peak in bytes. The others are counted while
     compiling and warming up.
     """
 
@@ -56,16 +56,16 @@ class Exact:
     cudagraph_skips: int | None = None
 
     def counted(self) -> dict[str, int]:
-        """What was observed, by name."""
+        """The observed counts, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One compilation of one test, as it is compared: the times of both legs, and what they are of.
+    """One compilation of one test for comparison: the times of both legs, and their conditions.
 
-    ``start`` and ``warm_start`` are seconds. ``code`` is the same text where the same compiled code ran, ``device``
-    the id of the device. ``kept_cache``: the compile cache was not empty when this process began.
+    ``start`` and ``warm_start`` are in seconds. ``code`` identifies the compiled code, ``device`` is the id of the
+    device. ``kept_cache`` is true if the compile cache was not empty when this process started.
     """
 
     wall: Times
@@ -82,13 +82,11 @@ class Run:
 class SpeedSample:
     """One process's measurement of one target.
 
-    ``wall`` is time per call, ``host`` the time until the call has been handed to the device, ``device`` the sum of
-    the kernel durations, ``memory`` the peak in bytes. ``kernels`` and ``python_calls``, how many there are in one
-    call, and ``cold_start`` are eager then compiled. ``exact`` is what is counted about the compiled leg,
-    and ``breaks`` are its graph breaks, each with its place.
-    ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache, each in a fresh
-    process. ``code`` is the same text where the same compiled code ran. ``problems`` says why the times must not be
-    gated.
+    ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
+    durations, ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` are pairs
+    of eager and compiled. ``exact`` contains the counts of the compiled leg, and ``breaks`` its graph breaks with their
+    locations. ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache, each in a
+    fresh process. ``code`` identifies the compiled code. ``problems`` lists the reasons why times must not be gated.
     """
 
     wall: Paired
@@ -118,7 +116,7 @@ class SpeedSample:
         return self.wall.eager / self.wall.compiled
 
     def run(self) -> Run:
-        """What a baseline stores of this process."""
+        """The part that a baseline stores."""
         wall, host, device = (
             Times(pair.eager, pair.compiled, pair.log_ratio) if pair else None
             for pair in (self.wall, self.host, self.device)
@@ -134,7 +132,7 @@ class SpeedSample:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
-        """The sample that ``to_dict`` wrote. Raises ValueError when it is of another schema."""
+        """The sample that ``to_dict`` wrote. Raises ValueError for a different schema."""
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(f"a speed sample of schema {data.get('schema_version')!r}, expected {SCHEMA_VERSION}")
         fields = {name: value for name, value in data.items() if name != "schema_version"}

@@ -1,4 +1,4 @@
-"""The end of a session with speed tests: the table of verdicts, the update of the baselines, what nobody uses."""
+"""The end of a session with speed tests: the table of verdicts, the update of the baselines, unused entries."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def finish(
     collected: Iterable[str] = (),
     selected: Iterable[str] = (),
 ) -> None:
-    """Write the table of verdicts; with ``update`` the baselines too, with a table of what changed in them.
+    """Write the table of verdicts, and with ``update`` also the baselines and a table of their changes.
 
     Args:
-        say: writes a line, and takes colours as keyword arguments, as pytest's terminal reporter does.
-        say_not_written: writes a line that says why the baselines could not be updated.
-        collected: the ids of all speed tests found, so that entries of tests that are gone can be named.
-        selected: files of which only some tests were asked for.
+        say: writes a line; takes colours as keyword arguments, like pytest's terminal reporter.
+        say_not_written: writes a line with the reason why the baselines could not be updated.
+        collected: the ids of all collected speed tests, for finding unused entries.
+        selected: files of which only some tests were selected.
     """
     for line, outcome in table(results):
         say(line, **({COLOURS[outcome]: True} if outcome else {}))
     improved = sum(r["outcome"] == "improved" for r in results)
     if improved and not update:
-        say(f"{improved} improved: run with --compile-update-baselines to gate at the new speed", green=True)
+        say(f"{improved} improved: run with --compile-update-baselines to update the baseline", green=True)
     for environment in sorted({r["environment"] for r in results}):
         here = [r for r in results if r["environment"] == environment]
         _name_unused(say, directory, environment, here, set(collected), set(selected))
@@ -51,7 +51,7 @@ def finish(
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The lines of the table, each with its outcome for a colour."""
+    """The lines of the table, each with its outcome for the colour."""
     width = max((len(r["test"]) for r in results), default=4)
     title = f"{'test':{width}}  {'verdict':12}  {'speedup':>8}  {'wall':>8}  {'device':>8}  {'kernels':>10}  runs"
     lines = [(title, "")]
@@ -76,7 +76,7 @@ def _name_unused(
     renamed = probable_renames(gone, new, stored_runs.alike)
     for test in gone:
         hint = f"; probably renamed to {renamed[test]}" if test in renamed else ""
-        say(f"baseline of {environment} that no test uses: {test}{hint}")
+        say(f"unused baseline for {environment}: {test}{hint}")
 
 
 def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[str, Any]]) -> None:
@@ -90,7 +90,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
 
     done = baselines.update(directory, environment, merge)
     if done.kept:
-        say(f"the old file could not be read; it was kept as {done.kept}")
+        say(f"the old file was unreadable and was moved to {done.kept}")
     say(f"{done.path}: {f'{len(done.rows)} entries changed' if done.rows else 'nothing changed'}")
     width = max((len(row.test) for row in done.rows), default=0)
     for row in done.rows:

@@ -1,1 +1,1 @@
-"""One commit under two releases of torch: what fails since, grouped by cause."""
+"""Compare the tests of one commit under two torch releases, and group new failures by cause."""

@@ -1,4 +1,4 @@
-"""The release of torch in which a failure began: the releases between are tried, half of them left out at each step."""
+"""Find the torch release in which a failure began by bisecting the releases in between."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from .failures import Result
 from .groups import Group, bisected
 
-# How these tests end on a release; nothing where they cannot be run there.
+# Runs tests on a release and returns their outcomes; empty if they cannot be run there.
 RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
 def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> list[Group]:
-    """The groups with the releases between which each began: neighbours, but for those that say nothing about it.
+    """The groups with the releases between which each began, which are adjacent except for inconclusive ones.
 
     Args:
-        groups: Of failures that the first release does not have and the last one has.
-        releases: Oldest first, both ends included. What was run on one is not run there again.
+        groups: Groups of failures that occur in the last release but not in the first.
+        releases: Oldest first, including both ends. Tests are not run twice on the same release.
     """
     known: dict[tuple[str, str], Result | None] = {}
 
     def fails(release: str, group: Group) -> bool | None:
-        """None where the test does not run, or fails for another cause."""
+        """Whether the failure occurs; None if the test does not run, or fails for another cause."""
         test = group.example.test
         if (release, test) not in known:
             wanted = sorted({other.example.test for other in groups} - {t for r, t in known if r == release})

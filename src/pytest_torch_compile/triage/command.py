@@ -1,4 +1,4 @@
-"""``pytest-torch-compile torch``: the tests of this checkout under two releases of torch, and what fails since."""
+"""``pytest-torch-compile torch``: run the tests of this checkout under two torch releases, and report new failures."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ Say = Callable[[str], None]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the command; what is not known goes to pytest."""
-    either = "a release such as 2.13.0, for which an environment is made with uv, or the path of a Python interpreter"
-    parser.add_argument("--old", required=True, metavar="TORCH", help=f"the torch that is known: {either}")
-    parser.add_argument("--new", required=True, metavar="TORCH", help="the torch to look at, in the same form")
+    """The options of the command; unknown ones are passed to pytest."""
+    either = "a release such as 2.13.0, for which uv creates an environment, or the path of a Python interpreter"
+    parser.add_argument("--old", required=True, metavar="TORCH", help=f"the old torch: {either}")
+    parser.add_argument("--new", required=True, metavar="TORCH", help="the new torch, in the same form")
     parser.add_argument(
         "--install",
         action="append",
         metavar="WORDS",
-        help="what else uv installs, such as '-e .[test]'; may be repeated (default: -e .)",
+        help="additional packages for uv to install, such as '-e .[test]'; may be repeated (default: -e .)",
     )
     parser.add_argument(
         "--output",
         type=Path,
         default=Path("torch-triage"),
-        help="folder for triage.md, triage.html and a reproduction of each group",
+        help="folder for triage.md, triage.html and reproductions",
     )
     parser.add_argument("--bisect", action="store_true", help="find the release in which each new group began")
     parser.add_argument(
         "--releases",
         default="",
         metavar="LIST",
-        help="the releases between for --bisect, separated by commas (default: all that pip can see)",
+        help="comma-separated releases to test with --bisect (default: all releases that pip finds)",
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; exit status 0 where nothing new fails, 1 where something does, 2 where it cannot be said."""
+    """Run the command; returns 0 without new failures, 1 with new failures, 2 without a result."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile torch", description=__doc__, allow_abbrev=False)
     add_options(parser)
     options, rest = parser.parse_known_args(arguments)
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TriageError as error:
         print(terminal(f"error: {error}"), file=sys.stderr)
         return 2
-    except Exception:  # Python's own status for it is that of a new failure
+    except Exception:  # Python's own exit status for it would mean a new failure
         traceback.print_exc()
         return 2
     print(f"\n{page.text(triage)}")
@@ -80,11 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare(
     old: Environment, new: Environment, arguments: Sequence[str], *, reproductions: Path, say: Say = print
 ) -> Triage:
-    """Run the tests under both, run again what only one of them shows, and group what fails by its cause.
+    """Run the tests under both releases, repeat tests that fail under only one, and group the failures by cause.
 
     Args:
-        arguments: What goes to pytest: tests, and its own options.
-        reproductions: The folder for a file of each group.
+        arguments: The arguments of pytest: tests and options.
+        reproductions: The folder for the reproductions.
 
     Raises:
         TriageError: pytest did not finish in an environment.
@@ -109,7 +109,7 @@ def _environment(given: str, install: Sequence[str], say: Say) -> Environment:
 def _run(
     side: Environment, arguments: Sequence[str], tests: Sequence[str] | None, say: Say, **options: object
 ) -> dict[str, Result]:
-    say(f"torch {side.torch}: running {'the tests' if tests is None else f'{len(tests)} of them once more'}")
+    say(f"torch {side.torch}: running {'the tests' if tests is None else f'{len(tests)} tests again'}")
     runs = run_tests(side, arguments, tests, say, **options)
     say(f"torch {side.torch}: {len(runs)} tests, {sum(bool(run.failures) for run in runs.values())} fail")
     return runs
@@ -118,7 +118,7 @@ def _run(
 def _reproduced(
     groups: Sequence[Group], sides: Sequence[Environment], arguments: Sequence[str], folder: Path, say: Say
 ) -> list[Group]:
-    """All groups, each with a file that shows its failure, where one can be written."""
+    """All groups, each with a script that reproduces its failure, if one can be written."""
     of_old = {Status.GONE, Status.NOT_ON_NEW}
     of_new = {Status.NEW, Status.KNOWN, Status.NOT_ON_OLD}
     for side, statuses, name in zip(sides, (of_old, of_new), ("old", "new"), strict=True):
@@ -131,13 +131,13 @@ def _reproduced(
 def _bisected(
     groups: Sequence[Group], releases: Sequence[str], arguments: Sequence[str], install: Sequence[str], say: Say
 ) -> list[Group]:
-    """All groups, the new ones with the release in which they began."""
+    """All groups; new ones include the release in which they began."""
 
     def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
         try:
             return _run(_environment(release, install, say), arguments, tests, say)
-        except TriageError as error:  # the others may say enough
-            say(f"torch {release} is left out: {error}")
+        except TriageError as error:  # other releases may be sufficient
+            say(f"skipping torch {release}: {error}")
             return {}
 
     new = [group for group in groups if group.status is Status.NEW]

@@ -1,4 +1,4 @@
-"""An environment for each release of torch, made with uv and kept for the next time; or an interpreter."""
+"""Environments for torch releases, created with uv and reused, or existing interpreters."""
 
 from __future__ import annotations
 
@@ -22,59 +22,59 @@ from packaging.version import InvalidVersion, Version
 from .. import __version__
 from ..disk import machine_lock
 
-# The files in which a project says what it needs.
+# Files that declare the dependencies of a project.
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 
 class TriageError(RuntimeError):
-    """The two releases cannot be compared; the message is one clear line."""
+    """The two releases cannot be compared; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter with a torch, the tests' other needs and this plugin. ``packages`` has the version of each."""
+    """An interpreter with torch, this plugin and the tests' dependencies. ``packages`` maps packages to versions."""
 
     python: Path
     torch: str
     packages: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, other: Environment) -> list[str]:
-        """What else differs from another environment: ``numpy 1.26.4 -> 2.1.0``."""
+        """Other differences from another environment: ``numpy 1.26.4 -> 2.1.0``."""
         names = sorted({*self.packages, *other.packages} - {"torch"})
         versions = [(name, self.packages.get(name, "none"), other.packages.get(name, "none")) for name in names]
         return [f"{name} {old} -> {new}" for name, old, new in versions if old != new]
 
 
 def environment(given: str, install: Sequence[str], folder: Path | None = None) -> Environment:
-    """The environment that a person named: a release of torch, or the path of a Python interpreter.
+    """The environment for a torch release or the path of a Python interpreter.
 
     Args:
-        install: What else goes into an environment that is made, each as words for ``uv pip install``.
-        folder: Where environments are kept. By default the user's cache folder.
+        install: Additional arguments for ``uv pip install`` in a new environment.
+        folder: The folder for environments. By default the user's cache folder.
 
     Raises:
-        TriageError: there is no such interpreter or release, uv is missing, or the plugin is not installed there.
+        TriageError: the interpreter or release does not exist, uv is missing, or the plugin is not installed there.
     """
     try:
         release = str(Version(given))
     except InvalidVersion:
-        python = Path(given).expanduser().absolute()  # not resolved: the link is what makes it an environment
+        python = Path(given).expanduser().absolute()  # not resolved, because the symlink identifies the environment
         if not os.access(python, os.X_OK) or python.is_dir():
-            raise TriageError(f"{given!r} is neither a release of torch, such as 2.13.0, nor an interpreter") from None
+            raise TriageError(f"{given!r} is neither a torch release, such as 2.13.0, nor an interpreter") from None
         return _examined(python)
     return _made(release, install, folder or _cache())
 
 
 def default_install() -> list[str]:
-    """The project in the current folder, where there is one."""
+    """The project in the current folder, if there is one."""
     return ["-e ."] if any(Path(name).exists() for name in ("pyproject.toml", "setup.py")) else []
 
 
 def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]:
-    """The releases from ``old`` to ``new``, both included, oldest first: those ``named``, else all that pip can see.
+    """The releases from ``old`` to ``new`` (inclusive), oldest first: those in ``named``, or all that pip finds.
 
     Raises:
-        TriageError: pip could not list them, or there is nothing between.
+        TriageError: pip could not list them, or both sides are the same release.
     """
     if Version(old).public == Version(new).public:
         raise TriageError(f"both sides have torch {Version(old).public}: there is nothing to bisect")
@@ -93,21 +93,21 @@ def _listed() -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     match = re.search(r"Available versions: (.+)", done.stdout)
     if done.returncode or match is None:
-        raise TriageError("pip cannot list the releases of torch: name those between with --releases 2.14.0,2.14.1")
+        raise TriageError("pip cannot list the torch releases: pass the ones in between with --releases 2.14.0,2.14.1")
     return [release.strip() for release in match[1].split(",")]
 
 
 def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
-    """The environment of a release, made where there is none with the same needs yet."""
+    """The environment of a release, created unless there is one with the same requirements."""
     uv = shutil.which("uv")
     if uv is None:
-        raise TriageError("uv is not on the path: pip install uv, or give interpreters in place of releases")
+        raise TriageError("uv is not on the path: pip install uv, or use interpreters instead of releases")
     try:
         needs = [f"torch=={release}", "pytest-xdist", *_ours(), *(word for one in install for word in shlex.split(one))]
     except ValueError as error:
         raise TriageError(f"--install {' '.join(install)!r}: {error}") from None
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    # A dependency that the project gets later is installed, too.
+    # Dependencies added to the project later are installed, too.
     project = [file.read_text(encoding="utf-8", errors="replace") for file in map(Path, _PROJECT) if file.is_file()]
     known_by = json.dumps([version, needs, os.getcwd(), project])
     home = folder / f"torch-{release}-{hashlib.sha256(known_by.encode()).hexdigest()[:12]}"
@@ -120,12 +120,14 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
             complete.touch()
     made = _examined(python)
     if Version(made.torch).public != Version(release).public:
-        raise TriageError(f"torch {release} was asked for, and {python} has {made.torch}: see --install and PYTHONPATH")
+        raise TriageError(
+            f"torch {release} was requested, but {python} has {made.torch}: check --install and PYTHONPATH"
+        )
     return made
 
 
 def _ours() -> list[str]:
-    """How the plugin gets there: from the folder or file it was installed from here, else by its version."""
+    """The requirement for the plugin: the folder or file it was installed from here, otherwise its version."""
     try:
         text = metadata.distribution("pytest-torch-compile").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -160,8 +162,8 @@ def _examined(python: Path) -> Environment:
     )
     done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise TriageError(f"{python} has no torch that can be used: {said}")
+        said = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise TriageError(f"{python} has no working torch: {said}")
     release, installed, packages = json.loads(done.stdout.splitlines()[-1])
     if not installed:
         raise TriageError(f"pytest-torch-compile is not installed for {python}: install it there too")

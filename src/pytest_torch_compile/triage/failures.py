@@ -1,7 +1,7 @@
-"""What failed in one run of the tests, each failure with its cause: from its checks, or else its traceback.
+"""The failures of a test run, each with a cause from its checks or its traceback.
 
-A cause is made of data that is the same in every test that it breaks, and on every torch that has it: the category and
-the place of a graph break, the guard of a recompile, the stage of a wrong result, the type and place of an exception.
+A cause consists of data that is the same in all affected tests and torch versions: the category and location of a graph
+break, the guard of a recompile, the stage of a wrong result, or the type and location of an exception.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNKNOWN_STAGE = "unknown stage"
 
 
 class Route(Enum):
-    """Who has to look at a failure; the value is what people read."""
+    """The code to look at first for a failure; the value is shown to users."""
 
     OWN_CODE = "own code"
     DYNAMO = "dynamo"
@@ -31,9 +31,9 @@ class Route(Enum):
 
 @dataclass(frozen=True)
 class Cause:
-    """What failures of one group have in common. ``what``, ``where`` and ``op`` name it within its kind.
+    """The common cause of a group of failures, identified by ``what``, ``where`` and ``op`` within its kind.
 
-    A diagnosis has a time limit, so that of a wrong result less may be known in one run than in the next.
+    A diagnosis has a time limit, so one run may know less about a wrong result than another.
     """
 
     kind: str
@@ -46,17 +46,17 @@ class Cause:
         return f"{self.kind}: {self.what}{op}{where}"
 
     def may_be(self, other: Cause) -> bool:
-        """Whether both are the same cause as far as it is known of both."""
+        """Whether both are the same cause, as far as known."""
         whats, others = {self.what, other.what} - {UNKNOWN_STAGE}, [{self.where, other.where}, {self.op, other.op}]
         return self.kind == other.kind and all(len(values - {""}) < 2 for values in (whats, *others))
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure of one test. ``text`` is what was seen of it; ``rerun`` the command that shows it again.
+    """One failure of one test. ``text`` describes it; ``rerun`` is the command that reproduces it.
 
-    ``reproduction`` is the path of a file that shows it without the test, where one was asked for and could be written.
-    ``expected``: a marker of its test says that it fails.
+    ``reproduction`` is the path of a standalone script, if one was requested and could be written. ``expected`` is true
+    if the test is marked as a known failure.
     """
 
     test: str
@@ -73,9 +73,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Result:
-    """How one test ended: ``passed``, ``failed`` or ``skipped``, the seconds it took, and why it failed.
+    """The result of one test: ``passed``, ``failed`` or ``skipped``, its duration, and its failures.
 
-    A failure that was expected (``xfail``) is one too.
+    Expected failures (``xfail``) are included.
     """
 
     outcome: str
@@ -84,14 +84,14 @@ class Result:
 
     @property
     def causes(self) -> frozenset[Cause]:
-        """The causes of its failures."""
+        """The causes of the test's failures."""
         return frozenset(failure.cause for failure in self.failures)
 
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
-    """Every test of a run by its id, from what pytest reported of each phase; a file that cannot be collected is one.
+    """The results of a run by test id, from pytest's reports of each phase, including files that cannot be collected.
 
-    A report has what the checks of its test observed, where there were any.
+    Reports include the observations of the test's checks, if any.
     """
     runs: dict[str, Result] = {}
     for report in reports:
@@ -109,7 +109,7 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
 
 
 def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
-    """Whether a test fails only because it passes, against what its marker says."""
+    """Whether a test fails only because it passes despite a strict marker."""
     return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
 
 
@@ -117,7 +117,7 @@ def _failures(test: str, report: Mapping[str, Any]) -> list[Failure]:
     observed = report.get("torch_compile") or {"checks": (), "timings": ()}
     shown = report["longrepr"]
     raised = str((shown.get("reprcrash") or {}).get("message", "")) if isinstance(shown, Mapping) else ""
-    # A check may have failed as its test expected it to, before something else went wrong.
+    # A check may have failed as expected before another failure.
     of_check = not raised or CompileCheckFailed.__name__ in raised.partition("\n")[0]
     return (list(_of_checks(test, observed)) if of_check else []) or [_of_traceback(test, shown)]
 
@@ -146,7 +146,7 @@ def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
 
 
 def cause_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Cause:
-    """The cause of a finding, of which its check knows more: the break, the guard, the error, the stage."""
+    """The cause of a finding, with details from its check: the break, the guard, the error, the stage."""
     kind, where = str(finding["kind"]), place_of(finding["location"])
     fault = check.get("fault") or {}
     if kind == "graph-break":
@@ -179,7 +179,7 @@ _OF_KIND = {
     **dict.fromkeys(("cudagraph-skip", "cache-miss", "structure", "memory", "slowdown"), Route.INDUCTOR),
     **dict.fromkeys(("numerics", "gradient", "metadata", "mutation", "state", "aliasing"), Route.NUMERICS),
 }
-# Of torch's files, innermost first: whose code raised. Its operators run user code too, so they say nothing.
+# The part of torch that raised, by its files, innermost first. Operators also run user code, so they are ignored.
 _OF_FOLDER = {
     "torch/_dynamo": Route.DYNAMO,
     "torch/_functorch": Route.AOT_AUTOGRAD,
@@ -189,7 +189,7 @@ _OF_FOLDER = {
 
 
 def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
-    """Who has to look: by the stage that first goes wrong where that is known, else by the kind of finding."""
+    """The route, from the first failing stage if known, otherwise from the kind of finding."""
     stage = (check.get("fault") or {}).get("stage", "")
     if stage and finding["kind"] in (*get_args(WrongResult), "compile-error"):
         return _OF_STAGE[stage]
@@ -201,7 +201,7 @@ def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
 
 
 def place_of(location: Mapping[str, Any] | None) -> str:
-    """A place that is the same in two environments, and after an edit above it: ``models/vit.py in forward``."""
+    """A location that does not depend on the environment or the line number: ``models/vit.py in forward``."""
     if not location:
         return ""
     file = re.sub(r"^.*/(?:site-packages|dist-packages|python3\.\d+)/", "", location["file"].replace("\\", "/"))
@@ -209,14 +209,14 @@ def place_of(location: Mapping[str, Any] | None) -> str:
 
 
 def portable(text: str) -> str:
-    """A text in which installed files stand without the folders of this machine, to be read by others."""
+    """A text in which paths of installed files do not contain folders of this machine."""
     return re.sub(r"(?:[A-Za-z]:)?[^\s:'\"]*/(?:site-packages|dist-packages|python3\.\d+)/", "", text)
 
 
 def _of_traceback(test: str, shown: Any) -> Failure:
-    """A failure that no check reported: known by its exception, and by the innermost place of the traceback.
+    """A failure without a check, identified by its exception and the innermost location of the traceback.
 
-    ``shown`` is what pytest has of the exception, in the form in which it sends it between processes.
+    ``shown`` is pytest's serialized representation of the exception.
     """
     crash: Mapping[str, Any] = {}
     entries: list[Any] = []
@@ -239,7 +239,7 @@ def _of_traceback(test: str, shown: Any) -> Failure:
 
 
 def _last_line(text: str) -> str:
-    """What pytest marks as the error, the last of a chain; else the last line."""
+    """The lines that pytest marks as the error, the last of a chain, or else the last line."""
     marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
     named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
     plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
@@ -247,14 +247,14 @@ def _last_line(text: str) -> str:
 
 
 def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
-    """The part of torch whose file is named last: a traceback ends where it was raised."""
+    """The part of torch whose file is last in the traceback, where the exception was raised."""
     last = {folder: text.rfind(folder) for folder in _OF_FOLDER}
     folder = max(last, key=lambda name: last[name])
     return _OF_FOLDER[folder] if last[folder] >= 0 else otherwise
 
 
 def _normalised(text: str) -> str:
-    """The first line without what differs from run to run: addresses, numbers, temporary paths."""
+    """The first line without parts that vary between runs: addresses, numbers, temporary paths."""
     line: str = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "ADDRESS", line)
     line = re.sub(r"(?<![\w.])/\S*/", "", line)

@@ -12,7 +12,7 @@ Runs = Mapping[str, Result]
 
 
 class Status(Enum):
-    """What a failure is on the new torch, beside the old one; the value is what people read."""
+    """The status of a failure on the new torch compared with the old one; the value is shown to users."""
 
     NEW = "new"
     NOT_ON_OLD = "not run on the old torch"
@@ -23,15 +23,16 @@ class Status(Enum):
 
     @property
     def is_worse(self) -> bool:
-        """Whether the new torch fails here, and nobody can say that the old one did."""
+        """Whether the new torch fails, and the old one is not known to fail."""
         return self in (Status.NEW, Status.NOT_ON_OLD)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Failures of one cause and status. ``example`` is that of the fastest test; ``first_bad`` what a bisection found.
+    """Failures of one cause and status. ``example`` is the fastest test's failure; ``first_bad`` comes from a
+    bisection.
 
-    A group is known by its number on the page.
+    A group is identified by its number on the page.
     """
 
     status: Status
@@ -44,22 +45,22 @@ class Group:
 
 
 def unsure(old: Runs, new: Runs) -> list[str]:
-    """The tests with failures that only one side has: to be run again on both."""
+    """The tests with failures on only one side, which must be run again on both."""
     tests = {failure.test for failure in _failures(old) if not _has(new, failure)}
     return sorted(tests | {failure.test for failure in _failures(new) if not _has(old, failure)})
 
 
 def lost(old: Runs, new: Runs) -> dict[str, str]:
-    """The tests that ran on the old torch only, each with what became of it on the new one."""
+    """The tests that ran only on the old torch, each with its status on the new one."""
     ran = [test for test in sorted(old) if _ran(old, test) and not _ran(new, test)]
-    return {test: "skipped" if test in new else "not there" for test in ran}
+    return {test: "skipped" if test in new else "missing" for test in ran}
 
 
 def grouped(old: Runs, new: Runs, old_again: Runs, new_again: Runs) -> list[Group]:
-    """Groups of failures: new ones first, the largest first. ``..._again`` are second runs of what ``unsure`` named.
+    """Groups of failures, new and large ones first. ``..._again`` are second runs of the tests in ``unsure``.
 
-    A test that passes one of its two runs on a torch is flaky, and so is a failure that only the second run of the
-    other torch shows. Nothing is known of a torch on which a test was skipped, or was not there.
+    A test is flaky if its two runs on one torch differ. There is no comparison with a torch on which a test was skipped
+    or missing.
     """
     groups: dict[tuple[Status, Cause], list[Failure]] = {}
     for failure in _failures(new):
@@ -86,18 +87,18 @@ def _failures(runs: Runs) -> list[Failure]:
 
 
 def _ran(runs: Runs, test: str) -> bool:
-    """Whether a test ran, or any of a file that could not be collected on the other side."""
+    """Whether a test ran, or any test of a file that could not be collected on the other side."""
     own = [run for name, run in runs.items() if name == test or name.startswith(f"{test}::")]
     return any(run.outcome != "skipped" for run in own)
 
 
 def _passes(runs: Runs, failure: Failure) -> bool:
-    """Whether the test of a failure ran, and had none."""
+    """Whether the test of a failure ran without any failure."""
     return failure.test in runs and runs[failure.test].outcome == "passed"
 
 
 def _has(runs: Runs, failure: Failure) -> bool:
-    """Whether the same test fails for the same cause in these runs."""
+    """Whether the test fails for the same cause in these runs."""
     run = runs.get(failure.test)
     return run is not None and any(failure.cause.may_be(other.cause) for other in run.failures)
 
@@ -108,14 +109,14 @@ def _group(status: Status, cause: Cause, failures: Sequence[Failure], seconds: M
 
 
 def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[str]:
-    """The tests that show these groups fastest."""
+    """The fastest test of each group."""
     return sorted({group.example.test for group in groups if group.status in statuses})
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """The group with the failure as these runs show it: with a reproduction of it, or with why there is none.
+    """The group with its failure from these runs, including the reproduction or the reason why there is none.
 
-    A check writes one file, which shows one of its findings and says nothing about the others.
+    A check writes one script, which reproduces only one of its findings.
     """
     run = runs.get(group.example.test, Result("passed"))
     shown = [one for one in run.failures if one.cause.may_be(group.cause)]
@@ -125,5 +126,5 @@ def reproduced(group: Group, runs: Runs) -> Group:
 
 
 def bisected(group: Group, last_good: str, first_bad: str) -> Group:
-    """The group with the two neighbouring releases between which it began."""
+    """The group with the two releases between which it began."""
     return replace(group, last_good=last_good, first_bad=first_bad)

@@ -1,4 +1,4 @@
-"""What differs between two releases: for a terminal, as Markdown with an issue for each group, as HTML."""
+"""Show the differences between two releases in the terminal, as Markdown with an issue for each group, and as HTML."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .groups import Group, Status
 TESTS_SHOWN = 10
 EVIDENCE_LINES = 25
 REPRODUCTION_LINES = 250
-SHOWN_BY = "This file shows it; it was run and failed in the same way"
+SHOWN_BY = "This script reproduces the failure (verified)"
 
 
 @dataclass(frozen=True)
 class Triage:
-    """The groups of failures of one commit under two releases, and how many tests each has.
+    """The groups of failures of one commit under two releases, and the number of tests in each run.
 
-    ``differences`` are the packages that differ beside torch, ``lost`` the tests that ran on the old torch only, with
-    what became of them.
+    ``differences`` lists other packages that differ, ``lost`` the tests that ran only on the old torch, with their
+    status on the new one.
     """
 
     old: str
@@ -54,20 +54,20 @@ class Triage:
 
     @property
     def remarks(self) -> list[str]:
-        """What else may explain a difference, or hide one."""
+        """Notes on other facts that may explain or hide a difference."""
         lines = []
         if self.lost:
             how = ", ".join(f"{number} {what}" for what, number in sorted(Counter(self.lost.values()).items()))
             names = ", ".join([*self.lost][:TESTS_SHOWN]) + (", ..." if len(self.lost) > TESTS_SHOWN else "")
             ran = count(len(self.lost), "test")
-            lines.append(f"{ran} ran with torch {self.old} and not with {self.new} ({how}): {names}")
+            lines.append(f"{ran} ran with torch {self.old} but not with {self.new} ({how}): {names}")
         if self.differences:
-            lines.append(f"Beside torch, these packages differ: {', '.join(self.differences)}")
+            lines.append(f"Other packages that differ: {', '.join(self.differences)}")
         return lines
 
 
 def text(triage: Triage) -> str:
-    """For a terminal: a line for each group, with its tests."""
+    """The text for a terminal: a line for each group, with its tests."""
     lines = [triage.sentence, *triage.remarks]
     for number, group in enumerate(triage.groups, 1):
         tests = count(len(group.tests), "test")
@@ -82,12 +82,12 @@ def text(triage: Triage) -> str:
 
 
 def markdown(triage: Triage) -> str:
-    """A table of the groups, then for each the text of an issue."""
+    """A table of the groups, followed by the text of an issue for each."""
     lines = [f"# {safe_text.markdown(triage.sentence)}", ""]
     for remark in triage.remarks:
         lines += [safe_text.markdown(remark), ""]
     if triage.groups:
-        lines += ["| | what | tests | cause | who looks |", "|---:|---|---:|---|---|"]
+        lines += ["| | status | tests | cause | look at |", "|---:|---|---:|---|---|"]
     for number, group in enumerate(triage.groups, 1):
         cells = (str(number), group.status.value, str(len(group.tests)), code(str(group.cause)), group.route.value)
         lines.append(f"| {' | '.join(cells)} |")
@@ -97,23 +97,23 @@ def markdown(triage: Triage) -> str:
 
 
 def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
-    """The text of an issue to file about a group, as Markdown."""
+    """The Markdown text of an issue about a group."""
     example = group.example
     yield f"## {number}. {code(cut(str(group.cause), 120))}"
     yield ""
     old, new = (safe_text.markdown(f"torch {release}") for release in (triage.old, triage.new))
     where = {
-        Status.NEW: f"with {new}, and not with {old}",
+        Status.NEW: f"with {new}, but not with {old}",
         Status.NOT_ON_OLD: f"with {new}; it did not run with {old}",
         Status.FLAKY: "in some runs only",
         Status.KNOWN: f"with {old} and {new}, or is marked to fail",
-        Status.GONE: f"with {old}, and not with {new}",
+        Status.GONE: f"with {old}, but not with {new}",
         Status.NOT_ON_NEW: f"with {old}; it did not run with {new}",
     }
     began = f" It {_began(group)}." if group.first_bad else ""
-    yield f"Fails {where[group.status]}.{began} Who looks: {group.route.value}."
+    yield f"Fails {where[group.status]}.{began} Look at: {group.route.value}."
     yield ""
-    yield f"What is said: {code(example.message)}"
+    yield f"Message: {code(example.message)}"
     yield ""
     if evidence := [line for line in example.text.splitlines() if line.strip()][-EVIDENCE_LINES:]:
         yield from safe_text.markdown_block(evidence)
@@ -122,7 +122,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
         yield f"- diagnosis: {code(line)}"
     if example.hint:
         yield f"- likely fix: {code(example.hint)}"
-    yield f"- to see it: {code(_command(group))}"
+    yield f"- run again: {code(_command(group))}"
     yield ""
     if source := reproduction(group):
         yield f"{SHOWN_BY}:"
@@ -135,7 +135,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
 
 
 def reproduction(group: Group) -> list[str]:
-    """The lines of the file that shows the failure again, as far as they fit into an issue."""
+    """The lines of the reproduction, as far as they fit into an issue."""
     if not group.example.reproduction:
         return []
     path = Path(group.example.reproduction)
@@ -145,7 +145,7 @@ def reproduction(group: Group) -> list[str]:
 
 
 def html(triage: Triage) -> str:
-    """The same as one HTML file that needs no network."""
+    """The page as a self-contained HTML file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -163,7 +163,7 @@ def html(triage: Triage) -> str:
 
 
 def write(triage: Triage, folder: Path) -> Path:
-    """Write ``triage.md`` and, where Jinja2 is installed, ``triage.html``; returns the one to look at first."""
+    """Write ``triage.md`` and, if Jinja2 is installed, ``triage.html``; returns the file to open first."""
     written = write_atomically(folder / "triage.md", markdown(triage))
     if find_spec("jinja2"):
         written = write_atomically(folder / "triage.html", html(triage))
@@ -175,5 +175,5 @@ def _began(group: Group) -> str:
 
 
 def _command(group: Group) -> str:
-    """How to see the failure of the fastest test again."""
+    """The command that reproduces the failure of the fastest test."""
     return group.example.rerun or f"python -m pytest {safe_text.shell(group.example.test)}"

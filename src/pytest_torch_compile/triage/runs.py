@@ -1,4 +1,4 @@
-"""Run the tests in an environment, in workers where pytest-xdist is there, and read how each test ended."""
+"""Run the tests in an environment, in parallel if pytest-xdist is installed, and read the results."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..child import Child, Job
 from .environments import Environment, TriageError
 from .failures import Result, runs_of
 
-_PHASES = ("setup", "call", "teardown")  # a report each
-_COMPLETE = (0, 1, 5)  # pytest's: all passed, some failed, no test was chosen
-# Compiling takes minutes, also while a small test waits for a core. A run in which no test ends for so long hangs.
+_PHASES = ("setup", "call", "teardown")  # one report for each
+_COMPLETE = (0, 1, 5)  # pytest exit statuses: all passed, some failed, no tests collected
+# Compiling may take minutes, but a run in which no test finishes for this long hangs.
 STUCK_SECONDS = 3600.0
 
 
 class _Stuck(Exception):
-    """No test has ended for too long."""
+    """No test has finished for too long."""
 
 
 class _Progress:
-    """Says now and then how many tests have ended, and raises ``_Stuck`` once none has for ``STUCK_SECONDS``."""
+    """Reports the number of finished tests from time to time; raises ``_Stuck`` after ``STUCK_SECONDS`` without any."""
 
     def __init__(self, torch: str, say: Callable[[str], None]) -> None:
         self._torch, self._say = torch, say
@@ -44,20 +44,21 @@ def run_tests(
     say: Callable[[str], None] = print,
     **options: object,
 ) -> dict[str, Result]:
-    """How each test ended. ``arguments`` go to pytest; ``tests``, where given, are run in place of those they choose.
+    """Run the tests. ``arguments`` are passed to pytest; ``tests``, if set, replace the tests that they select.
 
-    ``options`` are pytest's and ours, by name. Workers are as many as ``arguments`` say, else one for each core.
+    ``options`` are pytest and plugin options by name. Without a number in ``arguments``, there is a worker for each
+    core.
 
     Raises:
-        TriageError: pytest did not get to its end, a test hangs, or there was nothing to run.
+        TriageError: pytest did not finish, a test hangs, or no tests were collected.
     """
-    # After the first failure, -x would leave out all others.
+    # -x would skip all tests after the first failure.
     all_tests = {"continue_on_collection_errors": True, "maxfail": 0}
     job = Job(tests, {**all_tests, **_workers(environment, arguments), **options})
     child = Child(arguments, Path.cwd(), job, str(environment.python))
 
     progress = _Progress(environment.torch, say)
-    # Those of an environment that is activated here would lead the other one astray.
+    # Variables of the environment that is active here would confuse the other one.
     ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, too_long=(_Stuck,), progress=progress)
     results = runs_of(ended.results)
     left = [test for test in ended.collected if test not in results]
@@ -65,15 +66,16 @@ def run_tests(
         over = {report["nodeid"] for report in ended.results if report.get("when") == _PHASES[-1]}
         hanging = [test for test in results if test not in over] or left
         raise TriageError(
-            f"no test ended for {STUCK_SECONDS / 60:.0f} minutes under torch {environment.torch}, after "
+            f"no test finished for {STUCK_SECONDS / 60:.0f} minutes under torch {environment.torch}, after "
             f"{len(over)} of {len(ended.collected)}. Still running: {', '.join(hanging[:3]) or 'the collection'}. "
-            "--compile-timeout=SECONDS ends a check that hangs, and pytest-timeout a test"
+            "--compile-timeout=SECONDS stops a check that hangs, and pytest-timeout a test"
         )
     if ended.collected and not ended.finished:
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
         raise TriageError(
-            f"pytest ended with status {ended.status} under torch {environment.torch}, in {last} or the test after it: "
-            "with pytest-xdist installed there, a test that ends its process costs only itself"
+            f"pytest ended with status {ended.status} under torch {environment.torch}, "
+            f"in {last} or the test after it. If pytest-xdist is installed there, a "
+            "test that ends its process affects only itself"
         )
     if ended.status not in _COMPLETE or not ended.finished:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")
@@ -85,7 +87,7 @@ def run_tests(
 
 
 def _workers(environment: Environment, arguments: Sequence[str]) -> dict[str, object]:
-    """The options for a worker on each core, or for as many as pytest was asked for."""
+    """The options for one worker per core, or for the requested number of workers."""
     if "pytest-xdist" not in environment.packages:
         return {}
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

@@ -193,7 +193,7 @@ def unique():
 REFUSES = "`if torch.isnan(x).any(): raise"
 
 
-@failing("graph-break", cause="data-dependent branch", fixes={f"leave out {REFUSES}": target(sine)})
+@failing("graph-break", cause="data-dependent branch", fixes={f"remove {REFUSES}": target(sine)})
 def refusal_of_nan():
     def refusing(x):
         if torch.isnan(x).any():

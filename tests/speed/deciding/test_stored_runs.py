@@ -95,7 +95,7 @@ def test_device_that_no_run_is_from_is_not_judged_by_them() -> None:
     stored = on("GPU-1")
     assert record.unknown_device(record.runs_of(stored), "GPU-1") == ""
     assert record.unknown_device(record.runs_of(stored), "GPU-2") == (
-        "the baseline was recorded on 1 other device; record it on this one, or on 3 devices"
+        "the baseline was recorded on 1 other device; record it on this device, or on 3 devices"
     )
     for device in ("GPU-2", "GPU-3"):
         stored = record.merged(stored, on(device), changed=False)
@@ -106,7 +106,7 @@ def test_device_that_no_run_is_from_is_not_judged_by_them() -> None:
 
 def test_runs_of_a_kept_cache_judge_only_such() -> None:
     kept = [replace(run, kept_cache=True) for run in record.runs_of(on("GPU-1"))]
-    assert "recorded with a kept compile cache" in record.other_cache(kept, kept_cache=False)
+    assert "recorded with a persistent compile cache" in record.other_cache(kept, kept_cache=False)
     assert record.other_cache(kept, kept_cache=True) == ""
     assert record.other_cache(record.runs_of(on("GPU-1")), kept_cache=True) == "", "those are compiled afresh again"
 
@@ -128,7 +128,7 @@ def test_update_writes_and_shows_before_and_after(tmp_path: Path) -> None:
 
 
 def test_throttled_and_cpu_figures_are_not_stored(tmp_path: Path) -> None:
-    cpu = replace(SAMPLE, problems=("CPU figures are shown, not judged and not stored",))
+    cpu = replace(SAMPLE, problems=("times on CPU are shown, but not judged or stored",))
     lines = finish(tmp_path, result("a.py::t", "inconclusive", cpu, summary="CPU figures"), update=True)
     assert "not stored: a.py::t: CPU figures" in lines
     assert not baselines.load(tmp_path, ENVIRONMENT).entries
@@ -141,7 +141,7 @@ def test_rename_and_unused_entry_are_named(tmp_path: Path) -> None:
         result("a.py::test_big_encoder", "no-baseline"),
         collected=["a.py::test_big_encoder", "b.py::test_new"],
     )
-    gone = [line for line in lines if "no test uses" in line]
+    gone = [line for line in lines if "unused baseline" in line]
     assert gone[0].endswith("a.py::test_encoder; probably renamed to a.py::test_big_encoder")
     assert gone[1].endswith("b.py::test_old")
 

@@ -82,7 +82,7 @@ def test_fewer_than_five_stored_runs_call_nothing_and_ask_for_nothing(count: int
     its = verdict(*slower(0.5, 1), before=stored(count))
     are = " is" if count == 1 else "s are"
     assert (its.outcome, its.undecided) == ("inconclusive", False)
-    assert its.reason == f"only {count} compilation{are} stored, and 5 are needed"
+    assert its.reason == f"only {count} compilation{are} stored, but 5 are needed"
     assert outcome(run(), before=stored(count)) == ("pass", False)
 
 
@@ -165,7 +165,7 @@ def test_two_revisions_are_compared_without_a_first_run() -> None:
     assert compare(base, slower(-0.2), tests=24).outcome == "improved"
     early = compare(base[:2], slower(0.2, 2), tests=24)
     assert (early.outcome, early.undecided) == ("inconclusive", True)
-    assert early.reason == "2 compilations of each side cannot tell this from noise"
+    assert early.reason == "2 compilations of each side are too few to distinguish this from noise"
     assert compare(base, [run(eager=-0.2)] * 8, tests=24).outcome == "pass"
 
 

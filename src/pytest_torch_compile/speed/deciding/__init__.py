@@ -1,1 +1,1 @@
-"""From measured runs to a verdict. Neither torch nor pytest."""
+"""Derive verdicts from measured runs. Imports neither torch nor pytest."""

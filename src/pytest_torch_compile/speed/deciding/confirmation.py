@@ -1,4 +1,4 @@
-"""How often a change is confirmed: when a further compilation is asked, and what all of them say. Plain data."""
+"""Confirm a change with further compilations, and combine the results. Plain data."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# Asks for so many further compilations, and returns what it could get.
+# Requests a number of further compilations, and returns the available samples.
 Another = Callable[[int], Sequence[SpeedSample]]
 
 
 class NoFigures(RuntimeError):
-    """A further process gave none; the message says why in one line."""
+    """A further process produced no figures; the message is a one-line reason."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What all compilations of a test say: of its times, and of what is counted.
+    """The verdict of all compilations of a test, on times and counts.
 
-    ``differences`` are certain; ``varying`` were seen in one compilation, and may be the compiler's tuning.
+    ``differences`` are certain; ``varying`` occurred in one compilation only, and may come from the compiler's tuning.
     """
 
     samples: list[SpeedSample]
@@ -34,12 +34,12 @@ class Decision:
 
     @property
     def worse(self) -> list[Difference]:
-        """The differences that are a loss."""
+        """The differences that are regressions."""
         return [difference for difference in self.differences if difference.worse]
 
     @property
     def changed(self) -> bool:
-        """Whether the stored runs are of something else than what runs now."""
+        """Whether the test no longer matches its stored runs."""
         return bool(self.differences) or self.times.outcome in ("regressed", "improved")
 
 
@@ -52,13 +52,13 @@ def decide(
     allow_more: AllowMore | None = None,
     problems: Sequence[str] = (),
 ) -> Decision:
-    """Ask for further compilations while the times look changed and are too few to say so.
+    """Request further compilations while the times look changed but are too few to decide.
 
-    A count that the compiler's tuning may choose takes a second compilation too.
+    A changed count that may depend on the compiler's tuning also needs a second compilation.
 
     Args:
-        another: measures once more in fresh processes, raising NoFigures; None where nothing is to be confirmed.
-        problems: why no time is judged, whatever is measured.
+        another: measures again in fresh processes, may raise NoFigures; None to skip the confirmation.
+        problems: reasons why times must not be judged.
     """
     samples, reasons = [first], list(problems)
     while True:
@@ -72,7 +72,7 @@ def decide(
         try:
             samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided else 1)
         except NoFigures as error:
-            reasons.append(f"a change was seen, but {error}")
+            reasons.append(f"a change was measured, but {error}")
             another = None
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}

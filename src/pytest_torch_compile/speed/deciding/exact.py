@@ -1,8 +1,8 @@
-"""What is counted is compared exactly: one stored run is enough, whatever code ran. Neither torch nor pytest.
+"""Exact comparison of counts, for which one stored run is enough. Imports neither torch nor pytest.
 
-Inductor decides a few things by timing them, such as whether a product is padded, so that kernels, memory and Python
-calls may differ between two compilations of one graph. A baseline keeps every value that was recorded, and a value
-beyond all of them has to be there in a second compilation too. All other quantities are the same in each.
+Inductor makes some decisions by timing alternatives, such as whether to pad a matrix product. So kernels, memory and
+Python calls may differ between two compilations of one graph. A baseline keeps every recorded value, and a value that
+exceeds all of them must occur in a second compilation too. All other quantities are deterministic.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ...findings import FindingKind
 from ..sample import Exact
 from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
 
-# The values of each quantity in the stored runs.
+# The stored values of each quantity.
 Stored = Mapping[str, Sequence[int]]
-# How much more than stored a test allows: a number, a share (a float), or None: the quantity is not compared.
+# The allowed increase: a number, a fraction (float), or None to skip the quantity.
 AllowMore = Mapping[str, int | float | None]
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that is counted. ``share`` and ``number`` are the tolerance: the larger of the two counts.
+    """A counted quantity. The tolerance is the larger of ``share`` (a fraction) and ``number``.
 
-    ``tuned``: the compiler's tuning may choose it.
+    ``tuned`` is true if the compiler's tuning may change it.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Quantity:
     tuned: bool = False
 
     def shown(self, value: int) -> str:
-        """A value for a person."""
+        """A value as text."""
         return f"{value / 1e6:,.1f} MB" if self.name == "memory" else f"{value:,}"
 
 
@@ -54,13 +54,13 @@ QUANTITIES = (
     Quantity("python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True),
 )
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
-# Fewer of these is the loss: all compiled code, or all CUDA graphs, may be gone.
+# A decrease in these is a regression: compiled code or CUDA graphs may be gone.
 KEPT = {"cuda_graphs"}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One quantity that is not what was stored."""
+    """One quantity that differs from the stored values."""
 
     quantity: Quantity
     before: int
@@ -78,7 +78,7 @@ class Difference:
 
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
-    """What differs from every stored value in each of the new compilations of one test."""
+    """The quantities that differ from every stored value in all new compilations of a test."""
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
         more = allowed.get(quantity.name, 0)
@@ -98,12 +98,12 @@ def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | No
 
 
 def is_certain(difference: Difference, compilations: int) -> bool:
-    """Whether so many compilations that all show it are enough."""
+    """Whether this number of compilations with the difference is enough."""
     return compilations > 1 or not difference.quantity.tuned
 
 
 def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, list[int]]:
-    """The values to store: those of the new compilations, and the known ones unless the test has ``changed``."""
+    """The values to store: the new ones, and the known ones unless the test has ``changed``."""
     names = [name for name in NAMES if any(getattr(exact, name) is not None for exact in new)]
     kept = {} if changed else stored
     values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}
@@ -111,7 +111,7 @@ def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, lis
 
 
 def _allowed(quantity: Quantity, value: int, asked: int | float) -> float:
-    """How much more than ``value`` is allowed."""
+    """The allowed increase over ``value``."""
     return max(_tolerance(quantity, value), asked * value if isinstance(asked, float) else asked)
 
 

@@ -1,4 +1,4 @@
-"""Where a change of wall time comes from: the kernels, the host, or both. Plain data: neither torch nor pytest."""
+"""Attribute a change of wall time to the kernels, the host, or both. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Side = Literal["kernels", "host", "kernels and host"]
 
 @dataclass(frozen=True)
 class Split:
-    """A change of wall time, as log ratios: the part that came from kernels and the part that came from the host."""
+    """A change of wall time as log ratios, split into kernels and host."""
 
     wall: float
     kernels: float
@@ -25,14 +25,14 @@ class Split:
 
     @property
     def side(self) -> Side:
-        """Which of the two made most of it."""
+        """The part that caused most of the change."""
         if self.kernels >= MOST * self.wall:
             return "kernels"
         return "host" if self.host >= MOST * self.wall else "kernels and host"
 
 
 def side_of(verdict: Verdict, split: Split | None) -> Side | None:
-    """Where a regression comes from. Slower kernels that hide behind the host are a regression all the same."""
+    """The origin of a regression. Slower kernels are a regression even if host time hides them."""
     slower = {change.metric for change in verdict.changed("regressed")}
     if "wall" not in slower:
         return "kernels" if "device" in slower else None
@@ -42,10 +42,10 @@ def side_of(verdict: Verdict, split: Split | None) -> Side | None:
 
 
 def split_wall(verdict: Verdict, stored: Sequence[Run], new: Sequence[Run]) -> Split | None:
-    """How a change of wall time splits into kernels and host; None without device time.
+    """Split a change of wall time into kernels and host; None without device time.
 
-    Kernels count for what their time takes of the wall time. Where the host hands out work slower than the device
-    does it, the device waits, and slower kernels are hidden.
+    Kernels are weighted by the fraction of the wall time that they take. If the host enqueues work more slowly than the
+    device processes it, the device waits, and slower kernels are hidden.
     """
     effects = {change.metric: change.effect for change in verdict.changes}
     if "wall" not in effects or not all(run.device and run.host for run in (*stored, *new)):

@@ -1,6 +1,6 @@
-"""Statistics that Python's own module does not have: trimmed means, their intervals, Student's t.
+"""Statistics that Python's ``statistics`` lacks: trimmed means, their intervals, Student's t.
 
-Student's t is written out, as the libraries that have it (scipy) are a hundred times the size of this package.
+Student's t is implemented here, because scipy is a hundred times the size of this package.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def log_ratios(reference: Sequence[float], measured: Sequence[float]) -> list[float]:
-    """``log(measured / reference)`` of each pair; above zero the measured leg is slower."""
+    """``log(measured / reference)`` of each pair; positive if the measured leg is slower."""
     return [math.log(m / r) for r, m in zip(reference, measured, strict=True)]
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half the 95 % interval of the trimmed mean, from the Winsorized variance (Tukey and McLaughlin)."""
+    """Half of the 95 % interval of the trimmed mean, from the Winsorized variance (Tukey and McLaughlin)."""
     count = len(values)
     drop = int(count * TRIMMED)
     kept = count - 2 * drop
@@ -38,9 +38,9 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def t_tail(t: float, freedom: int) -> float:
-    """The probability that Student's t with ``freedom`` degrees of freedom is over ``t``.
+    """The probability that Student's t with ``freedom`` degrees of freedom exceeds ``t``.
 
-    A finite sum, as the freedom is a whole number (Abramowitz and Stegun, 26.7.3 and 26.7.4); right to about 1e-15.
+    A finite sum for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4), accurate to about 1e-15.
     """
     angle, parity = math.atan2(t, math.sqrt(freedom)), freedom % 2
     term = math.cos(angle) ** parity
@@ -55,7 +55,7 @@ def t_tail(t: float, freedom: int) -> float:
 
 
 def t_quantile(probability: float, freedom: int) -> float:
-    """The t below which ``probability`` lies, by bisection."""
+    """The quantile of Student's t at ``probability``, by bisection."""
     low, high = -1e4, 1e4
     for _ in range(80):
         middle = (low + high) / 2

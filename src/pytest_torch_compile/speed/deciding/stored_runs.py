@@ -1,4 +1,4 @@
-"""What a baseline stores of a test, and how a new run gets into it. Plain data: neither torch nor pytest."""
+"""The stored runs of a test in a baseline, and adding new ones. Plain data, without torch or pytest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoredTest:
-    """The stored runs of one test, oldest first, and every value of what is counted."""
+    """The stored runs of one test, oldest first, and all recorded counts."""
 
     runs: Sequence[Run] = ()
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -38,12 +38,12 @@ def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
 def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: Any) -> Run:
     wall, host, on_device = (Times(*figures[n]) if n in figures else None for n in ("wall", "host", "device"))
     cold, warm = (figures[name][1] if name in figures else None for name in ("start", "warm-start"))
-    assert wall is not None  # an entry without it is refused where the file is read
+    assert wall is not None  # entries without it are rejected when the file is read
     return Run(wall, host, on_device, cold, warm, code, device, bool(kept))
 
 
 def _figures(run: Run) -> dict[str, list[float]]:
-    """Five significant digits of the times, six decimals of the log ratio."""
+    """Times rounded to five significant digits, the log ratio to six decimals."""
     three = {"wall": run.wall, "host": run.host, "device": run.device}
     figures = {
         name: [float(f"{time.eager:.5g}"), float(f"{time.compiled:.5g}"), round(time.log_ratio, 6)]
@@ -55,23 +55,23 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
-    """Why a device cannot be judged by these runs, or ``""``: they know neither it nor how devices differ."""
+    """Why these runs cannot be used to judge a device, or ``""``: they include neither it nor enough others."""
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
         return ""
     others = f"{len(known)} other device{'s' if len(known) > 1 else ''}"
-    return f"the baseline was recorded on {others}; record it on this one, or on {ENOUGH_DEVICES} devices"
+    return f"the baseline was recorded on {others}; record it on this device, or on {ENOUGH_DEVICES} devices"
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
-    """Why runs cannot be compared with those of a kept compile cache, or ``""``."""
+    """Why runs cannot be compared with those of a persistent compile cache, or ``""``."""
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
-    return "the baseline was recorded with a kept compile cache; give the same --compile-cache, or record it again"
+    return "the baseline was recorded with a persistent compile cache; use the same --compile-cache, or record it again"
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
-    """A pytest-benchmark entry with a run for each sample of this test; the rounds themselves are left out."""
+    """A pytest-benchmark entry with a run for each sample of this test, without the individual rounds."""
     stats = {name: value for name, value in (benchmark.get("stats") or {}).items() if name != "data"}
     entry = {name: benchmark.get(name) for name in ("group", "name", "param", "options")}
     ours = {"schema_version": SCHEMA_VERSION, "what": samples[0].what, "mode": samples[0].mode}
@@ -89,7 +89,7 @@ def _columns(runs: Sequence[Run]) -> Entry:
 
 
 def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
-    """What to store: a test that changed starts over, an unchanged one gathers runs until it has enough."""
+    """The runs to store: a changed test starts over, an unchanged one collects runs up to the maximum."""
     stored, added = runs_of(old), runs_of(new)
     if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):
         return new
@@ -99,6 +99,6 @@ def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
 
 
 def alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two entries could be of one test: the same work in the same mode."""
+    """Whether two entries could belong to the same test, with the same work and mode."""
     one, other = _ours(first), _ours(second)
     return all(one.get(name) == other.get(name) for name in ("what", "mode"))

@@ -1,11 +1,11 @@
-"""From stored runs and new ones to a verdict on times. Plain data: neither torch nor pytest.
+"""Derive a verdict on times from stored and new runs. Plain data, without torch or pytest.
 
-The unit of noise is the compilation: two processes that run the same code agree much better than two compilations of
-one graph do. So new compilations are compared with how the stored ones scatter, by one rule:
+The unit of noise is the compilation: two processes with the same code agree much better than two compilations of one
+graph. So new compilations are compared with the spread of the stored ones:
 
-1. The first run is looked at. Where its time would be rare by chance, further compilations are asked, up to eight.
-2. The first was chosen for being slow, so it proves nothing. The others are compared with the stored ones by a t test.
-3. Its level leaves a chance of 1 % that any time of an unchanged suite is called slower or faster.
+1. If the time of the first run is unlikely by chance, up to eight further compilations are requested. 2. The first run
+is then excluded, because it was selected for being slow. The others are compared with the stored runs by a t test. 3.
+The significance level limits the probability of any false result in an unchanged suite to 1 %.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """How far new compilations lie from the stored ones: ``effect`` is a log ratio, above zero for slower.
+    """The change of new compilations relative to the stored ones: ``effect`` is a log ratio, positive if slower.
 
-    It is the mean over the further ones, of which there are ``compilations``, or the first one's where there are none.
-    ``low`` to ``high`` is its 95 % interval, ``p_value`` the chance of one so far off in its direction, and
-    ``against`` the time of eager that both are divided by.
+    It is the mean over the further compilations (``compilations`` is their number), or the first one's value without
+    any. ``low`` to ``high`` is its 95 % interval, ``p_value`` the one-sided probability by chance, and ``against`` the
+    time of eager that both are divided by.
     """
 
     metric: Metric
@@ -76,25 +76,26 @@ class Verdict:
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """The verdict on one test of a suite of ``tests``; ``new`` holds the run that was looked at first, then others."""
+    """The verdict on one test in a suite of ``tests``; ``new`` contains the first run, then further ones."""
     if not stored:
-        return Verdict("no-baseline", reason="no stored runs of this test in this environment")
+        return Verdict("no-baseline", reason="no runs of this test are stored for this environment")
     metrics = _measured([*stored, *new])
-    # The level is shared out over tests, times and looks; that the first run was rare leaves more for the others.
+    # The level is divided by the number of tests, times and tries; since the first run was already unlikely, the others
+    # may use a larger part.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_judged(metric, stored, new, level) for metric in metrics]
     outcome = worst([change.outcome for change, _ in judged])
     unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
-    few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, and 5 are needed"
+    few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, but 5 are needed"
     why = f"{len(new)} compilations cannot tell a change of {' and '.join(unclear)} from noise" if looks else few
-    # A test that is red already needs no further compilation for what is still open.
+    # A test that already fails needs no further compilations for undecided times.
     undecided = outcome != "regressed" and any(is_open for _, is_open in judged)
     return Verdict(outcome, tuple(change for change, _ in judged), why if unclear else "", undecided)
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """The verdict on one test of two revisions that were compiled afresh in turn: neither side was chosen."""
+    """The verdict on one test of two revisions compiled from scratch in turn, without a selected first run."""
     metrics = _measured([*base, *here])
     looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
     level = FAMILY_LEVEL / max(1, 2 * tests * len(metrics) * looks)
@@ -111,28 +112,32 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
         changes.append(change)
         undecided |= change.outcome == "inconclusive"
     outcome = worst([change.outcome for change in changes])
-    reason = f"{len(here)} compilations of each side cannot tell this from noise" if outcome == "inconclusive" else ""
+    reason = (
+        f"{len(here)} compilations of each side are too few to distinguish this from noise"
+        if outcome == "inconclusive"
+        else ""
+    )
     return Verdict(outcome, tuple(changes), reason, undecided)
 
 
 def are_enough(stored: int, further: int) -> bool:
-    """Whether so many compilations could show a change by their ranks alone."""
+    """Whether this number of compilations could show a change by their ranks alone."""
     return math.comb(stored + further, further) >= MIN_ORDERS
 
 
 def can_decide(stored: Sequence[Run]) -> bool:
-    """Whether so many runs are stored that a change of a time can be called."""
+    """Whether enough runs are stored to decide on a change of a time."""
     return are_enough(len(stored), MAX_COMPILATIONS - 1)
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of a test, from those of its times."""
+    """The outcome of a test, from the outcomes of its times."""
     order: tuple[Outcome, ...] = ("regressed", "inconclusive", "improved")
     return next((outcome for outcome in order if outcome in outcomes), "pass")
 
 
 def is_kept(runs: Sequence[Run]) -> bool:
-    """Whether the runs shared a compile cache, so that they ran the same code."""
+    """Whether the runs shared a compile cache, and so ran the same code."""
     return bool(runs) and all(run.kept_cache for run in runs)
 
 
@@ -141,7 +146,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
 
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
-    """The change of one time, and whether it takes a further compilation to decide."""
+    """The change of one time, and whether a further compilation is needed to decide."""
     against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)
@@ -153,7 +158,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
     if slower != (first > fmean(before)) or not large:
-        return change, False  # chance, which the first run was chosen for
+        return change, False  # chance, because the first run was selected for it
     if slower and _only_eager_changed(metric, stored, new):
         return change, False
     if are_enough(len(before), len(further)) and change.p_value <= level:
@@ -164,7 +169,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
 
 
 def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequence[float], kept: bool) -> Change:
-    """A t test of two samples, with a spread that is drawn towards the typical one."""
+    """A t test of two samples, with a spread that is combined with the typical one."""
     typical = (SPREADS_OF_A_KEPT_CACHE if kept else SPREADS)[metric]
     effect = fmean(after) - fmean(before)
     squares = sum((value - fmean(values)) ** 2 for values in (before, after) for value in values)
@@ -178,10 +183,10 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 
 
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
-    """Which time of eager a time is divided by, so that a slower machine cancels out.
+    """The time of eager to divide a time by, so that a slower machine cancels out.
 
-    A leg that waits for its kernels does not get slower with its host, as eager does: its wall time is compared with
-    eager's device time.
+    If compiled code waits for its kernels, a slower host does not slow it down like eager, so its wall time is compared
+    with eager's device time.
     """
     if metric == "wall":
         return "wall" if host_bound(new) or not all(run.device for run in (*stored, *new)) else "device"
@@ -189,13 +194,13 @@ def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> 
 
 
 def host_bound(runs: Sequence[Run]) -> bool:
-    """Whether the host takes about all of the compiled leg's wall time, or nothing is known of host and device."""
+    """Whether the host takes nearly all of the compiled wall time, or host and device times are unknown."""
     shares = [run.host.compiled / run.wall.compiled for run in runs if run.host and run.device]
     return not shares or fmean(shares) > HOST_BOUND
 
 
 def _value(run: Run, metric: Metric, against: str) -> float:
-    """The log of a time of the compiled leg, over a time of the eager leg or over nothing."""
+    """The log of a compiled time, optionally divided by an eager time."""
     if not against:
         return math.log(getattr(run, metric))
     times = getattr(run, metric)
@@ -203,7 +208,7 @@ def _value(run: Run, metric: Metric, against: str) -> float:
 
 
 def _only_eager_changed(metric: Metric, stored: Sequence[Run], new: Sequence[Run]) -> bool:
-    """Whether eager got faster, and the compiled leg no slower: then the speedup fell, and nothing eroded."""
+    """Whether eager got faster and compiled code no slower, so that a lower speedup is not a regression."""
     if metric not in ("device", "wall"):
         return False
 

@@ -1,4 +1,4 @@
-"""What a decision says to a person. Plain text: neither torch nor pytest."""
+"""The texts of verdicts. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _seconds(value: float) -> str:
 
 
 def headline(change: Change) -> str:
-    """One line: what changed, by how much, and how sure that is."""
+    """One line with the change, its size and its interval."""
     against = f" against eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
     size = f"{abs(100 * math.expm1(change.effect)):.1f} % {'slower' if change.effect > 0 else 'faster'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
@@ -29,13 +29,13 @@ def headline(change: Change) -> str:
 
 
 def interval(change: Change) -> str:
-    """A few words for a table: the size of a change with its interval."""
+    """The size of a change with its interval, short enough for a table."""
     low, high = (100 * math.expm1(bound) for bound in (change.low, change.high))
     return f"{METRICS[change.metric][0]} {percent(change.effect)} ({low:+.1f} to {high:+.1f} %)"
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
-    """Whether a regression came from the kernels or the host, and how one of wall time splits into the two."""
+    """The origin of a regression, kernels or host, with the parts of a wall time regression."""
     split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
     side = side_of(decision.times, split)
     if split is None or side is None:
@@ -47,7 +47,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
-    """The times of both legs, before and now, so that a faster eager shows as what it is."""
+    """The times of both legs, before and now, so that a faster eager is visible."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
     new = [sample.run() for sample in samples]
     for name in ("wall", "host", "device"):
@@ -64,7 +64,7 @@ def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
 
 
 def explain(test: str, decision: Decision, stored: StoredTest) -> str:
-    """The whole text of a failure: what, both legs, where, and what to do."""
+    """The text of a failure: the regressions, the times, their origin, and how to accept them."""
     lines = [str(difference) for difference in decision.worse]
     if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):
         lines += [f"    {place}" for place in decision.samples[0].breaks]
@@ -72,12 +72,12 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]
-    parts += ["", f"If this is meant: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
+    parts += ["", f"If this is intended: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
     return "\n".join(parts)
 
 
 def summary(decision: Decision) -> str:
-    """A few words for a table: what changed, or the reason."""
+    """The change or the reason, short enough for a table."""
     outcome = decision.times.outcome
     words = [str(difference) for difference in decision.differences]
     words += [f"{difference} in one compilation only" for difference in decision.varying]

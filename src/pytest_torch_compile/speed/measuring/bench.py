@@ -13,7 +13,8 @@ import torch
 
 from ..._torch import code
 from ..._torch.compiled import uncompiled
-from ..._torch.trace import TraceObserver, not_captured
+from ..._torch.trace import TraceObserver
+from ..._torch.trace_log import not_captured
 from ..._torch.warning_filters import calm
 from ...findings import CompileUsageError
 from ...legs.calls import Call
@@ -36,7 +37,7 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """One way to run the target, warm: the call itself, and what getting there cost."""
+    """One warm leg: the call to measure, and the cost of warming it up."""
 
     run: timing.Run
     calls: int = 1
@@ -48,13 +49,13 @@ class Bench:
     """``target(*args, **kwargs)`` eager and compiled, warm, each leg with its own copy of the target and the inputs.
 
     ``train=True`` adds the backward through every floating output, a callable ``train`` computes the loss, and
-    ``optimizer`` (``params -> Optimizer``) makes it a whole train step. ``compile`` is any
+    ``optimizer`` (``params -> Optimizer``) measures a whole training step. ``compile`` is any
     ``callable(target) -> compiled``; without it ``torch.compile`` is called with the options given here.
     ``dynamic_dims`` are marked dynamic for the compiled leg, as in a check.
 
     Raises:
-        CompileUsageError: a target that cannot be copied, an unknown backend or mode, or an option of
-            ``torch.compile`` beside ``compile``.
+        CompileUsageError: a target that cannot be copied, an unknown backend or mode, or ``compile`` together with an
+            option of ``torch.compile``.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Bench:
         own = {"mode": mode, "backend": backend, "options": options, "dynamic": dynamic, "fullgraph": fullgraph or None}
         for name in (name for name, value in own.items() if compile is not None and value is not None):
             raise CompileUsageError(
-                f"{name} is for torch.compile, and compile= takes its place: compile with it in that function"
+                f"{name} is an option of torch.compile, which compile= replaces: use it in that function"
             )
         chosen = dict(options) if options is not None else None
         compiling = Compiling(backend or "inductor", mode, chosen, dynamic, fullgraph, compile)
@@ -98,7 +99,7 @@ class Bench:
         self._before = self._state()
         self._loaded = code.loaded()
         with calm():
-            with not_captured():  # what users compile outside of pytest is not traced, and starts sooner
+            with not_captured():  # users compile without tracing outside of pytest, which is faster
                 eager = self._warm(partial(build, None))
             with TraceObserver() as observer:
                 compiled = self._warm(partial(build, compiling))
@@ -107,7 +108,7 @@ class Bench:
 
     @calm()
     def measure(self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False) -> SpeedSample:
-        """The compiled leg against the eager one. Rounds and ``raw`` are those of ``measure_compile``."""
+        """Compare the compiled leg with the eager one. The arguments are those of ``measure_compile``."""
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         device: dict[str, list[float]] = {}
@@ -118,7 +119,7 @@ class Bench:
                 share = PROFILED_SECONDS / timing.BLOCK_SECONDS
                 profiled = {name: max(6, min(200, round(count * share))) for name, count in calls.items()}
                 device, sessions = with_spare_stack(kernels.interleaved_sessions, runs, profiled, SESSIONS)
-            # Last, as counting disturbs what the interpreter has learnt of the code.
+            # Last, because counting resets the interpreter's specialisations.
             eager_calls, compiled_calls = (python_calls(run) for run in runs.values())
         wall, host = ({name: [block[i] for block in blocks] for name, blocks in rounds.items()} for i in (0, 1))
         times = {"wall": wall, "host": host, "device": device} if self._cuda else {"wall": wall}
@@ -126,7 +127,7 @@ class Bench:
         state = {"before": self._before, "after": self._state()}
         problems = device_problems(state["before"], state["after"], processes_of_holders())
         if not self._cuda:
-            problems = (f"{self.device.type.upper()} figures are shown, not judged and not stored",)
+            problems = (f"times on {self.device.type.upper()} are shown, but not judged or stored",)
         eager, compiled = self.legs["eager"], self.legs["compiled"]
         return SpeedSample(
             wall=pairs["wall"],
@@ -164,7 +165,7 @@ class Bench:
             memory.free_leftovers()
             leg.run()
             leg.memory = memory.bytes_in_use() - before + memory.transient_memory(leg.run)
-            # A call that is waited for takes longer than one of many, so the block is sized again.
+            # A synchronized call takes longer than one in a block, so the size of the block is computed again.
             leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
 
@@ -173,7 +174,7 @@ class Bench:
 
 
 BENCH_OPTIONS = keyword_options(Bench)
-# What has no effect where the caller compiles with a function of his own.
+# Options without an effect if the caller passes a custom compile function.
 TORCH_COMPILE_OPTIONS = frozenset({"mode", "backend", "options", "dynamic", "fullgraph"})
 
 
@@ -197,7 +198,7 @@ def measure_compile(
 
 
 def _exact(seen: Observation, session: kernels.Profiled | None, memory: int | None, python_calls: int | None) -> Exact:
-    """What is counted about the compiled leg; what this torch did not show stays unknown, never zero."""
+    """The counts of the compiled leg; counts that this torch does not provide are None, not zero."""
     guards = [graph.guards for graph in seen.graphs]
     exact = Exact(memory=memory, python_calls=python_calls)
     if session is not None:
@@ -233,7 +234,7 @@ def _bytes(eager: int, compiled: int) -> Paired | None:
 
 
 def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> torch.device:
-    """The device of the first parameter, buffer or tensor argument; CPU where nothing has a device."""
+    """The device of the first parameter, buffer or tensor argument; the CPU if there is none."""
     own = (t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers()))
     tensor = next(own, None)
     if tensor is None:
@@ -242,7 +243,7 @@ def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | No
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
-    """Device name and id, versions of torch, CUDA and Python."""
+    """The device name and id, and the versions of torch, CUDA and Python."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     versions = {"torch": torch.__version__.split("+")[0], "cuda": None, "python": python}
     environment: dict[str, Any] = {"device": device.type, **versions}

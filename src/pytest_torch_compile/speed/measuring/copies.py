@@ -1,4 +1,4 @@
-"""A copy of the timed target: its memory counts as the leg's, and training does not change the caller's model."""
+"""Copy the timed target, so that its memory belongs to the leg, and training does not change the caller's model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ...legs.reach import EMPTY, cells, content, lives_in_torch, reached
 
 
 def copied(target: Any, call: Call) -> tuple[Any, Call]:
-    """A copy of a target and a call; functions that hold tensors or modules get twins that hold the copies.
+    """Copy a target and a call; functions that hold tensors or modules are recreated with the copies.
 
     Raises:
-        CompileUsageError: something that cannot be deep-copied.
+        CompileUsageError: an object cannot be deep-copied.
     """
     memo: dict[int, Any] = {}
     for tensor in reached([target, call.args, call.kwargs, call.actions]):
@@ -29,13 +29,13 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
     except Exception as error:
         name = getattr(target, "__qualname__", type(target).__name__)
         raise CompileUsageError(
-            f"{name} or its inputs cannot be deep-copied, and what is timed runs on a copy: "
-            f"{type(error).__name__}: {error}. Give the class that cannot be copied a __deepcopy__ method."
+            f"{name} or its inputs cannot be deep-copied, but the timed target must be a copy: "
+            f"{type(error).__name__}: {error}. Add a __deepcopy__ method to the class that cannot be copied."
         ) from error
 
 
 def _copy_functions(target: Any, memo: dict[int, Any]) -> None:
-    """Plain deepcopy keeps functions as they are."""
+    """Copy a function, which ``deepcopy`` would not."""
     functions = [value for value in reached([target]) if isinstance(value, types.FunctionType)]
     twins = [function for function in functions if not lives_in_torch(function) and _holds_tensors(function)]
     for function in twins:

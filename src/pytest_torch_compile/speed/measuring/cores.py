@@ -1,7 +1,7 @@
-"""Cores of its own for a process that times: neither torch nor pytest.
+"""Reserve CPU cores for a process that measures. Imports neither torch nor pytest.
 
-A process that wanders over all cores was 1 to 4 % slower from its second test on, and less steady. And where one
-machine has several devices, two gates must not use the same cores.
+A process that moves between all cores was 1 to 4 % slower from its second test on, with more variation. And on a
+machine with several devices, two gates must not use the same cores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CORES = 4
 
 @contextmanager
 def own_cores(directory: Path | None = None) -> Iterator[None]:
-    """Keep the threads of this process on a few cores that no other timing process holds, as long as the body runs."""
+    """Keep the threads of this process on a few cores that no other measuring process holds, while the body runs."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -35,14 +35,17 @@ def own_cores(directory: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _free_cores(directory: Path | None) -> Iterator[set[int]]:
-    """Cores from the last ones down, locked; the last ones where all are held."""
+    """Lock free cores, starting from the last; returns the last ones if all are held."""
     cores = sorted(os.sched_getaffinity(0), reverse=True)
     for start in range(0, len(cores) - CORES + 1, CORES):
         group = cores[start : start + CORES]
         lock = machine_lock(f"cores-{group[-1]}-{group[0]}", directory)
         try:
             lock.acquire(blocking=False)
-        except (Timeout, PermissionError):  # another process has these cores, or another user's file cannot be opened
+        except (
+            Timeout,
+            PermissionError,
+        ):  # another process holds these cores, or the lock file of another user cannot be opened
             continue
         try:
             yield set(group)
@@ -57,7 +60,7 @@ def _threads() -> list[int]:
 
 
 def _move(thread: int, cores: set[int]) -> set[int]:
-    """Move a thread; returns where it was, or nothing where it has ended."""
+    """Move a thread; returns its previous cores, or an empty set if it has ended."""
     with suppress(OSError):
         before = os.sched_getaffinity(thread)
         os.sched_setaffinity(thread, cores)

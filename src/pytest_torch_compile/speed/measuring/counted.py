@@ -1,4 +1,4 @@
-"""What one warm call of a check launches, needs and waits for on a CUDA device: exact figures, for a budget."""
+"""Count the kernels, memory and synchronizations of a warm call on a CUDA device, for a budget."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .copies import copied
 from .kernels import Run
 from .workload import workload
 
-WARM_UPS = 3  # a CUDA graph warms up, is recorded and then replayed
-PROFILED = 4  # what a profiler session adds itself is less than one for each call
+WARM_UPS = 3  # a CUDA graph warms up, is recorded, and is then replayed
+PROFILED = 4  # the profiler's own events are fewer than one per call
 
 
 @dataclass(frozen=True)
 class Counted:
-    """One warm call. ``sync_lines`` are the user's lines that waited, None where they are not known."""
+    """The counts of one warm call. ``sync_lines`` are the user's lines that synchronized, None if unknown."""
 
     kernels: int
     memory: int
@@ -33,7 +33,7 @@ class Counted:
 
 
 def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
-    """Run a call until it is warm, on copies of its own, and count; ``compiling`` None is eager."""
+    """Run a call on copies until it is warm, then count; ``compiling`` None means eager."""
     with ExitStack() as stack:
         if compiling is None:
             stack.enter_context(torch.compiler.set_stance("force_eager"))

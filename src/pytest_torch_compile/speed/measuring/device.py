@@ -1,4 +1,4 @@
-"""The state of the device while timing, and who may use it: neither torch nor pytest."""
+"""The state of the device while measuring, and exclusive access to it. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THROTTLE_REASONS = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-# What nvidia-smi is asked, and the figures among it. It comes with every driver; bindings of NVML do not.
+# The queried fields of nvidia-smi, and the numeric ones. It comes with every driver, unlike NVML bindings.
 QUERIED = {
     "uuid": "",
     "clocks.sm": "sm_mhz",
@@ -35,11 +35,11 @@ QUERIED = {
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Clocks, temperature, power, throttle reasons and processes; ``{}`` where there is no nvidia-smi."""
+    """Clocks, temperature, power, throttle reasons and processes; ``{}`` without nvidia-smi."""
     row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
-    # What a device does not have reads "[N/A]".
+    # Unsupported fields contain "[N/A]".
     state: dict[str, Any] = {
         name: round(float(text))
         for name, text in zip(QUERIED.values(), row, strict=True)
@@ -52,7 +52,7 @@ def device_state(uuid: str) -> dict[str, Any]:
 
 
 def nvidia_smi(query: str) -> list[list[str]]:
-    """The rows that nvidia-smi answers; none where there is no such command."""
+    """The output rows of nvidia-smi; none if the command is missing."""
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
@@ -62,7 +62,7 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """Why figures taken between two states must not be gated: a throttled device, or one that others use."""
+    """Why times measured between two states must not be gated: the device was throttled, or used by others."""
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
     reasons = [text for bit, text in THROTTLE_REASONS.items() if active & bit]
@@ -75,17 +75,17 @@ def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_pro
 
 
 class DeviceBusy(RuntimeError):
-    """Another timing test held the device for longer than this one would wait."""
+    """Another speed test held the device for longer than the time limit."""
 
 
 @contextmanager
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
-    """Hold the device for one timing test, across processes.
+    """Reserve the device for one speed test, across processes.
 
     A child that confirms a verdict for the holder inherits the lock through the environment.
 
     Raises:
-        DeviceBusy: another process held it all of ``wait`` seconds.
+        DeviceBusy: another process held it for ``wait`` seconds.
     """
     held = os.environ.get(HELD_LOCK, "")
     if uuid in held.split(os.pathsep):
@@ -95,10 +95,10 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     try:
         lock.acquire(timeout=wait)
     except Timeout:
-        message = f"another timing test has held the device for {wait:.0f} s ({lock.lock_file})"
+        message = f"another speed test has held the device for {wait:.0f} s ({lock.lock_file})"
         raise DeviceBusy(message) from None
     except PermissionError:
-        message = f"{lock.lock_file} belongs to another user of this machine: have it removed"
+        message = f"{lock.lock_file} belongs to another user of this machine and must be removed"
         raise DeviceBusy(message) from None
     os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
     try:
@@ -112,6 +112,6 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """How many processes of this run may have the device open: its workers, and one that confirms for a worker."""
+    """The number of processes of this run that may use the device: its workers, and one confirming process."""
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
     return workers + bool(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS"))

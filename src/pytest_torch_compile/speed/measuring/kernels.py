@@ -1,4 +1,4 @@
-"""Device time, kernels and waits per call, from the profiler's record of the device and of the calls to its driver."""
+"""Device time, kernels and synchronizations per call, from the profiler's record of the device and driver calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 Run = Callable[[], object]
-# The driver's functions in which the host waits for the device, and the one that launches a CUDA graph.
+# Driver functions in which the host waits for the device, and the one that launches a CUDA graph.
 WAITS = {"cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize"}
 WAITS |= {name.replace("cuda", "hip") for name in WAITS}
 GRAPH_LAUNCHES = {"cudaGraphLaunch", "hipGraphLaunch"}
@@ -20,7 +20,7 @@ GRAPH_LAUNCHES = {"cudaGraphLaunch", "hipGraphLaunch"}
 
 @dataclass(frozen=True)
 class Profiled:
-    """What one profiler session saw of ``calls`` calls: the microseconds of each kernel in order, and counts."""
+    """One profiler session of ``calls`` calls: the microseconds of each kernel in order, and counts."""
 
     calls: int
     took: list[float]
@@ -30,15 +30,15 @@ class Profiled:
 
     @property
     def kernels(self) -> int:
-        """Kernels per call, copies and fills included."""
+        """Kernels per call, including copies and fills."""
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
-        """A count as a number per call; what the session itself adds, fewer than there are calls, is left out."""
+        """A count per call, rounded down to exclude the session's own events, which are fewer than the calls."""
         return count // self.calls
 
     def seconds(self) -> list[float]:
-        """Device time of each call; spread evenly when the calls differ in kernels."""
+        """Device time of each call, distributed evenly if the calls differ in kernels."""
         kernels, rest = divmod(len(self.took), self.calls)
         if rest or not kernels:
             return [sum(self.took) / self.calls / 1e6] * self.calls
@@ -47,7 +47,7 @@ class Profiled:
 
 @cache
 def start_profiler() -> None:
-    """Profile once, so that every later timing in this process has the profiler's hooks installed alike."""
+    """Profile once, so that all later measurements in this process run with the profiler's hooks installed."""
     profiled(lambda: torch.zeros(8, device="cuda").add_(1), calls=2)
 
 
@@ -73,7 +73,7 @@ def profiled(run: Run, calls: int) -> Profiled:
 def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
-    """For each leg the median device seconds per call of each profiler session, and its last session."""
+    """For each leg, the median device seconds per call of each profiler session, and its last session."""
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     last: dict[str, Profiled] = {}

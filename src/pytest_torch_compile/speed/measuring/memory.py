@@ -1,4 +1,4 @@
-"""Memory of a CUDA device: what is in use, and what a call needs."""
+"""Memory of a CUDA device: current use, and the peak of a call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Free what earlier tests or tuning left: this leg would seem to free it, or to keep it.
+    """Free memory left by earlier tests or tuning, which would distort the figures of this leg.
 
-    cuBLAS takes a workspace at its first product, so that a leg's memory would depend on whether it is the first.
+    cuBLAS allocates a workspace at its first product, so a leg's memory would depend on whether it runs first.
     """
     gc.collect()
     torch.cuda.synchronize()
@@ -22,7 +22,7 @@ def free_leftovers() -> None:
 
 
 def transient_memory(run: Run) -> int:
-    """The most that one call needs beyond what is in use before it."""
+    """The peak of one call minus the memory in use before it."""
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = requested("current")
@@ -32,11 +32,11 @@ def transient_memory(run: Run) -> int:
 
 
 def bytes_in_use() -> int:
-    """Bytes in use, and those that the pools of CUDA graphs keep from everybody else."""
+    """Bytes in use, and bytes reserved by CUDA graph pools."""
     pools = [s for s in torch.cuda.memory_snapshot() if tuple(s.get("segment_pool_id", (0, 0))) != (0, 0)]
     return requested("current") + sum(int(s["total_size"]) - int(s["active_size"]) for s in pools)
 
 
 def requested(which: str) -> int:
-    """Bytes asked of the allocator. What it allocates for them depends on the blocks that earlier tests left."""
+    """Bytes requested from the allocator. The allocated bytes depend on blocks left by earlier tests."""
     return int(torch.cuda.memory_stats().get(f"requested_bytes.all.{which}", 0))

@@ -1,4 +1,4 @@
-"""The work of the host, counted instead of timed: the functions that Python calls in one call of a target."""
+"""Host work, measured as the number of function calls in one call of a target."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ REPEATS = 3
 
 
 def python_calls(run: Callable[[], object]) -> int | None:
-    """How many functions Python calls in one ``run()``, builtins included; None where another profiler is at work.
+    """The number of function calls in one ``run()``, including builtins; None if another profiler is active.
 
-    The least of a few runs, as other threads may call something meanwhile. They count too, from Python 3.12 on:
-    backward on a CUDA device runs in a thread of autograd. Before, only the thread that asks is counted.
+    The minimum of a few runs, since other threads may interfere. From Python 3.12 on, all threads are counted, because
+    backward on a CUDA device runs in an autograd thread. Before, only the current thread is counted.
     """
     if sys.getprofile() is not None:
         return None
@@ -39,4 +39,4 @@ def _counted(run: Callable[[], object]) -> int:
 
 
 def _nothing() -> None:
-    """What counting itself adds is what it counts here."""
+    """An empty run measures the overhead of counting."""

@@ -1,4 +1,4 @@
-"""Spare room on the interpreter's stack, so that how deep the caller is does not decide how fast Python is."""
+"""Reserve interpreter stack space, so that the speed of Python does not depend on the caller's stack depth."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-# From 3.11 on CPython keeps frames in chunks of 16 KB and gives a chunk back when its first frame returns: a loop whose
-# calls cross the end of a chunk maps memory for every one of them, at 15 to 20 us. One frame that does not fit
-# into a chunk gets one of its own, with as much room again behind it for all frames above.
+# From 3.11 on, CPython keeps frames in chunks of 16 KB and frees a chunk when its first frame returns. A loop whose
+# calls cross the end of a chunk allocates memory for every call, at a cost of 15 to 20 us. A frame that does not fit
+# into a chunk gets a larger one, with as much free space behind it for later frames.
 _call_with_spare_stack = FunctionType(_call.__code__.replace(co_stacksize=SLOTS), globals(), "call_with_spare_stack")
 
 
 def with_spare_stack(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-    """``function(*args, **kwargs)`` with half a megabyte of stack that no call has to ask for."""
+    """Call ``function(*args, **kwargs)`` with half a megabyte of preallocated stack."""
     result: Result = _call_with_spare_stack(function, *args, **kwargs)
     return result

@@ -1,4 +1,4 @@
-"""Interleaved rounds of several legs, with device events on an accelerator and the host clock on CPU."""
+"""Interleaved rounds of several legs, timed with device events on an accelerator and the host clock on a CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_ROUNDS = 12
 
 
 class Timer:
-    """Times a block of calls: by device events on CUDA, by the host's clock on everything else."""
+    """Times a block of calls, with device events on CUDA and the host clock elsewhere."""
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
@@ -28,7 +28,7 @@ class Timer:
             self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def block(self, run: Run, calls: int) -> tuple[float, float]:
-        """Wall seconds per call, and host seconds: until the last call of the block is enqueued."""
+        """Wall seconds per call, and host seconds per call until the last call of the block is enqueued."""
         self.synchronize()
         if self._cuda:
             self._began.record()
@@ -49,7 +49,7 @@ class Timer:
 
 
 def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
-    """Call until steady; returns the cold start (all that was not steady running) and the steady seconds per call."""
+    """Call until the time is steady; returns the cold start (all time before that) and the steady seconds per call."""
     times: list[float] = []
     while True:
         start = perf_counter()
@@ -65,7 +65,7 @@ def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0)
 
 @contextmanager
 def quiet_host() -> Iterator[None]:
-    """No garbage collection and no wandering between cores while timing."""
+    """Turn off garbage collection and migration between cores while timing."""
     enabled = gc.isenabled()
     gc.collect()
     gc.freeze()
@@ -80,16 +80,16 @@ def quiet_host() -> Iterator[None]:
 
 
 def calls_per_block(steady: float) -> int:
-    """How many calls of ``steady`` seconds fill one block."""
+    """The number of calls of ``steady`` seconds in one block."""
     return max(1, min(2000, round(BLOCK_SECONDS / max(steady, 1e-7))))
 
 
 def interleave(
     legs: Mapping[str, Run], calls: Mapping[str, int], timer: Timer, *, seconds: float, precision: float
 ) -> dict[str, list[tuple[float, float]]]:
-    """Rounds of one block per leg, the order turned around every other round.
+    """Run rounds of one block per leg, reversing the order every other round.
 
-    Stops when the interval of every leg's ratio to the first leg is within ``precision``, or after ``seconds``.
+    Stops once the interval of every leg's ratio to the first leg is within ``precision``, or after ``seconds``.
     """
     names = list(legs)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
@@ -101,7 +101,7 @@ def interleave(
         rounds = len(times[names[0]])
         if rounds >= 3 and perf_counter() > deadline:
             return times
-        if rounds >= MIN_ROUNDS and rounds % 4 == 0:  # an interval takes time that rounds could use
+        if rounds >= MIN_ROUNDS and rounds % 4 == 0:  # computing an interval takes time away from the rounds
             reference, *others = ([wall for wall, _ in leg] for leg in times.values())
             if all(half_width(log_ratios(reference, other)) <= precision for other in others):
                 return times

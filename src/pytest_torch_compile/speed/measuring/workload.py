@@ -1,4 +1,4 @@
-"""The call that is timed: forward, forward and backward, or a whole train step."""
+"""The timed call: forward, forward and backward, or a whole training step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def workload(
     optimizer: Callable[[list[Any]], Any] | None = None,
     compile: Callable[[Any], Any] | None = None,
 ) -> Callable[[], object]:
-    """A function without arguments that runs ``target`` once; ``target`` and the inputs are its own."""
+    """A function without arguments that runs ``target`` once, on its own target and inputs."""
     modules = modules_of(target).values()
     parameters = list(dict.fromkeys(p for module in modules for p in module.parameters() if p.requires_grad))
     kwargs = kwargs or {}
@@ -43,7 +43,7 @@ def workload(
 
 
 def _nothing() -> None:
-    """Eager records no CUDA graph, so it has no step to begin."""
+    """Eager does not use CUDA graphs, so there is no step to mark."""
 
 
 def _forward(

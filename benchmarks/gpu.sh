@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# All suites on the GPUs of a machine that has torch, transformers and pytest, and where nothing is installed:
+#   benchmarks/gpu.sh [FOLDER for the log] [pytest arguments]
+# It ends in one line, the count of the results, and fails where a test does. Each worker needs a core and 1 GB of a GPU.
+# WORKERS sets their number; LIMIT (seconds) stops a run that takes too long and lists the tests that were not finished.
+set -u
+cd "$(dirname "$0")/.." || exit
+folder=${1:-.}
+[ $# -gt 0 ] && shift
+mkdir -p "$folder"
+log=$folder/gpu.log
+cores=$(nproc)
+export PYTHONPATH=$PWD/src OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+timeout "${LIMIT:-590}" python3 -m pytest -p pytest_torch_compile.plugin -o addopts="-ra --import-mode=importlib" -v \
+    -n "${WORKERS:-$((cores > 30 ? 28 : cores))}" --dist worksteal --compile-device=cuda --benchmark-skip --durations=20 \
+    "${@:-suites}" >"$log" 2>&1
+status=$?
+grep -E "^(FAILED|ERROR) " "$log" | cut -c1-300
+[ $status -eq 124 ] && echo "stopped after ${LIMIT:-590} s; failed until then:" && grep -oE "(FAILED|ERROR) suites[^ ]*" "$log"
+cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | sort | uniq -c | sed 's/^ *//' | paste -sd, -)
+versions=$(python3 -c "import torch, transformers; print(f'torch {torch.__version__}, transformers {transformers.__version__}')")
+echo "$(tail -1 "$log" | tr -d '=' | sed 's/^ *//; s/ *$//') | $cards, $cores cores | $versions"
+exit $status

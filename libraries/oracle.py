@@ -1,0 +1,375 @@
+"""What is true of a target, found out with plain torch alone: nothing here imports the plugin.
+
+Each leg builds the target anew under one seed, so nothing has to be copied or put back: eager in float32 (twice), eager in
+float64, and compiled. Breaks are what ``fullgraph=True`` refuses and what dynamo's trace and counters say of the default
+mode; recompiles are dynamo's own messages about them; graphs are counted by a backend in front of the real one.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch._dynamo.backends.registry import lookup_backend
+from torch._dynamo.utils import counters
+from torch._logging import _internal as torch_logging
+
+from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
+
+NUMBERS = (bool, int, float, str, type(None))
+# What torch itself keeps in a module; the last is set by torch.compile.
+OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
+MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
+
+
+@dataclass
+class Truth:
+    """What the oracle says of one target in one mode.
+
+    ``breaks`` are places (``file:line``), ``wrong`` are leaves that differ from eager and how. ``refused`` is what
+    ``fullgraph=True`` said. ``unstable`` are leaves in which eager differs from itself.
+    """
+
+    breaks: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    refused: str = ""
+    recompiles: int = 0
+    graphs: int = 0
+    fallbacks: int = 0
+    wrong: list[str] = field(default_factory=list)
+    unstable: list[str] = field(default_factory=list)
+    reference: str = "float64"
+    eager_raises: str = ""
+    compiled_raises: str = ""
+    leaves: int = 0
+
+
+def truth(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
+    """The oracle's word on a target; None where there is nothing to train."""
+    if built(factory, mode) is None:
+        return None
+    eager = run(factory, mode)
+    again = run(factory, mode)
+    exact = run(factory, mode, convert=in_float64)
+    compiled, said = run_compiled(factory, mode, backend)
+    found = Truth(
+        eager_raises=eager.raised,
+        compiled_raises=compiled.raised,
+        leaves=len(eager.leaves),
+        unstable=[name for name in eager.leaves if differs(eager, again, None, name)],
+        reference="eager" if exact.raised and not eager.raised else "float64",
+        **said,
+    )
+    found.wrong = differences(eager, compiled, exact, set(found.unstable))
+    return asdict(found)
+
+
+@dataclass
+class Leg:
+    """What one run left: numbers and facts of every leaf, by name, and what was raised."""
+
+    leaves: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    raised: str = ""
+
+
+def run(
+    factory: Factory,
+    mode: str,
+    convert: Callable[[Target], Target] = lambda target: target,
+    compile: Callable[[Any], Any] = lambda target: target,
+    whole: bool = True,
+) -> Leg:
+    """Build the target, make its calls, and note what they give and what they write.
+
+    The calls after one that raises are made too, unless ``whole`` is False.
+    """
+    made = convert(built(factory, mode))  # type: ignore[arg-type]
+    compiled = compile(made.target)
+    seed(1)
+    leg = Leg()
+    with float64_by_default() if convert is in_float64 else nullcontext():
+        for number, arguments in enumerate(made.calls, 1):
+            try:
+                one_call(leg, made, compiled, arguments, mode, f"call {number}")
+            except Exception as error:
+                leg.raised = (
+                    leg.raised or f"call {number}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+                )
+                leg.facts[f"call {number} raised"] = type(error).__name__
+                if not whole:
+                    break
+    leg.leaves.update(state_of(made.target))
+    return leg
+
+
+def one_call(leg: Leg, made: Target, compiled: Any, arguments: tuple[Any, ...], mode: str, label: str) -> None:
+    with torch.no_grad() if mode == INFERENCE else nullcontext():
+        output = compiled(*arguments)
+    noted = dict(named_leaves(output, f"{label} output"))
+    leg.leaves.update({name: kept(leaf) for name, leaf in noted.items()})
+    leg.facts.update({name: fact(leaf) for name, leaf in noted.items()})
+    leg.facts[f"{label} shared"] = shared({**noted, **dict(named_leaves(arguments, f"{label} input"))})
+    if mode == TRAINING:
+        backward(leg, made, arguments, list(noted.values()), label)
+    for name, leaf in named_leaves(arguments, f"{label} input"):
+        leg.leaves[name] = kept(leaf)
+
+
+def backward(leg: Leg, made: Target, arguments: tuple[Any, ...], outputs: list[Any], label: str) -> None:
+    """Gradients of a weighted sum of all outputs. The weights follow the position: a plain sum hides mistakes."""
+    losses = [
+        (out * torch.linspace(0.5, 1.5, out.numel(), dtype=out.real.dtype if out.is_complex() else out.dtype).reshape(out.shape)).sum()
+        for out in outputs
+        if isinstance(out, torch.Tensor) and out.requires_grad and (out.is_floating_point() or out.is_complex())
+    ]  # fmt: skip
+    if not losses:
+        return
+    sum(loss.real if loss.is_complex() else loss for loss in losses).backward()
+    held = dict(made.target.named_parameters()) if isinstance(made.target, nn.Module) else {}
+    held.update({f"input {i}": leaf for i, leaf in enumerate(tensors(arguments)) if leaf.is_leaf})
+    for name, leaf in held.items():
+        leg.leaves[f"{label} grad {name}"] = None if leaf.grad is None else leaf.grad.detach().clone()
+        leaf.grad = None
+
+
+def run_compiled(factory: Factory, mode: str, backend: str) -> tuple[Leg, dict[str, Any]]:
+    """The compiled leg, and what torch said while it ran: with ``fullgraph=True`` first, if that refuses without it.
+
+    Training goes without it from the start, as the product is asked to.
+    """
+    refused = ""
+    if mode == INFERENCE:
+        leg, said = one_compiled(factory, mode, backend, fullgraph=True)
+        if not leg.raised:
+            return leg, said
+        refused = leg.raised
+    leg, said = one_compiled(factory, mode, backend, fullgraph=False)
+    return leg, {**said, "refused": refused}
+
+
+def one_compiled(factory: Factory, mode: str, backend: str, fullgraph: bool) -> tuple[Leg, dict[str, Any]]:
+    torch._dynamo.reset()
+    counters.clear()
+    graphs: list[int] = []
+
+    def counting(graph: torch.fx.GraphModule, examples: list[Any]) -> Any:
+        ops = sum(node.op.startswith("call_") for node in graph.graph.nodes)
+        graphs.append(ops)
+        return lookup_backend(backend)(graph, examples)
+
+    with listening(trace=not fullgraph) as heard:
+        leg = run(
+            factory,
+            mode,
+            compile=lambda it: torch.compile(it, backend=counting, fullgraph=fullgraph),
+            whole=not fullgraph,
+        )
+    torch._dynamo.reset()
+    counted = [
+        why for why in counters["graph_break"] | counters["unimplemented"] if "recompile limit" not in why.lower()
+    ]
+    breaks = {} if fullgraph else heard.breaks
+    if counted and not breaks and not fullgraph:
+        breaks = {f"counted:{number}": why for number, why in enumerate(counted)}
+    return leg, {
+        "breaks": sorted(breaks),
+        "reasons": [" ".join(reason.split())[:160] for reason in breaks.values()],
+        "refused": "",
+        "recompiles": heard.recompiles,
+        "graphs": sum(ops > 0 for ops in graphs),
+        "fallbacks": heard.fallbacks,
+    }
+
+
+class Heard(logging.Handler):
+    """Breaks from the structured trace, recompiles and fallbacks from the messages that people read."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.NOTSET)
+        self.breaks: dict[str, str] = {}
+        self.recompiles = self.fallbacks = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata = getattr(record, "metadata", None)
+        if isinstance(metadata, dict):
+            artifact = metadata.get("artifact", {})
+            if isinstance(artifact, dict) and artifact.get("name") == "dynamo_graph_break_reason":
+                reason = str(getattr(record, "payload", ""))
+                self.breaks.setdefault(place(reason), reason)
+            return
+        message = record.getMessage()
+        self.recompiles += message.startswith("Recompiling function")
+        # The compilation that the limit forbids is announced like every other.
+        forbidden = message.startswith("torch._dynamo hit config.")
+        self.fallbacks += forbidden
+        self.recompiles -= forbidden
+
+
+def place(reason: str) -> str:
+    """The line that a break's reason begins with."""
+    found = re.search(r"Graph break in user code at (.+?):(\d+)", reason)
+    return f"{found[1]}:{found[2]}" if found else "unknown:" + " ".join(reason.split())[:80]
+
+
+@contextmanager
+def listening(trace: bool) -> Iterator[Heard]:
+    """Listen to torch; the structured trace, which makes it format every graph, only where breaks may come."""
+    heard = Heard()
+    guards = logging.getLogger("torch._dynamo.guards.__recompiles")
+    loggers = [guards, logging.getLogger("torch._dynamo.convert_frame"), *([torch_logging.trace_log] if trace else [])]
+    torch._logging.set_logs(recompiles=True)
+    if trace:
+        vars(torch_logging.trace_log)["isEnabledFor"] = lambda level: True
+    for logger in loggers:
+        logger.addHandler(heard)
+    guards.propagate = False
+    try:
+        yield heard
+    finally:
+        for logger in loggers:
+            logger.removeHandler(heard)
+        vars(torch_logging.trace_log).pop("isEnabledFor", None)
+        torch._logging.set_logs()
+
+
+def in_float64(made: Target) -> Target:
+    """The target with all that is float32 in float64: parameters, buffers, inputs, and tensors in attributes."""
+    if isinstance(made.target, nn.Module):
+        made.target.double()
+        for module in made.target.modules():
+            for name, value in list(vars(module).items()):
+                if isinstance(value, torch.Tensor) and value.dtype == torch.float32:
+                    setattr(module, name, value.double())
+    for leaf in tensors(made.calls):
+        if leaf.dtype == torch.float32:
+            leaf.data = leaf.data.double()
+    return made
+
+
+@contextmanager
+def float64_by_default() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Everything in nested containers; a container itself is a leaf too, so that its type is compared."""
+    if isinstance(tree, dict):
+        yield f"{name} type", type(tree).__name__
+        for key, value in tree.items():
+            yield from named_leaves(value, f"{name}[{key!r}]")
+    elif type(tree) in (list, tuple) or hasattr(tree, "_fields"):  # other tuples may have a length that raises
+        yield f"{name} type", f"{type(tree).__name__} of {len(tree)}"
+        for key, value in enumerate(tree):
+            yield from named_leaves(value, f"{name}[{key}]")
+    elif is_dataclass(tree) and not isinstance(tree, type):
+        yield f"{name} type", type(tree).__name__
+        for key, value in vars(tree).items():
+            yield from named_leaves(value, f"{name}.{key}")
+    else:
+        yield name, tree
+
+
+def kept(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf if isinstance(leaf, NUMBERS) else type(leaf).__name__
+    plain = leaf.detach()
+    if plain.layout != torch.strided:
+        plain = plain.to_dense()
+    return plain.clone()
+
+
+def fact(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return type(leaf).__name__
+    strides = tuple(stride for stride, size in zip(leaf.stride(), leaf.shape, strict=True) if size > 1) if leaf.layout == torch.strided else ()  # fmt: skip
+    dtype = torch.float32 if leaf.dtype == torch.float64 else leaf.dtype
+    return (tuple(leaf.shape), str(leaf.dtype), str(dtype), strides if leaf.numel() else (), leaf.requires_grad)
+
+
+def shared(named: dict[str, Any]) -> list[tuple[str, str]]:
+    """Which leaves lie in one storage."""
+    places: dict[int, list[str]] = {}
+    for name, leaf in named.items():
+        if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and leaf.untyped_storage().nbytes():
+            places.setdefault(leaf.untyped_storage().data_ptr(), []).append(name)
+    return sorted((names[0], other) for names in places.values() for other in names[1:])
+
+
+def state_of(target: Any) -> dict[str, Any]:
+    """Parameters, buffers, and the numbers, tensors and short containers among the attributes of a target."""
+    owner = getattr(target, "__self__", target)
+    held: dict[str, Any] = {}
+    objects = owner.named_modules() if isinstance(owner, nn.Module) else [("", owner)]
+    for path, one in objects:
+        attributes = {name: value for name, value in vars(one).items() if name not in OF_TORCH} if hasattr(one, "__dict__") else {}  # fmt: skip
+        if isinstance(one, nn.Module):
+            attributes |= {**one._parameters, **one._buffers}
+        for name, value in attributes.items():
+            for leaf_name, leaf in named_leaves(value, f"state {path}.{name}"):
+                if isinstance(leaf, (torch.Tensor, *NUMBERS)):
+                    held[leaf_name] = None if is_lazy(leaf) else kept(leaf)
+    return held
+
+
+def is_lazy(leaf: Any) -> bool:
+    return isinstance(leaf, torch.nn.parameter.UninitializedTensorMixin)
+
+
+def differences(eager: Leg, compiled: Leg, exact: Leg, unstable: set[str]) -> list[str]:
+    """The leaves and facts in which compiled is not as eager is."""
+    found = [
+        f"{name}: {compiled.facts.get(name)} instead of {eager.facts.get(name)}"
+        for name in dict.fromkeys([*eager.facts, *compiled.facts])
+        if eager.facts.get(name) != compiled.facts.get(name)
+    ]
+    for name in dict.fromkeys([*eager.leaves, *compiled.leaves]):
+        if name not in unstable and (why := differs(eager, compiled, exact, name)):
+            found.append(f"{name}: {why}")
+    return [what[:160] for what in found]
+
+
+def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
+    """How a leaf differs from eager's, or nothing; errors are held against those that eager has against float64."""
+    missing = "nothing"
+    old, new = eager.leaves.get(name, missing), other.leaves.get(name, missing)
+    if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
+        if isinstance(old, float) and isinstance(new, float):
+            old, new = torch.tensor(old), torch.tensor(new)
+        else:
+            return "" if type(old) is type(new) and old == new else f"{str(new)[:60]} instead of {str(old)[:60]}"
+    if old.shape != new.shape or old.dtype != new.dtype:
+        return f"{tuple(new.shape)} {new.dtype} instead of {tuple(old.shape)} {old.dtype}"
+    if not (old.is_floating_point() or old.is_complex()):
+        return "" if torch.equal(old, new) else "other integers"
+    truth = exact.leaves.get(name) if exact is not None else None
+    wide = torch.complex128 if old.is_complex() else torch.float64
+    usable = isinstance(truth, torch.Tensor) and truth.shape == old.shape
+    true = truth.to(wide) if usable else old.to(wide)  # type: ignore[union-attr]
+    return off_by(old.to(wide), new.to(wide), true, torch.finfo(old.dtype).eps / torch.finfo(torch.float32).eps)
+
+
+def off_by(old: torch.Tensor, new: torch.Tensor, true: torch.Tensor, coarser: float) -> str:
+    """Whether the error of ``new`` is far above that of ``old``."""
+    if not torch.equal(old.isnan(), new.isnan()) or not torch.equal(old.isinf(), new.isinf()):
+        return "NaN or infinity in other places"
+    finite = old.isfinite() & true.isfinite()
+    if not bool(finite.any()):
+        return ""
+    old, new, true = old[finite], new[finite], true[finite]
+    if float((old - true).abs().max()) > UNRELATED * float(old.abs().max()):
+        true = old  # random numbers of another dtype are other numbers: float64 says nothing
+    own, error = float((old - true).abs().max()), float((new - true).abs().max())
+    limit = MULTIPLE * own + RELATIVE * coarser * float(true.abs().max()) + ABSOLUTE * coarser
+    return f"error {error:.3g}, eager's {own:.3g}, limit {limit:.3g}" if error > limit else ""

@@ -1,0 +1,1 @@
+"""One file for each package, with its targets under ``TARGETS``."""

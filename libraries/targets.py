@@ -1,0 +1,79 @@
+"""A target: something that a library exports, and the calls that are made of it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from . import packages
+
+INFERENCE, TRAINING = "inference", "training"
+MODES = (INFERENCE, TRAINING)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is compiled, and the positional arguments of each call.
+
+    ``train`` is False where gradients make no sense, ``infer`` where nothing else does. ``expect`` names the kinds of
+    findings of which a planted defect must show one.
+    """
+
+    target: Callable[..., Any]
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    train: bool = True
+    infer: bool = True
+    expect: tuple[str, ...] = ()
+
+
+Factory = Callable[[], Target]
+
+
+def factories(package: str) -> Mapping[str, Factory]:
+    """The targets of one package, or the planted defects, by name."""
+    where = "libraries.planted" if package == "planted" else f"libraries.packages.{package}"
+    targets: Mapping[str, Factory] = importlib.import_module(where).TARGETS
+    return targets
+
+
+def package_names() -> list[str]:
+    """Every package that has a file, and the planted defects."""
+    return [*sorted(module.name for module in pkgutil.iter_modules(packages.__path__)), "planted"]
+
+
+def built(factory: Factory, mode: str) -> Target | None:
+    """The target, the same each time it is built; None where it is not meant for this mode."""
+    seed(0)
+    made = factory()
+    if not (made.train if mode == TRAINING else made.infer):
+        return None
+    if isinstance(made.target, nn.Module):
+        made.target.train(mode == TRAINING)
+    if mode == TRAINING:
+        for leaf in tensors(made.calls):
+            if leaf.is_floating_point() and leaf.is_leaf:
+                leaf.requires_grad_()
+    return made
+
+
+def seed(number: int) -> None:
+    random.seed(number)
+    torch.manual_seed(number)
+    try:
+        import numpy
+    except ImportError:
+        return
+    numpy.random.seed(number)
+
+
+def tensors(tree: Any) -> Iterator[torch.Tensor]:
+    """The tensors in containers."""
+    return (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))

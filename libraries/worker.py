@@ -1,0 +1,61 @@
+"""One process that asks one side (the product or the oracle) about targets of one package, a line of JSON for each."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from .targets import factories
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m libraries.worker", description=__doc__)
+    parser.add_argument("side", choices=["product", "oracle"])
+    parser.add_argument("package")
+    parser.add_argument("backend")
+    parser.add_argument("tasks", help='JSON: [["name", "mode"], ...]')
+    parser.add_argument("lines", type=Path, help="where the lines go")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with options.lines.open("a", encoding="utf-8") as stream:
+
+        def say(**what: Any) -> None:
+            stream.write(json.dumps(what, default=str) + "\n")
+            stream.flush()
+
+        say(loaded=options.package)
+        targets = factories(options.package)
+        ask = asked(options.side)
+        gc.freeze()  # libraries are large, and are not garbage
+        for number, (name, mode) in enumerate(json.loads(options.tasks)):
+            say(begin=[name, mode])
+            start = time.monotonic()
+            try:
+                words = ask(targets[name], mode, options.backend)
+            except Exception as error:
+                words = {"crash": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
+            if words is not None:
+                words["seconds"] = round(time.monotonic() - start, 2)
+            say(end=[name, mode], words=words)
+            if number % 8 == 0:
+                gc.collect()
+
+
+def asked(side: str) -> Any:
+    """The side's function. The oracle's process never imports the plugin."""
+    if side == "oracle":
+        from .oracle import truth
+
+        return truth
+    from .product import verdict
+
+    return verdict
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Listeners on torch's structured trace log, which creates only the events that they read.
+
+If the log has a handler, torch creates every event, which includes formatting graphs and AOTAutograd's metadata. This
+calls ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops there, which can break a
+graph that would not break otherwise. So the list of handlers appears empty for events that no listener reads.
+
+Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
+behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
+``metadata_fn``. Other handlers, such as that of TORCH_TRACE, still get every event.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class TraceListener(logging.Handler):
+    """Receives selected events of the trace log."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.NOTSET)
+
+    def wants(self, event: str, artifact: Callable[[], str]) -> bool:
+        """Whether it reads these events; ``artifact`` returns the name of an artifact, whose event is "artifact"."""
+        raise NotImplementedError
+
+
+class _Handlers(list[logging.Handler]):
+    """The handlers of the trace log, in place of ``plain``; truthy for an event only if one of them reads it."""
+
+    def __init__(self, plain: list[logging.Handler]) -> None:
+        super().__init__(plain)
+        self.plain = plain
+
+    def __bool__(self) -> bool:
+        if any(not isinstance(handler, TraceListener) for handler in self):
+            return True
+        asking = sys._getframe(1)
+        if asking.f_code.co_name != "trace_structured":
+            return False
+        return any(isinstance(one, TraceListener) and one.wants(*_event(asking)) for one in self)
+
+
+def _event(asking: FrameType) -> tuple[str, Callable[[], str]]:
+    arguments = asking.f_locals
+    return arguments["name"], lambda: str(arguments["metadata_fn"]().get("name", ""))
+
+
+def trace_logger() -> logging.Logger:
+    from torch._logging._internal import trace_log
+
+    logger: logging.Logger = trace_log
+    return logger
+
+
+def listen(listener: TraceListener) -> None:
+    """Add a listener for the events of this process."""
+    logger = trace_logger()
+    if not isinstance(logger.handlers, _Handlers):
+        logger.handlers = _Handlers(logger.handlers)
+    logger.addHandler(listener)
+
+
+def listen_no_more(listener: TraceListener) -> bool:
+    """Remove a listener; returns whether it was still registered."""
+    logger = trace_logger()
+    was_there = listener in logger.handlers
+    logger.removeHandler(listener)
+    handlers = logger.handlers
+    if isinstance(handlers, _Handlers) and not any(isinstance(handler, TraceListener) for handler in handlers):
+        handlers.plain[:] = handlers
+        logger.handlers = handlers.plain
+    return was_there
+
+
+@contextmanager
+def not_captured() -> Iterator[None]:
+    """Keep pytest from capturing torch's trace log.
+
+    pytest also captures loggers that do not propagate. Its handler would turn the trace on, so each compilation would
+    write thousands of events, shown as empty lines in each failure.
+    """
+    logger = trace_logger()
+    handlers: list[Any] = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]
+    for handler in handlers:
+        logger.removeHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            logger.addHandler(handler)

@@ -1,0 +1,47 @@
+"""Replace narrower float types in the code of a float64 run with float64.
+
+Otherwise ``self.linear(t.float())`` would fail in a float64 run, and a cast to half would add rounding errors to the
+reference. Views as another type (``x.view(torch.int32)``) are not changed. Uses
+``torch.utils._python_dispatch.TorchDispatchMode``, which is the same on torch 2.6 to 2.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+def widened(dtype: Any) -> Any:
+    """float64 or complex128 for a floating-point or complex dtype; other dtypes unchanged."""
+    if not isinstance(dtype, torch.dtype):
+        return dtype
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+class Widening(TorchDispatchMode):
+    """Makes casts and factories with a float type produce float64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._paused = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not change ops in the body, which prepare inputs of the model."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not self._paused and kwargs.get("dtype") is not None and not func.is_view:
+            kwargs = {**kwargs, "dtype": widened(kwargs["dtype"])}
+        return func(*args, **kwargs)
