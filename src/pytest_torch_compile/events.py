@@ -51,6 +51,17 @@ def announce(report: CompileReport) -> None:
 
 
 @contextmanager
+def heard_only_by(listener: Callable[[CompileReport], None]) -> Iterator[None]:
+    """Only ``listener`` hears of checks that end inside the body: they are not those of the test that runs."""
+    before = list(_listeners)
+    _listeners[:] = [listener]
+    try:
+        yield
+    finally:
+        _listeners[:] = before
+
+
+@contextmanager
 def hearing_guards(listener: Callable[[], None]) -> Iterator[None]:
     """Call the listener for every ``compile_guard`` that opens inside the body, before it observes anything."""
     _on_guard.append(listener)

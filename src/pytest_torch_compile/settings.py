@@ -25,6 +25,10 @@ class Settings:
     update_baselines: bool = False
     fast: bool = False
     accept: bool = False
+    existing: str | None = None
+    existing_minutes: float = 10.0
+    existing_shapes: int = 4
+    write_tests: str | None = None
 
     @property
     def check_backend(self) -> str:
@@ -38,8 +42,15 @@ current = Settings()
 @contextmanager
 def undiagnosed() -> Iterator[None]:
     """Turn off the diagnosis inside the body, for expected failures."""
+    with replaced(replace(current, diagnose="off")):
+        yield
+
+
+@contextmanager
+def replaced(chosen: Settings) -> Iterator[None]:
+    """Go by other settings inside the body."""
     global current
-    before, current = current, replace(current, diagnose="off")
+    before, current = current, chosen
     try:
         yield
     finally:

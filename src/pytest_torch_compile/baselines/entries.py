@@ -56,6 +56,8 @@ COUNTS: Schema = {
     "properties": {"python": TEXT},
     "additionalProperties": {**_list_of(COUNT), "minItems": 1},
 }
+# Of a target that --compile-existing checks, from best to worst.
+VERDICTS = ("works", "recompiles", "breaks", "does not compile", "wrong")
 # The schema of a test's entry in each kind of file.
 SCHEMAS: dict[str, Schema] = {
     "speed": {
@@ -70,5 +72,15 @@ SCHEMAS: dict[str, Schema] = {
         "type": "object",
         "required": ["fullname", "checks"],
         "properties": {"fullname": TEXT, "checks": _list_of(CHECK), "counts": COUNTS},
+    },
+    "existing": {
+        "type": "object",
+        "required": ["fullname", "verdict", "breaks", "kinds"],
+        "properties": {
+            "fullname": TEXT,
+            "verdict": {"type": "string", "enum": list(VERDICTS)},
+            "breaks": _list_of(TEXT),
+            "kinds": _list_of(TEXT),
+        },
     },
 }

@@ -1,7 +1,8 @@
 """Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
 ``speed.json`` is a pytest-benchmark document whose benchmarks carry the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` contains exact counts. Both are sorted and written atomically.
+``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, ``existing.json`` the
+verdicts of ``--compile-existing``. All are sorted and written atomically.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from . import entries as stored
 
 SCHEMA_VERSION = 1
 KEY = "torch_compile"
-LIST_OF_ENTRIES = {"speed": "benchmarks", "structure": "tests"}
+LIST_OF_ENTRIES = {"speed": "benchmarks", "structure": "tests", "existing": "targets"}
 WAIT_SECONDS = 60.0
 RESTORE = "restore it from version control"
-Kind = Literal["speed", "structure"]
+Kind = Literal["speed", "structure", "existing"]
 Entry = dict[str, Any]
 # Maps the stored entries to the new ones; None removes an entry.
 Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]

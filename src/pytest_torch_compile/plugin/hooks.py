@@ -89,6 +89,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from .acceptance_session import AcceptanceSession
 
         register(AcceptanceSession(root), "torch-compile-accept")
+    if chosen.existing:
+        from ..existing.session import ExistingSession
+
+        backend = options.backend_asked_for(config)
+        register(ExistingSession(config, backend, lambda line: usage.speaker(config)(line)), "torch-compile-existing")
     if chosen.perf != "off" or chosen.update_baselines:
         if leads:
             remove_leftovers(settings.below_root(root, chosen.baselines), nested=True)
@@ -134,7 +139,8 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Record every speed test before any are deselected."""
-    config.stash[_SPEED_TESTS] = [item.nodeid for item in items if usage.is_speed_test(item)]
+    if not (items and all(map(usage.shows_existing, items))):
+        config.stash[_SPEED_TESTS] = [item.nodeid for item in items if usage.is_speed_test(item)]
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
@@ -157,6 +163,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Under ``--compile-isolate``, run the test in a separate process."""
     if not settings.current.isolate or in_child.is_child(item.config) or not usage.uses_plugin(item):
+        return None
+    if usage.shows_existing(item):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in isolate.run(item):
@@ -186,7 +194,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     def hear(report: CompileReport) -> None:
         observed, noted = report.to_dict(), payload.of(item)
-        noted.rows.append(terminal.row(item.nodeid, observed))
+        if not usage.shows_existing(item):  # they have a table of their own
+            noted.rows.append(terminal.row(item.nodeid, observed))
         noted.checks.append(check_entry(observed, item.config.rootpath))
 
     expected = settings.undiagnosed() if known_failure.read(item) else nullcontext()

@@ -28,6 +28,12 @@ OPTIONS: dict[str, str] = {
     "baselines": "folder of stored baselines (default: baselines in the root directory)",
     "timeout": "time limit of a check in seconds, and of a whole test under --compile-isolate "
     "(default there: 30 minutes); a timeout fails with the line that hangs",
+    "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
+    "patterns of names in it: mypackage, mypackage.layers, mypackage.ops.*",
+    "existing-minutes": "minutes that the checks of --compile-existing may take in all (default: 10)",
+    "existing-shapes": "how many shapes of calls that are otherwise alike --compile-existing checks (default: 4)",
+    "write-tests": "folder for a test file for each module of the package that --compile-existing names, with a check "
+    "of each target, relative to the root directory",
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a separate process",
@@ -46,7 +52,7 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("torch-compile", "torch.compile checks")
     for name, text in OPTIONS.items():
         group.addoption(f"--compile-{name}", default=None, metavar=name.upper(), help=text)
-        parser.addini(PREFIX + name, text, default=None)
+        parser.addini(_key(name), text, default=None)
     for name, text in FLAGS.items():
         group.addoption(f"--compile-{name}", action="store_true", default=None, help=text)
         parser.addini(_key(name), text, type="bool", default=False)
@@ -71,9 +77,19 @@ def read(config: pytest.Config) -> Settings:
             raise pytest.UsageError(f"--compile-{name}={chosen[name]}: choose one of {', '.join(known)}")
     if "timeout" in chosen:
         chosen["timeout"] = _seconds(chosen["timeout"])
+    if "existing_minutes" in chosen:
+        chosen["existing_minutes"] = _number("existing-minutes", chosen["existing_minutes"], "minutes")
+    if "existing_shapes" in chosen:
+        chosen["existing_shapes"] = int(_number("existing-shapes", chosen["existing_shapes"], "shapes"))
     if "repro" in chosen:
         chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
     settings = Settings(**chosen)
+    if settings.existing and settings.isolate:
+        raise pytest.UsageError(
+            "--compile-existing checks calls in the process of the test that makes them: leave out --compile-isolate"
+        )
+    if settings.write_tests and not settings.existing:
+        raise pytest.UsageError("--compile-write-tests writes what --compile-existing=PACKAGE checks: give it too")
     # Times of aot_eager must never be mistaken for those of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
         raise pytest.UsageError("--compile-fast generates no code that could be timed: remove one of the two options")
@@ -91,6 +107,22 @@ def _seconds(text: str) -> float | None:
     if not 0 <= seconds < math.inf:
         raise pytest.UsageError(f"--compile-timeout={text}: must be a number of seconds, or 0 for no limit")
     return seconds or None
+
+
+def _number(option: str, text: str, what: str) -> float:
+    """A number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise pytest.UsageError(f"--compile-{option}={text}: give a number of {what}")
+    return number
+
+
+def backend_asked_for(config: pytest.Config) -> str | None:
+    """The backend that the command line or the ini file names."""
+    return config.getoption("--compile-backend") or config.getini(_key("backend")) or None
 
 
 def _key(name: str) -> str:

@@ -41,7 +41,13 @@ def uses_plugin(item: pytest.Item) -> bool:
         # By name, because importing the class would import torch.
         or any(base.__module__ == f"{PACKAGE}.check.compile_suite" for base in bases)
         or item.get_closest_marker(MARKER) is not None
+        or shows_existing(item)
     )
+
+
+def shows_existing(item: pytest.Item) -> bool:
+    """Whether a test shows what ``--compile-existing`` checked while others ran."""
+    return getattr(item, "shows_existing", False)
 
 
 def is_speed_test(item: pytest.Item) -> bool:

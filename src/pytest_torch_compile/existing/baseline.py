@@ -1,0 +1,71 @@
+"""The verdicts of an earlier run: what worked may not break, and what was broken then is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..baselines import files as baselines
+from .verdicts import UNCHECKED, VERDICTS, WORKS, Row
+
+Entry = dict[str, Any]
+
+
+class Baseline:
+    """The stored verdicts of one environment."""
+
+    def __init__(self, folder: Path, device: str) -> None:
+        import torch
+
+        from ..speed.measuring.bench import environment_of
+
+        described = environment_of(torch.device(device))
+        self._folder = folder
+        self._environment = baselines.environment_name(described["device"], described["torch"], described["cuda"])
+        self.stored = baselines.load(folder, self._environment, "existing")
+
+    def known(self, row: Row) -> str:
+        """Why a target that fails is expected to: it was so in the baseline. Empty for what is new or worse."""
+        entry = self.stored.entries.get(row.test)
+        if entry is None or row.verdict in (WORKS, UNCHECKED):
+            return ""
+        if VERDICTS.index(row.verdict) > VERDICTS.index(entry["verdict"]):
+            return ""
+        now = _entry(row)
+        if not set(now["breaks"]) <= set(entry["breaks"]) or not set(now["kinds"]) <= set(entry["kinds"]):
+            return ""
+        return f"the baseline has it too: {entry['verdict']}"
+
+    def lines(self, rows: Sequence[Row]) -> list[str]:
+        """What is better than the baseline, and what is in it and was not checked."""
+        entries, lines = self.stored.entries, [self.stored.problem] if self.stored.problem else []
+        by_test = {row.test: row for row in rows}
+        for test, entry in entries.items():
+            row = by_test.get(test)
+            if row is None or row.verdict == UNCHECKED:
+                lines += [f"{test} was not checked in this run; the baseline says: works"] * (entry["verdict"] == WORKS)
+            elif VERDICTS.index(row.verdict) < VERDICTS.index(entry["verdict"]):
+                lines.append(f"{test}: {row.verdict}, and {entry['verdict']} in the baseline")
+        return lines
+
+    def update(self, rows: Iterable[Row]) -> str:
+        """Store the verdicts of what was checked; what was not keeps its own."""
+        entries = {row.test: _entry(row) for row in rows if row.verdict != UNCHECKED}
+
+        def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:
+            return entries
+
+        done = baselines.update(self._folder, self._environment, merge, "existing")
+        return f"{done.path}: {len(done.rows) or 'no'} entries changed"
+
+
+def _entry(row: Row) -> Entry:
+    breaks = {found.fingerprint for report in row.reports for found in report.graph_breaks}
+    kinds = {finding.kind for finding in row.findings}
+    return {
+        "fullname": row.test,
+        "verdict": row.verdict,
+        "breaks": sorted(breaks) if row.verdict != WORKS or breaks else [],
+        "kinds": sorted(kinds),
+    }

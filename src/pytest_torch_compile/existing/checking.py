@@ -1,0 +1,210 @@
+"""One check, in the middle of a test: a run in eager to see whether the call can be checked, then the check itself."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .. import settings
+from .._torch.sandbox import sandbox
+from .._torch.warning_filters import calm
+from ..check import acceptance
+from ..check.check_compile import check_compile
+from ..events import heard_only_by
+from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
+from ..legs.calls import Call
+from ..legs.leg import Leg, Work
+from ..legs.reach import reached
+from ..report.failure_text import failure_text
+from .targets import Called
+from .undisturbed import SideEffect, undisturbed
+
+# State of Python's own objects, which is not put back.
+_LASTING_STATE = frozenset({
+    "unittest.mock", "random", "io", "_io", "socket", "subprocess", "threading", "_thread", "queue", "_queue",
+    "multiprocessing", "asyncio", "concurrent", "sqlite3", "tempfile", "http", "urllib",
+})  # fmt: skip
+
+
+# A line of a piece of code, which is known by its file and its first line.
+Line = tuple[str, int, int]
+
+
+@dataclass
+class Checked:
+    """What became of one call. Plain data, which travels from workers of pytest-xdist.
+
+    ``refused`` says why it could not be checked. ``computes`` is false where eager ran nothing of torch.
+    ``passed_over``: it does nothing that checked calls did not, and others come first.
+    """
+
+    target: str
+    test: str
+    report: CompileReport | None = None
+    refused: str = ""
+    computes: bool = True
+    passed_over: bool = False
+    seconds: float = 0.0
+    breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # over the budget, for compile-accepted.json
+    recompiles: int = 0
+    allowed: int = 0  # recompiles that the sizes need
+    train: bool = False
+    module: str = ""  # how it is written as a test: where the target is, how it is made, and its calls
+    made: str = ""
+    calls: tuple[str, ...] = ()
+    unwritten: str = ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How calls are checked.
+
+    ``existing`` is the value of the option, ``backend`` the one that was asked for, None for a quick one. ``owns`` says
+    which modules are the package's. ``is_worth`` decides on a call by the lines of the package that it ran in eager,
+    and whether its gradients are asked for.
+    """
+
+    existing: str
+    owns: Callable[[str], bool]
+    is_worth: Callable[[set[Line], bool], bool]
+    backend: str | None = None
+    seconds: float = 60.0
+    accepting: bool = False
+
+
+def checked(
+    called: Called, test: str, earlier: Sequence[Call], recompiles: int, wants_gradients: bool, rules: Rules,
+    accepted: acceptance.Acceptance,
+) -> Checked:  # fmt: skip
+    """Check a call where it happens, after the calls ``earlier``, with ``recompiles`` allowed."""
+    began = time.monotonic()
+    calls = [*earlier, Call(called.args, called.kwargs)]
+    done = Checked(called.name, test, allowed=recompiles)
+    with ExitStack() as stack:
+        stack.enter_context(undisturbed())
+        stack.enter_context(heard_only_by(lambda report: setattr(done, "report", report)))
+        stack.enter_context(_settings(rules))
+        stack.enter_context(acceptance.in_force(accepted))
+        try:
+            _check(called.target, calls, wants_gradients, rules, done)
+        except SideEffect as effect:
+            done.refused, done.report = str(effect), None
+        except CompileUsageError as error:
+            done.refused = str(error).splitlines()[0]
+        except Exception as error:
+            done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
+    kinds = {finding.kind for finding in done.report.findings} if done.report is not None else set()
+    if "timeout" in kinds and settings.current.timeout is None:
+        # The limit was ours, for the sake of the other targets: it says nothing about this one.
+        done.refused, done.report = f"its check took longer than {rules.seconds:.0f} s", None
+    if done.report is not None:
+        done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
+        done.report.text = failure_text(done.report)
+    done.breaks, done.recompiles = accepted.found_breaks, accepted.found_recompiles
+    done.seconds = time.monotonic() - began
+    return done
+
+
+def _check(target: Any, calls: Sequence[Call], wants_gradients: bool, rules: Rules, done: Checked) -> None:
+    if why := _lasting_state([target, *(value for one in calls for value in (*one.args, *one.kwargs.values()))]):
+        done.refused = why
+        return
+    tried = _tried(Work(target, calls[-1:]), rules.owns)
+    if tried.refused or not tried.computes:
+        done.refused, done.computes = tried.refused, tried.computes
+        return
+    done.train = wants_gradients and tried.requires_grad
+    if not rules.is_worth(tried.lines, done.train):
+        done.passed_over = True
+        return
+    try:
+        check_compile(target, calls=calls, max_recompiles=done.allowed, train=done.train)
+    except CompileCheckFailed as failed:
+        done.report = failed.report
+
+
+def _settings(rules: Rules) -> Any:
+    now = settings.current
+    quick = rules.backend is None
+    chosen = replace(
+        now, backend=rules.backend or now.backend, fast=quick, diagnose="off", timeout=now.timeout or rules.seconds
+    )
+    return settings.replaced(chosen)
+
+
+def _lasting_state(values: Sequence[Any]) -> str:
+    """Why a call cannot be repeated without a trace: it holds an object whose state is not put back."""
+    for value in reached(values):
+        kind = type(value)
+        home = str(kind.__module__)
+        if home in _LASTING_STATE or home.partition(".")[0] in _LASTING_STATE:
+            return f"it is given {kind.__name__}, whose state cannot be put back"
+    return ""
+
+
+@dataclass
+class _Tried:
+    refused: str = ""
+    computes: bool = True
+    requires_grad: bool = False
+    lines: set[Line] = field(default_factory=set)
+
+
+def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
+    """Run a call in eager: whether it raises, computes anything and could have gradients, and which lines it runs."""
+    with calm(), sandbox() as box:
+        leg = Leg(work)
+        if unread := leg.world.not_observable():
+            return _Tried(unread[0])
+        leg.mode = counting = _Counting()
+        with box.watching(leg.world.names), _lines(owns) as lines:
+            record = leg.run(0)
+    if record.error is not None:
+        return _Tried(f"eager raises {type(record.error).__name__}")
+    requires_grad = any(one.requires_grad for one in record.output.tensors.values())
+    return _Tried(computes=counting.operations > 0, requires_grad=requires_grad, lines=lines)
+
+
+@contextmanager
+def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
+    """The lines of the package that run in the body."""
+    lines: set[Line] = set()
+
+    def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        lines.add((code.co_filename, code.co_firstlineno, frame.f_lineno))
+        return in_frame
+
+    def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        return in_frame if owns(str(frame.f_globals.get("__name__", ""))) else None
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
+class _Counting(TorchFunctionMode):
+    """Counts what gives a tensor that it was not given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, (torch.Tensor, tuple, list)):
+            given = {id(value) for value in args}
+            results = result if isinstance(result, (tuple, list)) else [result]
+            self.operations += any(isinstance(one, torch.Tensor) and id(one) not in given for one in results)
+        return result

@@ -1,0 +1,161 @@
+"""What has been noticed of each target, what is still worth a check, and how much time is left for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..legs.calls import Call
+from .checking import Checked, Line
+from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
+from .signature import AutomaticDynamic, Signature
+
+# What is rare comes first: a call that runs no new line of the package is checked only while no more than this part of
+# the time is used up that is due at this point of the run. From then on the part shrinks with each further check.
+_SHARES = (1.0, 0.7, 0.6, 0.5)
+# A call that could not be checked where it happened may be in another test: so often is it tried.
+MOST_TRIES = 3
+OUT_OF_TIME = "the time was over: --compile-existing-minutes gives more"
+LIKE_OTHERS = "it runs no line that a checked call did not, and other targets come first"
+TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes"
+
+
+@dataclass
+class Family:
+    """The calls of one target that differ in sizes only.
+
+    ``confirmed``: a size that a dynamic graph was there for has been checked as well, as code may depend on sizes.
+    """
+
+    dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
+    earlier: list[Copied] = field(default_factory=list)
+    shapes: int = 0
+    tries: int = 0
+    confirmed: bool = False
+    seen: set[tuple[int, ...]] = field(default_factory=set)
+    written: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Noticed:
+    """One target: how often it was called from outside, its families and its checks."""
+
+    calls: int = 0
+    checks: int = 0
+    lines: set[Line] = field(default_factory=set)
+    trained: bool = False
+    families: dict[Any, Family] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Ledger:
+    """All targets of a run."""
+
+    seconds: float
+    most_shapes: int
+    targets: dict[str, Noticed] = field(default_factory=dict)
+    results: list[Checked] = field(default_factory=list)
+    spent: float = 0.0
+    progress: float = 1.0  # the part of the tests that have run
+    _copied: int = 0
+
+    @property
+    def left(self) -> float:
+        """The seconds that checks may still take."""
+        return max(0.0, self.seconds - self.spent)
+
+    def wants(self, name: str, seen: Signature) -> Family | None:
+        """The family of a call that is worth a check; None for one like others, or where the time is over."""
+        target = self.targets.setdefault(name, Noticed())
+        target.calls += 1
+        family = target.families.setdefault(seen.family, Family())
+        if family.tries >= MOST_TRIES or seen.sizes in family.seen:
+            return None
+        if family.dynamic.covers(seen.sizes) and (family.shapes < 2 or family.confirmed):
+            return None
+        if self.spent >= self.seconds:
+            self._leave_out(target, OUT_OF_TIME)
+            return None
+        if family.shapes >= self.most_shapes:
+            self._leave_out(target, TOO_MANY_SHAPES)
+            return None
+        return family
+
+    def is_worth(self, name: str, lines: set[Line], trains: bool) -> bool:
+        """Whether a call is checked now: it runs lines that no checked call did, or has gradients first, or is due."""
+        target = self.targets[name]
+        is_new = not lines <= target.lines or (trains and not target.trained)
+        if is_new or self.spent < self._allowed(target.checks):
+            target.lines |= lines
+            target.trained = target.trained or trains
+            return True
+        return False
+
+    def _allowed(self, checks: int) -> float:
+        """The seconds that may have been spent before a target with so many checks gets one more."""
+        if not checks:
+            return self.seconds
+        share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
+        return self.seconds * self.progress * share
+
+    def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
+        """The earlier calls of a family, and the recompiles that its sizes need with the next one."""
+        earlier = [copied.call() for copied in family.earlier]
+        if len(earlier) < family.shapes:  # an earlier call could not be copied: what the sequence costs is not known
+            return [], 0
+        family.confirmed = family.confirmed or family.dynamic.covers(seen.sizes)
+        with_next = deepcopy(family.dynamic)
+        with_next.add(seen.sizes)
+        return earlier, with_next.recompiles
+
+    def note(self, family: Family, done: Checked, args: Any, kwargs: Mapping[str, Any], seen: Signature) -> None:
+        """Take the result of a check."""
+        self.spent += done.seconds
+        if not done.refused:
+            family.seen.add(seen.sizes)
+        if done.passed_over:
+            self._leave_out(self.targets[done.target], LIKE_OTHERS)
+            return
+        if not done.computes:
+            family.tries = MOST_TRIES
+            self.results.append(done)
+            return
+        if done.refused:
+            family.tries += 1
+        else:
+            self.targets[done.target].checks += 1
+            family.shapes += 1
+            family.dynamic.add(seen.sizes)
+            self._keep(family, args, kwargs)
+        self.results.append(done)
+
+    def fail(self, name: str, test: str, error: Exception) -> None:
+        """Note that a call could not even be looked at."""
+        self.targets.setdefault(name, Noticed())
+        self.results.append(Checked(name, test, refused=f"the plugin failed: {type(error).__name__}: {error}"))
+
+    def _keep(self, family: Family, args: Any, kwargs: Mapping[str, Any]) -> None:
+        try:
+            copied = Copied.of(args, kwargs)
+        except NotCopied:
+            return
+        if self._copied + copied.size <= MOST_BYTES_IN_ALL:
+            self._copied += copied.size
+            family.earlier.append(copied)
+
+    def _leave_out(self, target: Noticed, why: str) -> None:
+        target.left_out[why] = target.left_out.get(why, 0) + 1
+
+
+def minutes(seconds: float) -> str:
+    """``7:05``."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def now() -> float:
+    """The clock that budgets go by."""
+    return time.monotonic()

@@ -1,0 +1,174 @@
+"""From a call that is heard of to its check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from .. import settings
+from .._torch.compiled_before import compiled_codes
+from ..check import acceptance
+from ..events import running_check
+from . import ledger
+from .checking import Checked, Rules, checked
+from .ledger import Family, Ledger
+from .noticing import Noticing, Taken
+from .place import Place, place_of, replaced_parts
+from .recipes import NotWritten, Recipe, Recipes
+from .signature import Signature, signature
+from .targets import Called, Targets
+from .undisturbed import Stopwatch, same_names
+from .verdicts import SUFFIX
+
+_SAY_EVERY = 30.0
+# A check is given what remains of the time, and so much at least and at most.
+_LEAST_SECONDS, _MOST_SECONDS = 10.0, 60.0
+_COMPILES = "its test compiles as well"
+_REPLACED = "its test has replaced {}"
+
+
+class Noticer:
+    """Listens to the calls of one test after the other."""
+
+    def __init__(
+        self, package: str, patterns: tuple[str, ...], backend: str | None, root: Path, say: Callable[[str], None]
+    ) -> None:
+        chosen = settings.current
+        writes = chosen.write_tests is not None
+        self._targets = Targets(package, patterns, hears_of_objects=writes)
+        self._recipes = Recipes(self._targets.owns) if writes else None
+        self._ledger = Ledger(60.0 * chosen.existing_minutes, chosen.existing_shapes)
+        self._noticing = Noticing(self._targets.by_code, self._hear)
+        self._given = chosen.existing or package
+        self._backend = backend
+        self._accepting = chosen.accept
+        self._accepted, _ = acceptance.load(root / acceptance.FILE_NAME)
+        self._say = say
+        self._said = ledger.now()
+        self._test = ""
+        self._compiled = 0
+        self._busy = False
+        self._watch = Stopwatch()
+        self._taken = 0.0
+        self.problem = ""
+
+    @contextmanager
+    def listening(self, test: str, progress: float) -> Iterator[None]:
+        """Listen in the body, to the calls of one test; ``progress`` is the part of the tests that have begun."""
+        self._ledger.progress = progress
+        self._test, self._taken = test, self._watch.seconds
+        self._targets.refresh()
+        self._compiled = len(compiled_codes())
+        try:
+            body = self._noticing.listening(self._targets.codes())
+            body.__enter__()
+        except Taken as taken:
+            self.problem = str(taken)
+            yield
+            return
+        try:
+            yield
+        finally:
+            body.__exit__(None, None, None)
+            if self._recipes is not None:
+                self._recipes.forget_made()
+
+    def taken(self) -> float:
+        """The seconds that checks took out of the last test."""
+        return self._watch.seconds - self._taken
+
+    def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float]:
+        """All checks, what was left out by target, and the seconds."""
+        left_out = {name: target.left_out for name, target in self._ledger.targets.items()}
+        return self._ledger.results, left_out, self._ledger.spent
+
+    def _hear(self, frame: FrameType) -> None:
+        """A call begins."""
+        if self._busy or running_check() is not None:
+            return
+        place = place_of(frame, self._targets.owns)
+        called = self._targets.called(frame) if place is not None else None
+        if place is None or called is None:
+            return
+        if called.is_made:
+            if self._recipes is not None:
+                self._recipes.note_made(called.target, called.name, called.args, called.kwargs)
+            return
+        self._busy = True
+        try:
+            with self._watch.running():
+                self._consider(called, place)
+        except Exception as error:  # a fault of ours is never the test's
+            self._ledger.fail(called.name, self._test, error)
+        finally:
+            self._busy = False
+
+    def _consider(self, called: Called, place: Place) -> None:
+        modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+        seen = signature(called.name, called.target, called.args, called.kwargs, modes, place.wants_gradients)
+        family = self._ledger.wants(called.name, seen)
+        if family is None:
+            return
+        refused = place.refused or self._refused_here()
+        if refused:
+            done = Checked(called.name, self._test, refused=refused)
+        else:
+            done = self._checked(called, place, family, seen)
+        self._ledger.note(family, done, called.args, called.kwargs, seen)
+        self._progress()
+
+    def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
+        earlier, recompiles = self._ledger.sequence(family, seen)
+        seconds = min(max(self._ledger.left, _LEAST_SECONDS), _MOST_SECONDS)
+        is_worth = partial(self._ledger.is_worth, called.name)
+        rules = Rules(self._given, self._targets.owns, is_worth, self._backend, seconds, self._accepting)
+        written, accepted = self._written(called), self._acceptance(called.name)
+        with same_names(self._targets.owns):
+            done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
+        if done.report is not None:
+            self._write(done, family, written, len(earlier))
+        self._compiled = len(compiled_codes())  # the check's own are not the test's
+        return done
+
+    def _written(self, called: Called) -> Recipe | str:
+        """The call as source, before a check; or why it has none."""
+        if self._recipes is None:
+            return ""
+        try:
+            return self._recipes.of(called, self._targets.module_of(called.name))
+        except NotWritten as why:
+            return str(why)
+
+    def _write(self, done: Checked, family: Family, written: Recipe | str, earlier: int) -> None:
+        """Note with a check how it is written, after the calls before it."""
+        if isinstance(written, str):
+            done.unwritten = written
+            return
+        done.module, done.made = written.module, written.target
+        done.calls = (*family.written[:earlier], written.call)
+        family.written.append(written.call)
+
+    def _refused_here(self) -> str:
+        if len(compiled_codes()) != self._compiled:
+            return _COMPILES
+        replaced = replaced_parts(self._targets.owns)
+        return _REPLACED.format(replaced) if replaced else ""
+
+    def _acceptance(self, name: str) -> acceptance.Acceptance:
+        entry: Any = self._accepted.get(f"{name}{SUFFIX}", {"breaks": {}, "recompiles": {}})
+        version = ".".join(str(torch.__version__).split("+")[0].split(".")[:2])
+        allowed = acceptance.allowed_recompiles(entry, version)
+        return acceptance.Acceptance(frozenset(entry["breaks"]), allowed, self._accepting)
+
+    def _progress(self) -> None:
+        if ledger.now() - self._said < _SAY_EVERY:
+            return
+        self._said = ledger.now()
+        targets = sum(target.checks > 0 for target in self._ledger.targets.values())
+        self._say(f"torch.compile: {targets} targets checked, {ledger.minutes(self._ledger.left)} left for checks")

@@ -1,0 +1,185 @@
+"""How a call is written in a test: tensors by shape and seed, objects by how they were made; never their contents."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..numerics.tree import is_a
+from .targets import Called
+
+_MOST_ITEMS = 32
+_STRING = re.compile(r"[\w .+:/-]{0,40}")
+
+
+class NotWritten(Exception):
+    """A value that cannot be written without its contents; the message says which kind."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A call as source. ``target`` makes the target, ``call`` is an item of ``calls=``."""
+
+    module: str
+    target: str
+    call: str
+
+
+@dataclass
+class Recipes:
+    """Writes calls. ``owns`` says which modules are of the package.
+
+    A string is written only where it stands in the package's own code: any other may be a secret of a test.
+    """
+
+    owns: Callable[[str], bool]
+    _made: dict[int, str] = field(default_factory=dict)
+    _strings: set[str] = field(default_factory=set)
+    _modules: int = -1
+
+    def note_made(self, value: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """An object of the package is made with these arguments."""
+        try:
+            self._made[id(value)] = f"{name}({self._arguments(args, kwargs)})"
+        except NotWritten:
+            self._made.pop(id(value), None)
+
+    def forget_made(self) -> None:
+        """A test has ended: what it made may be gone, and its place in memory taken by something else."""
+        self._made.clear()
+
+    def of(self, called: Called, module: str) -> Recipe:
+        """The source of a call.
+
+        Raises:
+            NotWritten: it cannot be written without what the test holds.
+        """
+        given = f"call({self._arguments(called.args, called.kwargs)})"
+        if not torch.is_grad_enabled():
+            given += ".under(torch.no_grad)"
+        return Recipe(module, self._target(called), given)
+
+    def _target(self, called: Called) -> str:
+        if is_a(called.target, types.MethodType) and not isinstance(called.target.__self__, type):
+            kind, _, method = called.name.rpartition(".")
+            return f"{self._object(called.target.__self__, kind)}.{method}"
+        if is_a(called.target, (types.FunctionType, types.MethodType)):
+            return called.name
+        return self._object(called.target, called.name)
+
+    def _object(self, value: Any, name: str) -> str:
+        takes_nothing = type(value).__init__ in (torch.nn.Module.__init__, object.__init__)
+        text = self._made.get(id(value), f"{name}()" if takes_nothing else "")
+        if not text:
+            raise NotWritten(f"how its {type(value).__name__} was made is not known")
+        if is_a(value, torch.nn.Module):
+            dtypes = {p.dtype for p in value.parameters() if p.is_floating_point()}
+            if len(dtypes) == 1 and dtypes != {torch.get_default_dtype()}:
+                text += f".to({dtypes.pop()})"
+            text += "" if value.training else ".eval()"
+        return text
+
+    def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        named = [f"{name}={self._value(value)}" for name, value in kwargs.items()]
+        return ", ".join([*map(self._value, args), *named])
+
+    def _value(self, value: Any) -> str:
+        kind = type(value)
+        if kind in (bool, int, float, type(None)):
+            if kind is float and not math.isfinite(value):
+                return f'float("{value}")'
+            return repr(value)
+        if kind is str:
+            return self._string(value)
+        if is_a(value, torch.Tensor):
+            return _tensor(value)
+        if is_a(value, (torch.dtype, torch.memory_format, torch.layout)):
+            return str(value)
+        if is_a(value, torch.device):
+            return f'torch.device("{value}")'
+        if kind in (list, tuple) and len(value) <= _MOST_ITEMS:
+            items = ", ".join(map(self._value, value))
+            return f"[{items}]" if kind is list else f"({items}{',' if len(value) == 1 else ''})"
+        if kind is torch.Size:
+            return f"torch.Size({list(value)})"
+        if kind is dict and len(value) <= _MOST_ITEMS:
+            return "{" + ", ".join(f"{self._value(key)}: {self._value(one)}" for key, one in value.items()) + "}"
+        if id(value) in self._made:
+            return self._object(value, "")
+        raise NotWritten(f"it is given {kind.__name__}, which cannot be written without its contents")
+
+    def _string(self, value: str) -> str:
+        if self._modules != len(sys.modules):
+            self._modules = len(sys.modules)
+            self._strings = _strings_of(self.owns)
+        if value in self._strings and _STRING.fullmatch(value):
+            return repr(value).replace("'", '"')
+        raise NotWritten("it is given a string that is not in the package's own code")
+
+
+def _tensor(tensor: torch.Tensor) -> str:
+    """``tensor(2, 3, dtype=torch.int64, high=10)``."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided or tensor.is_nested:
+        raise NotWritten(f"it is given a {type(tensor).__name__} of layout {tensor.layout}")
+    if tensor.dim() > 12:
+        raise NotWritten("it is given a tensor of more than 12 dimensions")
+    parts = [*map(str, tensor.shape)]
+    if tensor.dtype is not torch.float32:
+        parts.append(f"dtype={tensor.dtype}")
+    if tensor.device.type != "cpu":
+        parts.append(f'device="{tensor.device.type}"')
+    if tensor.numel() and tensor.dtype is not torch.bool and not tensor.is_complex():
+        with torch.no_grad():
+            numbers = tensor.detach().double()
+            low, high = float(numbers.min()), float(numbers.max())
+        parts += _bounds(low, high, tensor.is_floating_point())
+    if tensor.requires_grad:
+        parts.append("grad=True")
+    return f"tensor({', '.join(parts)})"
+
+
+def _bounds(low: float, high: float, floating: bool) -> list[str]:
+    """A range that holds the numbers, in round figures: of small whole numbers, else a power of ten."""
+    if floating:
+        if low >= 0 and high <= 1:
+            return []
+        size = 1
+        while size < max(abs(low), abs(high)) and size < 10**6:
+            size *= 10
+        return [f"low={-size if low < 0 else 0}", f"high={size}"]
+    parts = [f"low={int(low)}"] if low else []
+    return [*parts, f"high={int(high) + 1}"]
+
+
+def _strings_of(owns: Callable[[str], bool]) -> set[str]:
+    """The strings that stand in the functions of the package, and those that are defaults of their arguments."""
+    found: set[str] = set()
+    for name, module in list(sys.modules.items()):
+        if not owns(name):
+            continue
+        for value in list(vars(module).values()):
+            held = list(vars(value).values()) if issubclass(type(value), type) else [value]
+            for one in held:
+                one = one.__func__ if type(one) in (staticmethod, classmethod) else one
+                if type(one) is types.FunctionType and owns(str(one.__module__)):
+                    found |= _strings_in(one.__code__)
+                    defaults = [*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values()]
+                    found |= {default for default in defaults if type(default) is str}
+    return found
+
+
+def _strings_in(value: Any) -> set[str]:
+    if type(value) is str:
+        return {value}
+    if type(value) in (tuple, frozenset):
+        return set[str]().union(*map(_strings_in, value))
+    if type(value) is types.CodeType:
+        return set[str]().union(*map(_strings_in, value.co_consts))
+    return set()

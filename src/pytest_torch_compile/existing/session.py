@@ -1,0 +1,178 @@
+"""``--compile-existing`` in a session: it listens while ordinary tests run, and adds the tests of the targets."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+
+from .. import settings
+from ..report.safe_text import terminal
+from .item import ExistingItem
+from .verdicts import UNCHECKED, WORKS, Row, rows, table
+
+_SENT = "torch_compile_existing"
+
+
+class ExistingSession:
+    """Registered while the option is given. Torch is imported when the first test runs."""
+
+    def __init__(self, config: pytest.Config, backend: str | None, say: Callable[[str], None]) -> None:
+        chosen = settings.current
+        self._config = config
+        self._package, self._patterns = package_and_patterns(chosen.existing or "")
+        self._backend = backend
+        self._say = say
+        self._noticer: Any = None
+        self._results: list[Any] = []
+        self._left_out: dict[str, dict[str, int]] = {}
+        self._seconds = 0.0
+        self._begun = 0
+        self._rows: list[Row] = []
+        self._why_not = ""
+        self._baseline: Any = None
+        self._deselected: set[str] = set()
+
+    @property
+    def _workers(self) -> int:
+        return int(self._config.workerinput["workercount"]) if self._is_worker else 1  # type: ignore[attr-defined]
+
+    @property
+    def _is_worker(self) -> bool:
+        return hasattr(self._config, "workerinput")
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Listen while an ordinary test runs."""
+        if isinstance(item, ExistingItem) or self._package not in sys.modules or self._why_not:
+            return (yield)
+        if self._noticer is None:
+            from .noticer import Noticer
+
+            self._noticer = Noticer(self._package, self._patterns, self._backend, self._config.rootpath, self._say)
+        self._begun += 1  # a worker collects all tests, and runs a part of them
+        with self._noticer.listening(
+            item.nodeid, min(1.0, self._begun * self._workers / max(1, item.session.testscollected))
+        ):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """The time of the checks is not the test's."""
+        report = yield
+        if call.when == "call" and self._noticer is not None:
+            report.duration = max(0.0, report.duration - self._noticer.taken())
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """When all ordinary tests have run, run the tests of the targets."""
+        result = yield
+        if self._noticer is not None:
+            self._take(*self._noticer.results())
+        if not self._is_worker and not session.config.option.collectonly:
+            self._rows = rows(self._results, self._left_out, self._package)
+            if self._rows:
+                self._baseline = self._loaded_baseline()
+                self._run([ExistingItem.of(session, row, self._known(row)) for row in self._rows], session)
+        return result
+
+    def _run(self, items: list[ExistingItem], session: pytest.Session) -> None:
+        config, chosen = session.config, self._chosen(items, session)
+        session.testscollected += len(chosen)
+        for number, item in enumerate(chosen):
+            following = chosen[number + 1] if number + 1 < len(chosen) else None
+            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+
+    def _loaded_baseline(self) -> Any:
+        """The verdicts of an earlier run, in the environment of this one."""
+        from .baseline import Baseline
+
+        device = next((report.device for row in self._rows for report in row.reports), "cpu")
+        return Baseline(settings.below_root(self._config.rootpath, settings.current.baselines), device)
+
+    def _known(self, row: Row) -> str:
+        if settings.current.update_baselines and row.verdict not in (WORKS, UNCHECKED):
+            return "noted in the baseline"
+        return str(self._baseline.known(row))
+
+    def _chosen(self, items: list[ExistingItem], session: pytest.Session) -> list[ExistingItem]:
+        """The tests that ``-k`` and conftest files leave, with the markers that these add.
+
+        What a conftest file removes without a word stays: it knows the names of ordinary tests only. So does everything
+        where ``-k`` fits no target: it was meant for the tests that make the calls.
+        """
+        config, left = session.config, list(items)
+        self._deselected = set[str]()
+        config.hook.pytest_collection_modifyitems(session=session, config=config, items=left)
+        chosen = [item for item in items if item.nodeid not in self._deselected]
+        return chosen or items
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Note which tests an option leaves out."""
+        self._deselected |= {item.nodeid for item in items}
+
+    def _take(self, results: list[Any], left_out: dict[str, dict[str, int]], seconds: float) -> None:
+        self._results += results
+        self._seconds += seconds
+        for name, reasons in left_out.items():
+            own = self._left_out.setdefault(name, {})
+            for reason, times in reasons.items():
+                own[reason] = own.get(reason, 0) + times
+
+    def pytest_sessionfinish(self) -> None:
+        """A worker of pytest-xdist hands over what it has checked."""
+        if self._is_worker and self._noticer is not None:
+            self._config.workeroutput[_SENT] = pickle.dumps(self._noticer.results())  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take what a worker has checked."""
+        sent = getattr(node, "workeroutput", {}).get(_SENT)
+        if sent is not None:
+            self._take(*pickle.loads(sent))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The table by target."""
+        if self._is_worker:
+            return
+        terminalreporter.section(f"torch.compile: calls of the tests into {self._package}")
+        if not self._rows:
+            terminalreporter.write_line(self._why_not or f"no test called a public target of {self._package}")
+            return
+        left = sum(1 for reasons in self._left_out.values() if reasons)
+        waiting = f"{left} targets have calls that were left out, for lack of time or beyond the number of shapes"
+        for line in [*table(self._rows, self._seconds, waiting if left else ""), *self._kept()]:
+            terminalreporter.write_line(terminal(line))
+
+    def _kept(self) -> Iterator[str]:
+        """What is better or missing against the baseline, or written to it; and the tests that are written."""
+        chosen, root = settings.current, self._config.rootpath
+        if chosen.update_baselines:
+            yield self._baseline.update(self._rows)
+        else:
+            yield from self._baseline.lines(self._rows)
+        if chosen.write_tests:
+            from .written import write
+
+            folder = settings.below_root(root, chosen.write_tests)
+            yield from write(self._rows, folder, str(chosen.existing), fast=self._backend is None)
+
+
+def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:
+    """``mypackage`` alone, or with patterns of public names: ``mypackage.layers,mypackage.ops.*``."""
+    patterns = tuple(part.strip() for part in given.split(",") if part.strip())
+    packages = {pattern.partition(".")[0] for pattern in patterns}
+    if len(packages) != 1 or not next(iter(packages)).isidentifier():
+        raise pytest.UsageError(f"--compile-existing={given}: give one package, or names and patterns inside one")
+    package = packages.pop()
+    return package, () if package in patterns else patterns

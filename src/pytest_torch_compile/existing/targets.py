@@ -1,0 +1,206 @@
+"""The public targets of a package: which code belongs to which function, method or class, and under which name."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+
+_TESTS = ("tests", "test", "conftest")
+# Called by torch, with what only torch hands over.
+_CALLED_BY_TORCH = (torch.autograd.Function, torch.jit.ScriptModule)
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call of a public target, as its first frame shows it. ``is_made``: the target is only about to be made."""
+
+    name: str
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    is_made: bool = False
+
+
+@dataclass
+class _Entry:
+    """One way into the package: a function, and the class that it is a method of."""
+
+    name: str
+    function: types.FunctionType
+    owner: type | None = None
+    kind: str = "function"
+
+
+@dataclass
+class Targets:
+    """The ways into one package, by the code that runs first. ``patterns`` narrow it by public name."""
+
+    package: str
+    patterns: tuple[str, ...] = ()
+    hears_of_objects: bool = False
+    by_code: dict[int, list[_Entry]] = field(default_factory=dict)
+    _classes: dict[type, str] = field(default_factory=dict)
+    _modules: int = -1
+    _loaded: int = -1
+
+    def refresh(self) -> None:
+        """Read the modules that are loaded now, where there are new ones."""
+        if len(sys.modules) == self._modules:
+            return
+        self._modules = len(sys.modules)
+        loaded = {name: module for name, module in list(sys.modules.items()) if self.owns(name)}
+        if len(loaded) == self._loaded:
+            return
+        self._loaded = len(loaded)
+        names = _public_names(self.package, loaded)
+        self.by_code.clear()
+        self._classes.clear()
+        for value, name in names:
+            if isinstance(value, type):
+                self._classes[value] = name
+            elif (function := _as_function(value)) is not None:
+                self._add(_Entry(name, function))
+        for kind, name in self._classes.items():
+            for entry in _methods(kind, name):
+                self._add(entry)
+            if self.hears_of_objects and isinstance(made := vars(kind).get("__init__"), types.FunctionType):
+                self._add(_Entry(name, made, kind, "init"))
+        # Every module of torch's kind is called through this function.
+        self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
+
+    def codes(self) -> list[types.CodeType]:
+        """The code to listen for."""
+        return [entries[0].function.__code__ for entries in self.by_code.values()]
+
+    def owns(self, module: str) -> bool:
+        """Whether a module is of the package, its tests left out."""
+        if not module.startswith(self.package):
+            return False
+        first, *rest = module.split(".")
+        return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
+
+    def called(self, frame: types.FrameType) -> Called | None:
+        """The target that a frame which has just begun belongs to, with its arguments; None for no public one."""
+        entries = self.by_code.get(id(frame.f_code), [])
+        values = frame.f_locals
+        entry = next((entry for entry in entries if len(entries) == 1 or _closes_over(entry.function, values)), None)
+        if entry is None:
+            return None
+        args, kwargs = _arguments(entry.function, values)
+        if entry.kind == "function":
+            return self._narrowed(Called(entry.name, entry.function, args, kwargs))
+        if not args:
+            return None
+        owner, args = args[0], args[1:]
+        if entry.kind == "init":
+            return Called(entry.name, owner, args, kwargs, is_made=True) if type(owner) is entry.owner else None
+        kind = owner if entry.kind == "classmethod" else type(owner)
+        name = self._classes.get(kind) or entry.name.rpartition(".")[0]
+        if entry.kind == "module" and (kind not in self._classes or issubclass(kind, torch.jit.ScriptModule)):
+            return None
+        if entry.kind == "module" or entry.function.__name__ == "__call__":
+            return self._narrowed(Called(name, owner, args, kwargs))
+        method = types.MethodType(entry.function, owner)
+        return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
+
+    def module_of(self, name: str) -> str:
+        """The module that a public name begins with."""
+        while name and name not in sys.modules:
+            name = name.rpartition(".")[0]
+        return name
+
+    def _narrowed(self, called: Called) -> Called | None:
+        return called if not self.patterns or any(_matches(called.name, one) for one in self.patterns) else None
+
+    def _add(self, entry: _Entry) -> None:
+        known = self.by_code.setdefault(id(entry.function.__code__), [])
+        if not any(other.function is entry.function for other in known):
+            known.append(entry)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name == pattern or name.startswith(f"{pattern}.") or fnmatchcase(name, pattern)
+
+
+def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> list[tuple[Any, str]]:
+    """Functions and classes that the package defines, each with the shortest public name that leads to it."""
+    best: dict[int, tuple[Any, str]] = {}
+    for path, module in modules.items():
+        if any(part.startswith("_") for part in path.split(".")):
+            continue
+        for key, value in list(vars(module).items()):
+            if key.startswith("_") or not isinstance(value, (type, types.FunctionType)):
+                continue
+            home = getattr(inspect.unwrap(value), "__module__", None)
+            if not isinstance(home, str) or home.partition(".")[0] != package:
+                continue
+            name = f"{path}.{key}"
+            known = best.get(id(value))
+            if known is None or (name.count("."), len(name)) < (known[1].count("."), len(known[1])):
+                best[id(value)] = value, name
+    return list(best.values())
+
+
+def _as_function(value: Any) -> types.FunctionType | None:
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def _methods(kind: type, name: str) -> Iterator[_Entry]:
+    """The public methods that a class defines or inherits from the package's own classes."""
+    if issubclass(kind, _CALLED_BY_TORCH):
+        return
+    for key, value in list(vars(kind).items()):
+        if key.startswith("_") and key != "__call__":
+            continue
+        if issubclass(kind, torch.nn.Module) and key in _OF_EVERY_MODULE and key != "__call__":
+            continue
+        if isinstance(value, types.FunctionType):
+            yield _Entry(f"{name}.{key}", value, kind, "method")
+        elif isinstance(value, staticmethod) and isinstance(value.__func__, types.FunctionType):
+            yield _Entry(f"{name}.{key}", value.__func__, kind)
+        elif isinstance(value, classmethod) and isinstance(value.__func__, types.FunctionType):
+            yield _Entry(f"{name}.{key}", value.__func__, kind, "classmethod")
+
+
+def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> bool:
+    """Whether these are the variables of this function: functions that one decorator made share their code."""
+    names = function.__code__.co_freevars
+    for name, cell in zip(names, function.__closure__ or (), strict=True):
+        try:
+            if values.get(name) is not cell.cell_contents:
+                return False
+        except ValueError:
+            return False
+    return True
+
+
+def _arguments(function: types.FunctionType, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a function was called with, without arguments that have their default."""
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    rest = code.co_argcount + code.co_kwonlyargcount
+    more: tuple[Any, ...] = ()
+    if code.co_flags & inspect.CO_VARARGS:
+        more = values[code.co_varnames[rest]]
+        rest += 1
+    keywords = dict(values[code.co_varnames[rest]]) if code.co_flags & inspect.CO_VARKEYWORDS else {}
+    defaults = dict(zip(reversed(positional), reversed(function.__defaults__ or ()), strict=False))
+    args = [values[name] for name in positional]
+    if not more:
+        while args and len(args) > code.co_posonlyargcount:
+            name = positional[len(args) - 1]
+            if name not in defaults or args[-1] is not defaults[name]:
+                break
+            args.pop()
+    own = function.__kwdefaults__ or {}
+    keywords |= {name: values[name] for name in named if name not in own or values[name] is not own[name]}
+    return (*args, *more), keywords

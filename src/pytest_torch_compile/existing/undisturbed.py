@@ -1,0 +1,169 @@
+"""What a test may see of a check that runs in the middle of it: nothing.
+
+The legs of a check put back what they write (``legs/``). Here is what lies outside of the objects: warnings, output,
+logs, alarms, and files, processes and connections, which a leg is kept from touching.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LASTING = frozenset({
+    "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chdir",
+    "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.kill",
+    "subprocess.Popen", "socket.connect", "socket.bind", "socket.sendto", "urllib.Request", "shutil.copyfile",
+    "shutil.move", "shutil.rmtree", "tempfile.mkstemp", "tempfile.mkdtemp", "sqlite3.connect",
+})  # fmt: skip
+# What these do is part of compiling, or of Python's own work.
+_COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._logging", "torch.fx", "triton", "sympy")
+_OWN = __name__.partition(".")[0]
+
+
+class SideEffect(BaseException):
+    """Code under check is about to change something that cannot be put back. No error that it should handle."""
+
+
+class _Guard:
+    """The audit hook, which cannot be removed again: it lets everything pass while no check runs."""
+
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        self.installed = False
+
+    def hear(self, event: str, args: tuple[Any, ...]) -> None:
+        if self.thread is None or threading.get_ident() != self.thread:
+            return
+        if event == "open":
+            path, _, flags = args
+            if not isinstance(flags, int) or not flags & _WRITES or path == os.devnull:
+                return
+        elif event not in _LASTING:
+            return
+        if not _is_compiling():
+            raise SideEffect("it writes a file" if event == "open" else f"it uses {event}")
+
+
+_guard = _Guard()
+
+
+def _is_compiling() -> bool:
+    """Whether the innermost code that is not Python's own is a compiler's, this plugin's, or an import."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        root = name.partition(".")[0]
+        if frame.f_code.co_filename.startswith("<frozen importlib") or f"{name}.".startswith(
+            tuple(f"{one}." for one in _COMPILERS)
+        ):
+            return True
+        if root == _OWN and name != __name__:
+            return True
+        if root not in sys.stdlib_module_names and name != __name__:
+            return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return True
+
+
+@contextmanager
+def without_side_effects() -> Iterator[None]:
+    """Code that would write a file, start a process or open a connection in the body raises ``SideEffect`` instead."""
+    if not _guard.installed:
+        sys.addaudithook(_guard.hear)
+        _guard.installed = True
+    before, _guard.thread = _guard.thread, threading.get_ident()
+    try:
+        yield
+    finally:
+        _guard.thread = before
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """In the body no warning, output or log reaches the test, and no alarm that it has set counts down."""
+    with ExitStack() as stack:
+        stack.enter_context(_paused_alarm())
+        stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("ignore")
+        stack.enter_context(redirect_stdout(io.StringIO()))
+        stack.enter_context(redirect_stderr(io.StringIO()))
+        stack.enter_context(_silent_logs())
+        stack.enter_context(without_side_effects())
+        yield
+
+
+@contextmanager
+def _paused_alarm() -> Iterator[None]:
+    """A time limit of the test, by SIGALRM, goes on after the body with the time that was left."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, left, interval)
+
+
+def _reject(record: logging.LogRecord) -> bool:
+    return False
+
+
+@contextmanager
+def _silent_logs() -> Iterator[None]:
+    """Handlers of the test and of the user hear of no record; torch's own go on, as its trace needs them."""
+    loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
+    handlers = [
+        handler
+        for logger in loggers
+        if isinstance(logger, logging.Logger) and not logger.name.startswith("torch")
+        for handler in logger.handlers
+    ]
+    unique = list({id(handler): handler for handler in handlers}.values())
+    for handler in unique:
+        handler.addFilter(_reject)
+    try:
+        yield
+    finally:
+        for handler in unique:
+            handler.removeFilter(_reject)
+
+
+@contextmanager
+def same_names(owns: Callable[[str], bool]) -> Iterator[None]:
+    """Remove the global names that dynamo adds to modules of the package for the code that it generates."""
+    before = {name: (module, set(vars(module))) for name, module in list(sys.modules.items()) if module and owns(name)}
+    try:
+        yield
+    finally:
+        for module, names in before.values():
+            for name in vars(module).keys() - names:
+                if name.startswith("__import_torch_dot_"):
+                    del vars(module)[name]
+
+
+class Stopwatch:
+    """The seconds that checks took out of a test."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the body."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - began

@@ -1,0 +1,131 @@
+"""What becomes of a target: from its checks to one verdict, and the table of all. Neither torch nor pytest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..findings import CompileReport, Finding
+    from .checking import Checked
+
+WORKS, RECOMPILES, BREAKS, FAILS, WRONG, UNCHECKED = (
+    "works", "recompiles", "breaks", "does not compile", "wrong", "not checked",
+)  # fmt: skip
+# From best to worst.
+VERDICTS = (UNCHECKED, WORKS, RECOMPILES, BREAKS, FAILS, WRONG)
+_VERDICT_OF = {
+    "recompile": RECOMPILES,
+    "eager-fallback": RECOMPILES,
+    "graph-break": BREAKS,
+    "nothing-compiled": BREAKS,
+    "compile-error": FAILS,
+    "timeout": FAILS,
+}
+SUFFIX = " [compile]"
+
+
+@dataclass
+class Row:
+    """One target in the table. ``tests`` are those whose calls were checked."""
+
+    target: str
+    verdict: str = UNCHECKED
+    checks: int = 0
+    detail: str = ""
+    left_out: int = 0
+    results: list[Checked] = field(default_factory=list)
+
+    @property
+    def test(self) -> str:
+        """The id of the target as a test."""
+        return f"{self.target}{SUFFIX}"
+
+    @property
+    def reports(self) -> list[CompileReport]:
+        """Those of its checks."""
+        return [one.report for one in self.results if one.report is not None]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Of all its checks."""
+        return [finding for report in self.reports for finding in report.findings]
+
+
+def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], package: str) -> list[Row]:
+    """A row for each target that computes something."""
+    by_target: dict[str, list[Checked]] = {name: [] for name in left_out}
+    for one in results:
+        if one.computes:
+            by_target.setdefault(one.target, []).append(one)
+        elif not left_out.get(one.target):
+            left_out.pop(one.target, None)
+            if not by_target.get(one.target):
+                by_target.pop(one.target, None)
+    return [_row(name, by_target[name], left_out.get(name, {}), package) for name in sorted(by_target)]
+
+
+def _row(name: str, results: list[Checked], left_out: dict[str, int], package: str) -> Row:
+    checks = sum(one.report is not None for one in results)
+    row = Row(name, checks=checks, left_out=sum(left_out.values()), results=results)
+    verdicts = [verdict_of(report) for report in row.reports]
+    row.verdict = max(verdicts, key=VERDICTS.index, default=UNCHECKED)
+    if row.verdict == UNCHECKED:
+        reasons = Counter(one.refused for one in results if one.refused) + Counter(left_out)
+        row.detail = "; ".join(reason for reason, _ in reasons.most_common(2)) or "no call was checked"
+    else:
+        row.detail = _detail(row, package)
+    return row
+
+
+def verdict_of(report: CompileReport) -> str:
+    """The verdict of one check: that of its worst finding."""
+    found = [_VERDICT_OF.get(finding.kind, WRONG) for finding in report.findings]
+    return max(found, key=VERDICTS.index, default=WORKS)
+
+
+def _detail(row: Row, package: str) -> str:
+    """Where it breaks and whose line that is, or the worst finding in short."""
+    if row.verdict == WORKS:
+        return ""
+    worst = next(one for one in row.findings if _VERDICT_OF.get(one.kind, WRONG) == row.verdict)
+    if row.verdict == BREAKS:
+        places = {
+            f"{found.location.file}:{found.location.line}": found for r in row.reports for found in r.graph_breaks
+        }
+        if places:
+            owners = Counter(_owner(found.module, package) for found in places.values())
+            first, found = next(iter(places.items()))
+            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+            root = found.module.partition(".")[0] or package
+            return f"{', '.join(owners)}: {short_path(first, root)} ({found.category}){more}"
+    where = f" at {short_path(worst.location.file, package)}:{worst.location.line}" if worst.location else ""
+    return f"{worst.kind}: {worst.message.splitlines()[0]}{where}"
+
+
+def _owner(module: str, package: str) -> str:
+    root = module.partition(".")[0]
+    return "own" if root == package else f"in {root}" if root else "own"
+
+
+def short_path(path: str, package: str) -> str:
+    """A path from the folder of the package on."""
+    _, found, rest = path.replace("\\", "/").rpartition(f"/{package}/")
+    return f"{package}/{rest}" if found else path
+
+
+def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
+    """The lines of the summary: a row for each target, the worst first, then how many there are of each verdict."""
+    ordered = sorted(rows, key=lambda row: (-VERDICTS.index(row.verdict), row.target))
+    wide = max((len(row.target) for row in ordered), default=0)
+    longest = max((len(row.verdict) for row in ordered), default=0)
+    for row in sorted(ordered, key=lambda row: row.verdict == WORKS):
+        checks = f"{row.checks} checked" + (f", {row.left_out} left out" if row.left_out and row.checks else "")
+        yield f"{row.target:<{wide}}  {row.verdict:<{longest}}  {checks}  {row.detail}".rstrip()
+    counts = Counter(row.verdict for row in ordered)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS) if counts[verdict]]
+    yield f"{len(rows)} targets: {', '.join(parts)}; {sum(row.checks for row in rows)} checks in {seconds:.0f} s"
+    if waiting:
+        yield waiting

@@ -1,0 +1,153 @@
+"""``--compile-write-tests``: a test file for each module of the package, with one check of each target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import settings
+from ..disk import write_atomically
+from ..events import heard_only_by
+from ..findings import CompileCheckFailed
+from .checking import Checked
+from .undisturbed import undisturbed
+from .verdicts import VERDICTS, Row, verdict_of
+
+_HEAD = '''"""{module} under torch.compile, called as the package's own tests call it.
+
+Written by pytest --compile-existing={given} --compile-write-tests. The inputs have the shapes, dtypes and
+ranges of those calls, and numbers of their own.
+"""
+
+import {imports}
+import pytest
+import torch
+
+from pytest_torch_compile import call
+
+
+def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False, seed=0):
+    """A tensor of random numbers from low to high."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point or dtype.is_complex:
+        made = low + (high - low) * torch.rand(shape, generator=generator, dtype=torch.float64)
+    else:
+        made = torch.randint(low, 2 if dtype is torch.bool else max(high, low + 1), shape, generator=generator)
+    return made.to(device, dtype).requires_grad_(grad)
+'''
+_WIDTH = 110
+
+
+@dataclass
+class Written:
+    """What became of one target: the source of its test, or why there is none."""
+
+    row: Row
+    module: str = ""
+    source: str = ""
+    left_out: str = ""
+
+
+def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str]:
+    """Write the files, each test after it has been run. Gives lines about what was written."""
+    written = [_written(row, fast) for row in rows if row.checks]
+    by_module: dict[str, list[Written]] = {}
+    for one in written:
+        by_module.setdefault(one.module, []).append(one)
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 0
+    for module, ones in sorted(by_module.items()):
+        sources = [one.source for one in ones if one.source]
+        if not sources:
+            continue
+        text = _HEAD.format(module=module, imports=module, given=given)
+        text = text if any("@pytest" in source for source in sources) else text.replace("import pytest\n", "")
+        left_out = [f"# {one.row.target} has no test here: {one.left_out}" for one in ones if one.left_out]
+        notes = "\n\n" + "\n".join(left_out) + "\n" if left_out else ""
+        path = folder / f"test_{re.sub(r'[^a-zA-Z0-9]+', '_', module)}.py"
+        write_atomically(path, text + "".join(f"\n\n{source}" for source in sources) + notes)
+        number += len(sources)
+    without = len(written) - number
+    return [f"{number} tests written to {folder}; {without} targets cannot be written without contents of a test"]
+
+
+def _written(row: Row, fast: bool) -> Written:
+    """The test of a target: that of its worst check, or else of the one with the most shapes, which can be written."""
+    checked = [one for one in row.results if one.report is not None]
+    module = next((one.module for one in checked if one.module), row.target.rpartition(".")[0])
+    why = "no call of it can be written"
+    for one in sorted(checked, key=_rank, reverse=True):
+        if not one.calls:
+            why = one.unwritten or why
+            continue
+        body = _body(row, one)
+        try:
+            kinds, reason = _tried(module, row, body, fast)
+        except Exception as error:
+            why = f"with numbers of its own it raises {type(error).__name__}"
+            continue
+        return Written(row, module, f"{_marker(kinds, reason)}{body}")
+    return Written(row, module, left_out=why)
+
+
+def _rank(one: Checked) -> tuple[int, int]:
+    assert one.report is not None
+    return VERDICTS.index(verdict_of(one.report)), len(one.calls)
+
+
+def _body(row: Row, one: Checked) -> str:
+    options = [f"max_recompiles={one.allowed}"] if one.allowed else []
+    options += ["train=True"] if one.train else []
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", row.target.removeprefix(f"{one.module}.")).lower()
+    calls = ", ".join(one.calls)
+    lines = [f"def test_{re.sub(r'[^a-z0-9_]+', '_', name)}(compile_check):"]
+    makes = one.made != row.target
+    lines += ["    torch.manual_seed(0)"] if makes else []
+    call = f"    compile_check({', '.join([one.made, f'calls=[{calls}]', *options])})"
+    if len(call) > _WIDTH:
+        inner = [
+            f"        {one.made},",
+            "        calls=[",
+            *(f"            {each}," for each in one.calls),
+            "        ],",
+        ]
+        call = "\n".join(["    compile_check(", *inner, *(f"        {option}," for option in options), "    )"])
+    return "\n".join([*lines, call, ""])
+
+
+def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str]:
+    """Run the test: the kinds of findings that it has with the numbers of its own, and the first one in short.
+
+    Raises:
+        Exception: eager cannot run with them.
+    """
+    from ..check.check_compile import check_compile
+
+    names: dict[str, Any] = {}
+    exec(compile(_HEAD.format(module=module, imports=module, given=""), "<written>", "exec"), names)
+    exec(compile(body, "<written>", "exec"), names)
+    test = next(value for name, value in names.items() if name.startswith("test_"))
+    chosen = settings.Settings(backend=settings.current.backend, fast=fast, diagnose="off", timeout=120.0)
+    with undisturbed(), heard_only_by(lambda report: None), settings.replaced(chosen):
+        try:
+            test(check_compile)
+        except CompileCheckFailed as failed:
+            first = failed.findings[0]
+            where = f" at {Path(first.location.file).name}:{first.location.line}" if first.location else ""
+            return sorted({one.kind for one in failed.findings}), f"{first.message.splitlines()[0]}{where}"
+    return [], ""
+
+
+def _marker(kinds: list[str], reason: str) -> str:
+    if not kinds:
+        return ""
+    kind = f'"{kinds[0]}"' if len(kinds) == 1 else str(kinds).replace("'", '"')
+    return f"@pytest.mark.compile_known_failure({_quoted(reason)}, kind={kind})\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text[:160].replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

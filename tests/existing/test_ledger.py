@@ -1,0 +1,77 @@
+"""How the time is shared: what is rare comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_torch_compile.existing.checking import Checked  # noqa: E402
+from pytest_torch_compile.existing.ledger import LIKE_OTHERS, OUT_OF_TIME, Ledger  # noqa: E402
+from pytest_torch_compile.existing.signature import AutomaticDynamic, Signature  # noqa: E402
+
+OLD, NEW = {("a.py", 1, 2)}, {("a.py", 1, 2), ("a.py", 1, 3)}
+
+
+def noted(ledger, sizes, **result):
+    """A call of the target f in the ledger, with the result of its check; None where no check was wanted."""
+    seen = Signature(("f",), sizes)
+    family = ledger.wants("f", seen)
+    if family is not None:
+        ledger.note(family, Checked("f", "test", **result), (torch.ones(sizes),), {}, seen)
+    return family
+
+
+@pytest.fixture
+def half_way():
+    """Half of the tests have run, and all of the time that is due by then is used up."""
+    ledger = Ledger(seconds=100.0, most_shapes=4)
+    noted(ledger, (2,))
+    assert ledger.is_worth("f", OLD, False)
+    ledger.progress, ledger.spent = 0.5, 50.0
+    return ledger
+
+
+def test_call_that_runs_no_new_line_waits(half_way):
+    assert not half_way.is_worth("f", OLD, False)
+    assert noted(half_way, (3,), passed_over=True) is not None
+    assert half_way.targets["f"].left_out == {LIKE_OTHERS: 1}
+    assert noted(half_way, (3,)) is None  # it is not looked at again
+
+
+def test_call_that_runs_a_new_line_does_not_wait(half_way):
+    assert half_way.is_worth("f", NEW, False)
+    assert not half_way.is_worth("f", NEW, False)
+
+
+def test_first_gradients_do_not_wait(half_way):
+    assert half_way.is_worth("f", OLD, True)
+    assert not half_way.is_worth("f", OLD, True)
+
+
+def test_nothing_is_wanted_when_all_of_the_time_is_used_up(half_way):
+    half_way.spent = 100.0
+    assert noted(half_way, (3,)) is None
+    assert half_way.targets["f"].left_out == {OUT_OF_TIME: 1}
+
+
+def test_refused_call_is_tried_in_other_tests():
+    ledger = Ledger(seconds=100.0, most_shapes=4)
+    tried = [noted(ledger, (2,), refused="its test compiles as well") is not None for _ in range(5)]
+    assert tried == [True, True, True, False, False]
+
+
+def test_recompiles_that_sizes_need_are_known():
+    counts = []
+    dynamic = AutomaticDynamic()
+    for sizes in [(4, 3), (8, 3), (16, 3), (1, 3), (0, 3), (5, 3), (5, 7)]:
+        dynamic.add(sizes)
+        counts.append(dynamic.recompiles)
+    assert counts == [0, 1, 1, 2, 3, 3, 4]
+
+
+def test_equal_sizes_are_one_symbol():
+    dynamic = AutomaticDynamic()
+    for sizes in [(2, 2), (3, 3), (4, 4)]:
+        dynamic.add(sizes)
+    assert dynamic.recompiles == 1 and not dynamic.covers((4, 5))

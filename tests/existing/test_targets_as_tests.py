@@ -1,0 +1,166 @@
+"""A target in the result of the run: options, markers, files and reports treat it as a test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.existing.conftest import rows  # noqa: E402
+from tests.plugin.projects import other_process  # noqa: E402
+
+TWO = "def fine(x):\n    return x * 2\ndef breaking(x):\n    print('now')\n    return x + 1\n"
+CALLS = "def test_a():\n    somelib.fine(torch.ones(2))\ndef test_b():\n    somelib.breaking(torch.ones(2))\n"
+
+
+def test_accepted_breaks_do_not_fail_any_more(library):
+    library(TWO, CALLS, "--compile-accept").assert_outcomes(passed=4)
+    accepted = json.loads((library.tester.path / "compile-accepted.json").read_text())
+    assert set(accepted["tests"]) == {"somelib.breaking [compile]"}
+    library(TWO, CALLS).assert_outcomes(passed=4)
+    worse = TWO.replace("x * 2", "x * 2 if x.sum() > 0 else x")
+    library(worse, CALLS).assert_outcomes(passed=3, failed=1)
+
+
+def test_conftest_marks_a_known_failure(library):
+    library.tester.makeconftest(
+        "import pytest\ndef pytest_collection_modifyitems(items):\n    for item in items:\n"
+        "        if item.name == 'somelib.breaking [compile]':\n"
+        "            item.add_marker(pytest.mark.compile_known_failure('prints', kind='graph-break'))\n"
+    )
+    library(TWO, CALLS).assert_outcomes(passed=3, xfailed=1)
+
+
+def test_k_chooses_targets_where_it_names_one(library):
+    tests = "def test_breaking_and_fine():\n    somelib.fine(torch.ones(2))\n    somelib.breaking(torch.ones(2))\n"
+    result = library(TWO, tests, "-k", "breaking")
+    result.assert_outcomes(passed=1, failed=1, deselected=1)
+
+
+def test_k_that_names_no_target_leaves_all(library):
+    library(TWO, CALLS, "-k", "test_a or test_b").assert_outcomes(passed=3, failed=1)
+
+
+def test_conftest_that_drops_tests_by_name_keeps_the_targets(library):
+    library.tester.makeconftest(
+        "def pytest_collection_modifyitems(items):\n    items[:] = [i for i in items if 'compile' not in i.name]\n"
+    )
+    library(TWO, CALLS).assert_outcomes(passed=3, failed=1)
+
+
+def test_x_ends_at_the_first_target_that_fails(library):
+    library(TWO.replace("fine", "zfine"), CALLS.replace("fine", "zfine"), "-x").assert_outcomes(passed=2, failed=1)
+
+
+def test_report_and_junit_have_the_targets(library):
+    library(TWO, CALLS, "--compile-report=out", "--junitxml=j.xml")
+    document = json.loads((library.tester.path / "out" / "report.json").read_text())
+    targets = {test["id"]: test["outcome"] for test in document["tests"] if "[compile]" in test["id"]}
+    assert targets == {"somelib.fine [compile]": "passed", "somelib.breaking [compile]": "failed"}
+    assert "somelib.breaking [compile]" in (library.tester.path / "j.xml").read_text()
+
+
+def test_baseline_holds_what_works_and_knows_what_breaks(library):
+    library(TWO, CALLS, "--compile-update-baselines").assert_outcomes(passed=3, xfailed=1)
+    library(TWO, CALLS).assert_outcomes(passed=3, xfailed=1)
+    worse = TWO.replace("x * 2", "x * 2 if x.sum() > 0 else x")
+    library(worse, CALLS).assert_outcomes(passed=2, xfailed=1, failed=1)
+    another = TWO.replace("print('now')", "print('now')\n    x = x if x.sum() > 0 else -x")
+    library(another, CALLS).assert_outcomes(passed=3, failed=1)
+    better = library(TWO.replace("print('now')", "pass"), CALLS)
+    better.assert_outcomes(passed=4)
+    better.stdout.fnmatch_lines(["somelib.breaking [[]compile[]]: works, and breaks in the baseline"])
+    gone = library(TWO, "def test_b():\n    somelib.breaking(torch.ones(2))\n")
+    gone.stdout.fnmatch_lines(["somelib.fine [[]compile[]] was not checked in this run; the baseline says: works"])
+
+
+WRITTEN = """
+class Layer(nn.Module):
+    def __init__(self, width, mode="fast"):
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+    def forward(self, x, scale=1.0, note=""):
+        return self.inner(x) * scale
+def breaking(x, mode="mean"):
+    print("now")
+    return x.sum() if mode == "sum" else x.mean()
+"""
+CALLING = """
+def test_a():
+    layer = somelib.Layer(3, mode="fast").eval()
+    for rows in (2, 4):
+        layer(torch.full((rows, 3), 12345.678), scale=2.0)
+def test_b():
+    somelib.breaking(torch.tensor([987654, 2]).float(), mode="sum")
+def test_secret():
+    somelib.Layer(4)(torch.ones(2, 4), note="hf_secret_token")
+"""
+
+
+def test_written_tests_pass_without_the_package_tests_and_hold_none_of_their_data(library):
+    result = library(WRITTEN, CALLING, "--compile-write-tests=written")
+    result.stdout.fnmatch_lines(["2 tests written to *written; 0 targets cannot be written*"])
+    folder = library.tester.path / "written"
+    text = (folder / "test_somelib.py").read_text()
+    assert "somelib.Layer(3).eval()" in text and "max_recompiles=1" in text
+    for data in ("12345", "987654", "secret"):
+        assert data not in text
+    assert {path.suffix for path in folder.iterdir()} == {".py"}
+    (library.tester.path / "alone").mkdir()
+    (folder / "test_somelib.py").rename(library.tester.path / "alone" / "test_somelib.py")
+    done = other_process(
+        library.tester.path, "alone", "--compile-fast", environment={"PYTHONPATH": f"{sys.path[0]}:."}.items()
+    )
+    assert "1 passed, 1 xfailed" in done.stdout, done.stdout[-3000:]
+
+
+def test_target_that_cannot_be_written_is_named(library):
+    library(
+        "def f(x, note):\n    return x + 1\n", "def test_a():\n    somelib.f(torch.ones(1), 'hf_secret')\n",
+        "--compile-write-tests=written",
+    )  # fmt: skip
+    assert not (library.tester.path / "written" / "test_somelib.py").exists()
+
+
+@pytest.mark.parametrize("options", [["--compile-isolate"], ["--compile-existing-minutes=0"]])
+def test_options_that_do_not_fit_are_refused(library, options):
+    assert library(TWO, CALLS, *options).ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_workers_of_xdist_hand_over_what_they_checked(library):
+    pytest.importorskip("xdist")
+    library(TWO, CALLS, "--collect-only")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "2", "--compile-existing=somelib", "-p", "no:cacheprovider"],
+        cwd=library.tester.path, env=_environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "1 failed, 3 passed" in done.stdout, done.stdout[-3000:]
+    assert "FAILED somelib.breaking [compile]" in done.stdout
+    assert "2 targets: 1 breaks, 1 works" in done.stdout
+
+
+def _environment():
+    import os
+
+    from tests.plugin.projects import SOURCES
+
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST_")}
+    return {**inherited, "PYTHONPATH": f"{SOURCES}:.", "OMP_NUM_THREADS": "1"}
+
+
+def test_coverage_and_debuggers_keep_their_trace_function(library):
+    tests = (
+        "import sys\nseen = []\ndef tracer(frame, event, argument):\n    seen.append(event)\n"
+        "def test_a():\n    sys.settrace(tracer)\n    somelib.fine(torch.ones(2))\n    assert sys.gettrace() is tracer\n"
+        "    sys.settrace(None)\n    assert seen\n"
+    )
+    library(TWO, tests).assert_outcomes(passed=1)
+
+
+def test_ini_twin(library):
+    library.tester.makeini("[pytest]\ncompile_existing = somelib.fine\n")
+    assert set(rows(library(TWO, CALLS, existing=None))) == {"fine"}

@@ -1,0 +1,173 @@
+"""Which calls are checked, and what becomes of a target."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.existing.conftest import rows  # noqa: E402
+
+BREAKING = """
+class Breaking(nn.Module):
+    def forward(self, x):
+        print("now")
+        return x + 1
+"""
+WRONG = """
+class Wrong(nn.Module):
+    def forward(self, x):
+        return x + 1 if torch.compiler.is_compiling() else x + 2
+"""
+
+
+def test_modules_functions_methods_and_callables_are_targets_of_their_own(library):
+    result = library(
+        "class Layer(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = nn.Linear(2, 2)\n"
+        "    def forward(self, x):\n        return doubled(self.inner(x))\n"
+        "class Kernel:\n    def __call__(self, x):\n        return x.exp()\n    def grown(self, x):\n        return x + 1\n"
+        "    @staticmethod\n    def still(x):\n        return x - 1\n    @classmethod\n    def made(cls, x):\n        return x * 3\n"
+        "def doubled(x):\n    return 2 * x\ndef _private(x):\n    return x\n",
+        "def test_a():\n    x = torch.ones(2)\n    somelib.Layer()(x)\n    k = somelib.Kernel()\n    k(x), k.grown(x), k.still(x), k.made(x)\n"
+        "    somelib._private(x)\n",
+    )
+    result.assert_outcomes(passed=1 + 5)
+    seen = rows(result)
+    assert set(seen) == {"Layer", "Kernel", "Kernel.grown", "Kernel.still", "Kernel.made"}
+    assert all(verdict.startswith("works 1 checked") for verdict in seen.values())
+
+
+def test_decorated_functions_that_share_code_are_told_apart(library):
+    result = library(
+        "def kept(f):\n    @functools.wraps(f)\n    def inner(x):\n        return f(x.clone())\n    return inner\n"
+        "@kept\ndef fine(x):\n    return x * 2\n@kept\ndef breaking(x):\n    print('now')\n    return x\n"
+        "@torch.no_grad()\ndef quiet(x):\n    return x.sin()\n",
+        "def test_a():\n    for f in (somelib.fine, somelib.breaking, somelib.quiet):\n        f(torch.ones(2))\n",
+    )
+    seen = rows(result)
+    assert {name: verdict.split()[0] for name, verdict in seen.items()} == {
+        "fine": "works", "breaking": "breaks", "quiet": "works",
+    }  # fmt: skip
+
+
+def test_break_is_a_failed_test_of_the_target_and_not_of_the_test_that_calls_it(library):
+    result = library(BREAKING, "def test_a():\n    somelib.Breaking()(torch.ones(2))\n")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*graph-break*", "*somelib/__init__.py:*", "The call was made by *::test_a"])
+    result.stdout.fnmatch_lines(["FAILED somelib.Breaking [[]compile[]]*"])
+    assert rows(result)["Breaking"].startswith("breaks 1 checked own: somelib/__init__.py:")
+
+
+def test_wrong_numbers_are_found(library):
+    result = library(WRONG, "def test_a():\n    somelib.Wrong()(torch.ones(2))\n")
+    result.assert_outcomes(passed=1, failed=1)
+    assert rows(result)["Wrong"].startswith("wrong")
+
+
+GRADIENT = """
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * 2
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor, None
+
+def doubled(x):
+    return Wrong.apply(x, 3 if torch.compiler.is_compiling() else 2)
+"""
+
+
+@pytest.mark.parametrize(("ends", "verdict"), [(".sum().backward()", "wrong"), ("", "works")])
+def test_gradients_are_checked_where_the_test_asks_for_them(library, ends, verdict):
+    result = library(GRADIENT, f"def test_a():\n    somelib.doubled(torch.ones(2, requires_grad=True)){ends}\n")
+    assert rows(result)["doubled"].split()[0] == verdict
+
+
+def test_gradcheck_asks_for_gradients(library):
+    result = library(
+        "def doubled(x):\n    return x * 2\n",
+        "def test_a():\n    x = torch.ones(2, dtype=torch.float64, requires_grad=True)\n"
+        "    assert torch.autograd.gradcheck(somelib.doubled, (x,))\n",
+    )
+    result.assert_outcomes(passed=2)
+    assert rows(result)["doubled"] == "works 1 checked"
+
+
+SIZES = "def test_a():\n    for n in (2, 3, 4, 5, 6):\n        somelib.scaled(torch.ones(n))\n"
+
+
+def test_shapes_that_automatic_dynamic_treats_alike_are_one_check(library):
+    result = library("def scaled(x):\n    return x * 2\n", SIZES)
+    assert rows(result)["scaled"] == "works 3 checked"  # fixed sizes, dynamic ones, and one that reuses the graph
+
+
+def test_sizes_of_0_and_1_need_graphs_of_their_own(library):
+    result = library("def scaled(x):\n    return x * 2\n", SIZES.replace("(2, 3, 4, 5, 6)", "(2, 3, 1, 0)"))
+    assert rows(result)["scaled"] == "works 4 checked"
+
+
+def test_recompiles_beyond_those_of_dynamic_shapes_are_found(library):
+    sizes = SIZES.replace("(2, 3, 4, 5, 6)", "(7, 9, 5)")
+    assert rows(library("def scaled(x):\n    return x * 2\n", sizes))["scaled"] == "works 3 checked"
+    result = library("def scaled(x):\n    return x * 2 if x.shape[0] > 6 else x * 3\n", sizes)
+    assert rows(result)["scaled"].startswith("recompiles 3 checked recompile: 2 recompiles, 1 allowed")
+
+
+def test_number_of_shapes_is_bounded(library):
+    sizes = SIZES.replace("(2, 3, 4, 5, 6)", "(2, 3, 1, 0)")
+    result = library("def scaled(x):\n    return x * 2\n", sizes, "--compile-existing-shapes=2")
+    assert rows(result)["scaled"] == "works 2 checked, 2 left out"
+
+
+def test_calls_beyond_the_time_are_left_out_and_named(library):
+    result = library(
+        "def f(x):\n    return x + 1\ndef g(x):\n    return x + 1\n",
+        "def test_a():\n    somelib.f(torch.ones(1))\n    somelib.g(torch.ones(1))\n",
+        "--compile-existing-minutes=1e-9",
+    )
+    result.assert_outcomes(passed=2, skipped=1)
+    assert rows(result)["g"].startswith("not checked 0 checked the time was over")
+
+
+@pytest.mark.parametrize(
+    ("package", "tests", "why"),
+    [
+        ("def f(x):\n    raise ValueError\n", "def test_a():\n    try:\n        somelib.f(torch.ones(1))\n    except ValueError:\n        pass\n", "eager raises ValueError"),
+        ("def f(x, path):\n    path.mkdir()\n    return x + 1\n", "def test_a(tmp_path):\n    somelib.f(torch.ones(1), tmp_path / 'new')\n", "it uses os.mkdir"),
+        ("def f(x, path):\n    open(path, 'w').write('a')\n    return x + 1\n", "def test_a(tmp_path):\n    somelib.f(torch.ones(1), tmp_path / 'new')\n", "it writes a file"),
+        ("def f(x, g):\n    return x + g()\n", "from unittest.mock import Mock\ndef test_a():\n    m = Mock(return_value=1)\n    somelib.f(torch.ones(1), m)\n    m.assert_called_once()\n", "it is given Mock"),
+        ("def g(x):\n    return x\ndef f(x):\n    return g(x) + 1\n", "def test_a(monkeypatch):\n    monkeypatch.setattr(somelib, 'g', lambda x: x)\n    somelib.f(torch.ones(1))\n", "its test has replaced somelib.g"),
+        ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    t = threading.Thread(target=somelib.f, args=[torch.ones(1)])\n    t.start()\n    t.join()\n", None),
+        ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    done = threading.Event()\n    t = threading.Thread(target=done.wait)\n    t.start()\n    somelib.f(torch.ones(1))\n    done.set()\n    t.join()\n", "its test runs other threads"),
+        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.jit.trace(somelib.f, torch.ones(1))\n", "it is called while its test traces"),
+        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.compile(lambda x: x.sin(), backend='eager')(torch.ones(1))\n    somelib.f(torch.ones(1))\n", "its test compiles as well"),
+    ],
+    ids=["raises", "mkdir", "file", "mock", "monkeypatch", "in a thread", "beside a thread", "traced", "compiles"],
+)  # fmt: skip
+def test_call_that_cannot_be_checked_is_skipped_with_the_reason(library, package, tests, why):
+    result = library(package, tests)
+    result.assert_outcomes(passed=1, skipped=1 if why else 0)
+    if why:
+        assert why in rows(result)["f"]
+
+
+def test_what_computes_nothing_is_no_target(library):
+    result = library("def f(x):\n    return x.shape\n", "def test_a():\n    somelib.f(torch.ones(1))\n")
+    result.assert_outcomes(passed=1)
+    assert rows(result) == {}
+
+
+def test_pattern_narrows_the_targets(library):
+    package, tests = (
+        "def fa(x):\n    return x + 1\ndef fb(x):\n    return x + 1\n",
+        "def test_a():\n    somelib.fa(torch.ones(1))\n    somelib.fb(torch.ones(1))\n",
+    )
+    assert set(rows(library(package, tests, existing="somelib.*a"))) == {"fa"}
+    assert set(rows(library(package, tests, existing="somelib.fb"))) == {"fb"}
+
+
+def test_two_packages_are_refused(library):
+    result = library("", "def test_a():\n    pass\n", existing="somelib,other")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
