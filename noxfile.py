@@ -1,4 +1,4 @@
-"""The project's jobs: `nox -l` lists them, `nox -s "tests(2.15)" -- -k name` runs a part of one."""
+"""The project's jobs: `nox -l` lists them, `nox -s "tests(2.15)" -- -k name` runs part of a session."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import nox
 from nox.virtualenv import PassthroughEnv
 
-# The one table of supported versions: torch, and the torchvision, transformers and torchao that fit it.
-# Inductor of torch 2.6 imports setuptools, and asks for it on Python 3.12 and newer only.
+# The supported versions of torch, with compatible versions of torchvision, transformers and torchao. Inductor in torch
+# 2.6 imports setuptools, but requires it only on Python 3.12 and newer.
 RELEASES = {
     "2.6": ("torch==2.6.0", "torchvision==0.21.0", "transformers==5.23.0", "setuptools"),
     "2.8": ("torch==2.8.0", "torchvision==0.23.0", "transformers==5.23.0"),
@@ -20,10 +20,10 @@ RELEASES = {
 NEWEST = list(RELEASES)[-1]
 PROJECT = ("-e", ".[dev,suites]")
 PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
-# Workers, ranks and fresh processes are many, and importing torch without its bytecode, which uv leaves to the first
-# one, takes each 15 s more: it is kept even where the environment says not to.
+# There are many workers, ranks and fresh processes, and importing torch without its bytecode takes an additional 15 s
+# in each. uv leaves compiling it to the first import, so bytecode is written even if the environment turns it off.
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
-# Each worker of pytest-xdist has one core: threads of its own would only get in the way of the others.
+# Each pytest-xdist worker uses one core, since additional threads would only slow down the others.
 WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
 
 nox.needs_version = ">=2024.10.9"
@@ -46,7 +46,7 @@ def tests(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def stress(session: nox.Session, torch: str) -> None:
-    """What is too long for every push, all or by name (kills, launched, order, alone, documents, load, large)."""
+    """The slow tests, all or by name (kills, launched, order, alone, documents, load, large)."""
     install(session, torch)
     results = Path(session.cache_dir).parent / "stress" / torch
     results.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def stress(session: nox.Session, torch: str) -> None:
     parts = {
         "kills": [("python", "-m", "tests.stress.kills", "--out", str(results / "kills.json"))],
         "launched": [("python", "-m", "tests.stress.launched", "--out", str(results / "launched.json"))],
-        # Another order for each torch: with all of them there are five.
+        # Use a different order for each torch, which gives five orders in total.
         "order": [(*pytest, *PARALLEL, "--random-order-bucket=global", f"--random-order-seed={torch}", "tests")],
         "alone": [("python", "-m", "tests.stress.alone", "--out", str(results / "alone.json"))],
         "documents": [(*pytest, "-q", "tests/report/test_strange_documents.py")],
@@ -78,7 +78,7 @@ def suites(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def sweep(session: nox.Session, torch: str) -> None:
-    """The suites' models on this torch, and docs/compatibility.md from the versions that were swept so far."""
+    """Run the suites' models on this torch, and update docs/compatibility.md."""
     install(session, torch)
     results = f"benchmarks/sweep/data/torch-{torch}.json"
     session.run("python", "-m", "benchmarks.sweep", "run", results, *session.posargs, env=WORKERS)
@@ -103,19 +103,19 @@ def libraries(session: nox.Session, torch: str) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """All suites on CUDA, or those named: what is right and whole in workers, then speed, gated, on every GPU."""
+    """All or selected suites on CUDA: first correctness in parallel, then the gated speed tests on every GPU."""
     install(session, torch_for(session))
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
     session.run("python", "-m", "pytest", *workers, "--compile-device=cuda", "--benchmark-skip", *chosen, env=WORKERS)
-    # A worker for each GPU. pytest-benchmark refuses --benchmark-only beside pytest-xdist.
+    # One worker for each GPU. pytest-benchmark does not support --benchmark-only together with pytest-xdist.
     speed = ("-n", "auto", "--dist", "worksteal", "-k", "test_speed", "--compile-perf=gate", "-rfE")
     session.run("python", "-m", "pytest", *speed, *chosen, env=BYTECODE)
 
 
 @nox.session
 def compare(session: nox.Session) -> None:
-    """Speed against a revision on one device: `nox -s compare -- main tests/test_speed.py`."""
+    """Compare the speed with a revision on one device: `nox -s compare -- main tests/test_speed.py`."""
     if not session.posargs:
         session.error("name the revision, and the tests if not all: nox -s compare -- BASE_REF [tests]")
     install(session, torch_for(session))
@@ -126,7 +126,7 @@ def compare(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, formatting, types, which room may import which, generated documentation, and links."""
+    """Style, formatting, types, import layers, generated documentation, and links."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[dev]")
     session.run("ruff", "check", ".")
@@ -150,7 +150,7 @@ def examples(session: nox.Session, library: str) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """The mutation and false-alarm test of the comparison, over all cores; started again, it goes on where it was."""
+    """The mutation and false-alarm test of the comparison, on all cores; an interrupted run is resumed."""
     here = version_here("torch") if isinstance(session.virtualenv, PassthroughEnv) else ""
     install(session, nearest_release(here) if here else NEWEST)
     kept = Path(session.cache_dir) / "mutants.jsonl"
@@ -159,7 +159,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation, built strictly, and every link of the site."""
+    """Build the documentation in strict mode, and check every link of the site."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[docs]")
     session.run("mkdocs", "build", "--strict", *session.posargs)
@@ -168,18 +168,18 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """A release as far as it can be rehearsed, all or by name (check, build, try, docs); for a tag: `-- v0.2.0`."""
+    """Rehearse a release, all steps or by name (check, build, try, docs); for a tag: `-- v0.2.0`."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("--require-hashes", "-r", ".github/release.txt")
     tags = [f"--tag={word}" for word in session.posargs if word.startswith("v")]
     steps = {"check": ["check", *tags], "build": ["build"], "try": ["try"], "docs": ["rehearse-docs"]}
     for name in [word for word in session.posargs if word in steps] or steps:
-        # The package itself is not installed: it is what is built.
+        # The package is not installed, because this session builds it.
         session.run("python", "-m", "tools.release", *steps[name], env={"PYTHONPATH": "src", **BYTECODE})
 
 
 def install(session: nox.Session, torch: str) -> None:
-    """Set up the environment for one torch; under --no-venv the torch that is there stays."""
+    """Set up the environment for one torch; with --no-venv, keep the installed torch."""
     if isinstance(session.virtualenv, PassthroughEnv):
         install_beside_torch(session, torch)
     else:
@@ -187,7 +187,7 @@ def install(session: nox.Session, torch: str) -> None:
 
 
 def install_beside_torch(session: nox.Session, torch: str) -> None:
-    """Add the project and what it lacks to the current environment, under a constraint that keeps its torch."""
+    """Install the project and missing dependencies into the current environment, keeping its torch."""
     installed = version_here("torch") or session.error("--no-venv uses the torch of this environment, and it has none")
     if torch != nearest_release(installed):
         session.skip(f"this environment has torch {installed}")
@@ -199,20 +199,20 @@ def install_beside_torch(session: nox.Session, torch: str) -> None:
 
 
 def torch_for(session: nox.Session) -> str:
-    """The release to set up where a session is not run for each: under --no-venv the one that is there."""
+    """The torch release for sessions that do not run for each one; with --no-venv, the installed one."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         return NEWEST
     return nearest_release(version_here("torch") or session.error("--no-venv uses the torch of this environment"))
 
 
 def version_here(distribution: str) -> str:
-    """The version of a distribution in the current environment, or nothing."""
+    """The version of a distribution in the current environment, or an empty string."""
     read = f"import importlib.metadata as m; print(m.version({distribution!r}))"
     return subprocess.run(["python", "-c", read], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def nearest_release(installed: str) -> str:
-    """The newest release in the table that is not newer than the installed one."""
+    """The newest release in the table that is not newer than the installed torch."""
     minor = [int(part) for part in installed.split(".")[:2]]
     fitting = [release for release in RELEASES if [int(part) for part in release.split(".")] <= minor]
     return fitting[-1] if fitting else NEWEST

@@ -100,7 +100,9 @@ def run(
             try:
                 one_call(leg, made, compiled, arguments, mode, f"call {number}")
             except Exception as error:
-                leg.raised = leg.raised or f"call {number}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+                leg.raised = (
+                    leg.raised or f"call {number}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+                )
                 leg.facts[f"call {number} raised"] = type(error).__name__
                 if not whole:
                     break

@@ -75,6 +75,9 @@ BREAK_HINTS = {
     "torch.compiler.is_compiling(), or move it out of the "
     "compiled "
     "function",
+    "graph that the backend refuses": "torch traced the code and its backend cannot compile the graph: the op that "
+    "torch names has a result that depends on data, often in the backward; replace it, as by torch.where(c, a, b) for "
+    "x[mask], or keep it out of the compiled function",
     "function that dynamo skips": "dynamo does not trace this function; replace it, or "
     "call it outside the compiled function",
 }
@@ -311,6 +314,6 @@ def fixed_size(size: str) -> str:
 
 RANKS_DIFFER = (
     "run the same code and calls on every rank: avoid branches on the rank in compiled code, use the "
-    "same shapes and types, or mark sizes that vary as dynamic. If ranks differ on purpose, such as "
-    "pipeline stages, use same=()"
+    "same shapes and types, or mark sizes that vary as dynamic. If ranks "
+    "differ on purpose, as pipeline stages do, use same=()"
 )

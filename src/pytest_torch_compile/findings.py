@@ -330,7 +330,7 @@ class CompileReport:
 
     @property
     def graphs(self) -> list[Graph]:
-        """The graphs handed to the backend."""
+        """The graphs passed to the backend."""
         return self.observation.graphs
 
     @property

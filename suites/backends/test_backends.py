@@ -47,7 +47,7 @@ def test_backend_of_a_project_is_found_by_its_name():
 
 @pytest.mark.torch_compile
 def test_unknown_backend_is_an_error_that_names_the_known_ones():
-    with pytest.raises(CompileUsageError, match=r"backend 'inductr' is not known to torch.*inductor"):
+    with pytest.raises(CompileUsageError, match=r"backend 'inductr' is unknown to torch.*inductor"):
         check_compile(Encoder(), torch.randn(2, 8), backend="inductr")
 
 

@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
+from pytest_torch_compile._torch import canary  # noqa: E402
 from pytest_torch_compile._torch.trace import TraceObserver, graph_ops  # noqa: E402
 
 BREAKS = Path(__file__).parents[1] / "golden" / "breaks.py"
@@ -263,6 +264,13 @@ def test_event_that_cannot_be_read_is_said_to_be_so(monkeypatch):
     assert any("dynamo_output_graph" in what and "a new format" in what for what in observer.seen.undecided)
 
 
+@pytest.fixture
+def torch_is_known():
+    """What this torch shows was tried out before the test breaks a listener: it is tried once in a process."""
+    canary.not_shown()
+
+
+@pytest.mark.usefixtures("torch_is_known")
 def test_check_that_cannot_see_does_not_pass(monkeypatch):
     def fail(self, *event):
         raise ValueError("a new format")
@@ -273,6 +281,7 @@ def test_check_that_cannot_see_does_not_pass(monkeypatch):
     assert [finding.kind for finding in failed.value.findings] == ["not-observable"]
 
 
+@pytest.mark.usefixtures("torch_is_known")
 def test_check_that_sees_no_graph_does_not_pass(monkeypatch):
     def fail(self, *event):
         raise ValueError("a new format")
@@ -329,3 +338,18 @@ def test_graph_text_is_read_as_ops():
         ]
     )
     assert graph_ops(text) == ("sin", "+", "torch.nn.functional.relu")
+
+
+def writes_where(x):
+    y = x.clone()
+    y[x[:, 0] < 0, :] *= -1
+    return y.sin()
+
+
+def test_graph_that_the_backend_refuses_is_one_short_break():
+    with pytest.raises(CompileCheckFailed) as failed:
+        x = torch.randn(3, 4, requires_grad=True)
+        check_compile(writes_where, x, train=True, fullgraph=False, backend="aot_eager", diagnose="off")
+    refused = [one for one in failed.value.report.graph_breaks if one.category == "graph that the backend refuses"]
+    assert len(failed.value.report.graph_breaks) <= 2 and len(refused) <= 1
+    assert "WON'T CONVERT" not in str(failed.value) and "TorchDynamo Stack Trace" not in str(failed.value)

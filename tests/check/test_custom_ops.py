@@ -180,7 +180,10 @@ def test_a_tensor_subclass_is_named_and_not_checked():
         report = check_compile(mixed, torch.randn(3, 4), backend="eager", custom_ops=True, max_graph_breaks=1)
     except CompileCheckFailed as failed:  # torch 2.6 cannot compile it
         report = failed.report
-    assert "custom_ops: checked_ops.good.default got a tensor subclass, which opcheck does not take" in report.remarks
+    assert (
+        "custom_ops: checked_ops.good.default received a tensor subclass, which opcheck does not support"
+        in report.remarks
+    )
     assert "custom ops checked: checked_ops.no_formula.default (1 input)" in report.remarks
 
 
@@ -191,7 +194,7 @@ def test_the_same_input_is_checked_once():
 
 def test_a_target_without_custom_ops_says_so():
     report = check(torch.sin)
-    assert "custom_ops: eager ran no custom op" in report.remarks
+    assert "custom_ops: eager ran no custom ops" in report.remarks
 
 
 def test_ops_of_a_backward_and_inside_a_composite_op_are_checked_too():

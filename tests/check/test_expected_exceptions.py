@@ -204,7 +204,7 @@ def test_break_before_the_exception_counts():
 @pytest.mark.parametrize(
     ("item", "text"),
     [
-        (call(rows(2)).raises(ValueError), "call 1 is meant to raise ValueError, and eager returns"),
+        (call(rows(2)).raises(ValueError), "call 1 is expected to raise ValueError, but eager returns"),
         (
             call(rows(2), n=5).raises(KeyError, TypeError),
             "KeyError or TypeError, and eager raises ValueError: n is too",
@@ -223,5 +223,5 @@ def test_exception_that_nobody_expects_is_still_a_mistake_of_the_test():
 
 @pytest.mark.parametrize("wrong", [(), ("IndexError",), (ValueError("x"),), (KeyboardInterrupt,), (3,)])
 def test_what_is_no_exception_is_refused(wrong):
-    with pytest.raises(CompileUsageError, match=r"raises\(\) takes classes of exceptions"):
+    with pytest.raises(CompileUsageError, match=r"raises\(\) expects exception classes"):
         call(rows(2)).raises(*wrong)

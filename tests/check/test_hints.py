@@ -130,7 +130,7 @@ def test_limit_that_torch_raises_is_answered_by_its_last_reason():
 @pytest.mark.parametrize(
     ("target", "advice"),
     [
-        (lambda x: torch.where(x == 1)[0] + 1, "torch.where(c, a, b) with all three arguments"),
+        (lambda x: torch.where(x == 1)[0] + 1, "torch.where(c, a, b) with three arguments"),
         (lambda x: torch.nonzero(x) + 1, "torch.nonzero_static"),
         (lambda x: x[x > 1] + 1, "multiply by the mask"),
         (lambda x: torch.masked_select(x, x > 1) + 1, "torch.where(mask, x, fill)"),

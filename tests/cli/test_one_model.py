@@ -226,7 +226,7 @@ USAGE = {
     "empty list": (["models:none_at_all"], "returns an empty list of inputs"),
     "inputs raise": (["models:Clean", "--inputs", "models:broken"], "models:broken() raises ValueError"),
     "negative size": (["models:clean", "--input=-1,3"], "(-1, 3) is not a valid input shape: sizes must be 0 or more"),
-    "no such device": (["models:clean", "--device", "nonsense"], "device 'nonsense' is not there"),
+    "no such device": (["models:clean", "--device", "nonsense"], "device 'nonsense' is not available"),
     "no such mode": (["models:clean", "--mode", "nonsense"], "nonsense"),
     "eager fails": (["models:fails_in_eager"], "mat1 and mat2 shapes cannot be multiplied"),
 }

@@ -147,5 +147,5 @@ def test_a_gate_that_rounding_shuts_is_no_finding_and_is_told(shut):
 
 def test_gates_that_no_rounding_shuts_together_are_a_finding():
     module, x = gates(32)
-    with pytest.raises(CompileCheckFailed, match="with perturbed rounding reach"):
+    with pytest.raises(CompileCheckFailed, match="with perturbed rounding"):
         check_compile(module, x, train=True, backend="eager")

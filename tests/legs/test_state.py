@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 import threading
+import types
 import warnings
 from typing import Any
 
@@ -112,14 +113,14 @@ def test_attributes_that_are_no_buffers_may_change() -> None:
 
 def test_a_lost_write_to_an_attribute_is_found(defect: None) -> None:
     assert found(Cache(), torch.ones(3)) == [
-        ("state", "call 1: the write to attribute keys is lost: eager changes it, compiled leaves it as it was")
+        ("state", "call 1: the write to attribute keys is lost: eager changes it, but compiled code does not")
     ]
 
 
 def test_state_can_be_left_out_by_name_or_altogether(defect: None) -> None:
     assert found(Cache(), torch.ones(3), tolerances=Tolerances(ignored=["attribute keys"])) == []
     assert found(Cache(), torch.ones(3), tolerances=Tolerances(state=False)) == []
-    with pytest.raises(ValueError, match="write a list of patterns"):
+    with pytest.raises(ValueError, match="it must be a list of patterns"):
         Tolerances(ignored="attribute keys")
 
 
@@ -137,8 +138,8 @@ def test_closed_over_variables_are_compared_and_put_back() -> None:
     DEFECT[0] = True
     try:
         assert found(target, torch.ones(3)) == [
-            ("state", "call 1: variable count is 1 in eager, 2 compiled"),
-            ("state", "call 1: variable seen[0] is 1 in eager, 2 compiled"),
+            ("state", "call 1: variable count is 1 in eager, 2 when compiled"),
+            ("state", "call 1: variable seen[0] is 1 in eager, 2 when compiled"),
         ]
     finally:
         DEFECT[0] = False
@@ -157,7 +158,7 @@ class Counted:
 
 def test_class_attributes_are_compared_and_put_back(defect: None) -> None:
     assert found(Counted(), torch.ones(3)) == [
-        ("state", "call 1: class attribute Counted.total is 1 in eager, 0 compiled")
+        ("state", "call 1: class attribute Counted.total is 1 in eager, 0 when compiled")
     ]
     assert Counted.total == 0
 
@@ -171,7 +172,7 @@ def test_what_a_compile_wrapper_adds_is_no_difference_and_what_it_changes_is_one
         return torch.compile(model.eval(), backend="eager")
 
     check_compile(nn.Linear(3, 3), torch.ones(3), compile=adds)
-    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, False compiled"):
+    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, False when compiled"):
         check_compile(nn.Linear(3, 3), torch.ones(3), compile=changes)
 
 
@@ -350,7 +351,7 @@ LAZY_LAYERS = [nn.LazyLinear(2)]
 def test_shared_tensor_that_cannot_be_copied_is_named_and_the_rest_is_compared():
     report = check_compile(lambda x: x * len(OPAQUE), torch.ones(2), backend="eager")
     assert report.observation.not_observable == [
-        "state of type Opaque: it cannot be copied, so it was neither compared nor put back"
+        "state of type Opaque: it cannot be copied, so it was neither compared nor restored"
     ]
 
 
@@ -377,3 +378,47 @@ def test_no_memory_left_for_the_snapshot_of_a_tensor_is_what_is_said(monkeypatch
 
 def raise_out_of_memory():
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+BY_TYPE: dict[type, int] = {}
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_table_by_type_of_tensor_that_tracing_fills(wrong):
+    def remembered(x):
+        BY_TYPE.setdefault(type(x), 1)
+        if wrong and not torch.compiler.is_compiling():
+            BY_TYPE[int] = 2
+        return x.sin()
+
+    def compiled(target):
+        from torch._subclasses import FakeTensor
+
+        inner = torch.compile(lambda x: x.sin(), backend="eager")
+
+        def run(x):
+            BY_TYPE.setdefault(type(x), 1)
+            BY_TYPE.setdefault(FakeTensor, 1)
+            return inner(x)
+
+        return run
+
+    if not wrong:
+        check_compile(remembered, torch.randn(3), compile=compiled)
+        return
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(remembered, torch.randn(3), compile=compiled)
+    assert {finding.kind for finding in failed.value.findings} == {"state"}
+
+
+def test_what_dynamo_sets_up_of_a_library_is_not_the_targets_state(monkeypatch):
+    trace_rules = pytest.importorskip("torch._dynamo.trace_rules")
+    if not hasattr(trace_rules, "_lazy_module_init"):
+        pytest.skip("this torch sets up no library lazily")
+    library = types.ModuleType("library_that_dynamo_knows")
+    exec("table = {}\ndef scaled(x):\n    return x * 2 if len(table) < 9 else x", vars(library))
+    library.__file__ = __file__
+    monkeypatch.setitem(sys.modules, library.__name__, library)
+    monkeypatch.setitem(trace_rules._lazy_module_init, library.__name__, [lambda: library.table.update(torch=1)])
+    check_compile(library.scaled, torch.randn(3), backend="eager")
+    assert library.table == {"torch": 1}

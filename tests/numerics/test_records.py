@@ -116,29 +116,33 @@ class TestContainers:
     @pytest.mark.parametrize(
         ("eager", "compiled", "said"),
         [
-            ([x()], (x(),), "output is list in eager, tuple compiled"),
-            ([x(), x()], [x()], "output has length 2 in eager, length 1 compiled"),
-            ((x(), None), (x(), x()), "output[1] is None in eager, a tensor compiled"),
-            ({"a": x()}, {"b": x()}, "output has keys a in eager, keys b compiled"),
-            ({"a": [x()]}, {"a": {0: x()}}, "output['a'] is list in eager, dict compiled"),
-            (Result(x()), {"logits": x()}, "output is Result in eager, dict compiled"),
-            (Result(x(), x()), Result(x()), "output.loss is a tensor in eager, None compiled"),
-            (ModelOutput(x()), ModelOutput(x(), x()), "output has keys logits in eager, keys logits, cache compiled"),
-            (Point(x(), 1), Point(x(), True), "output.y is int in eager, bool compiled"),
-            (torch.Size([2]), (2,), "output is Size in eager, tuple compiled"),
-            (Batch(a=x()), Batch(b=x()), "output has keys a in eager, keys b compiled"),
-            (Cache(x()), Cache(), "output.layers has length 1 in eager, length 0 compiled"),
+            ([x()], (x(),), "output is list in eager, tuple when compiled"),
+            ([x(), x()], [x()], "output has length 2 in eager, length 1 when compiled"),
+            ((x(), None), (x(), x()), "output[1] is None in eager, a tensor when compiled"),
+            ({"a": x()}, {"b": x()}, "output has keys a in eager, keys b when compiled"),
+            ({"a": [x()]}, {"a": {0: x()}}, "output['a'] is list in eager, dict when compiled"),
+            (Result(x()), {"logits": x()}, "output is Result in eager, dict when compiled"),
+            (Result(x(), x()), Result(x()), "output.loss is a tensor in eager, None when compiled"),
+            (
+                ModelOutput(x()),
+                ModelOutput(x(), x()),
+                "output has keys logits in eager, keys logits, cache when compiled",
+            ),
+            (Point(x(), 1), Point(x(), True), "output.y is int in eager, bool when compiled"),
+            (torch.Size([2]), (2,), "output is Size in eager, tuple when compiled"),
+            (Batch(a=x()), Batch(b=x()), "output has keys a in eager, keys b when compiled"),
+            (Cache(x()), Cache(), "output.layers has length 1 in eager, length 0 when compiled"),
             (
                 {"b": x(), "a": x()},
                 {"a": x(), "b": x()},
-                "output has its keys in the order b, a in eager, a, b compiled",
+                "output has its keys in the order b, a in eager, a, b when compiled",
             ),
             (
                 [{1: x(), 0: x()}],
                 [{0: x(), 1: x()}],
-                "output[0] has its keys in the order 1, 0 in eager, 0, 1 compiled",
+                "output[0] has its keys in the order 1, 0 in eager, 0, 1 when compiled",
             ),
-            ({"ab": x()}, {"ba": x()}, "output has keys ab in eager, keys ba compiled"),
+            ({"ab": x()}, {"ba": x()}, "output has keys ab in eager, keys ba when compiled"),
         ],
     )
     def test_different(self, eager, compiled, said):
@@ -149,9 +153,9 @@ class TestContainers:
     @pytest.mark.parametrize(
         ("eager", "compiled", "said"),
         [
-            ("yes", "no", "output is 'yes' in eager, 'no' compiled"),
+            ("yes", "no", "output is 'yes' in eager, 'no' when compiled"),
             ({1, 2}, {1, 3}, "output is {1, 2} in eager"),
-            ([x(), 4], [x(), 5], "output[1] is 4 in eager, 5 compiled"),
+            ([x(), 4], [x(), 5], "output[1] is 4 in eager, 5 when compiled"),
             (Opinionated(1, 1), Opinionated(2, 1), "output is <"),
             (torch.float32, torch.float64, "output is torch.float32"),
         ],
@@ -292,12 +296,12 @@ class TestArguments:
 
     def test_lost_write(self):
         assert self.write([x(0)], x(1), x(0)) == [
-            ("mutation", "call 1: the write to argument cache is lost: eager changes it, compiled leaves it as it was")
+            ("mutation", "call 1: the write to argument cache is lost: eager changes it, but compiled code does not")
         ]
 
     def test_unexpected_write(self):
         kind, message = self.write([x(0)], x(0), x(1))[0]
-        assert (kind, "changed by the compiled function, and not by eager" in message) == ("mutation", True)
+        assert (kind, "changed by compiled code, but not by eager" in message) == ("mutation", True)
 
     def test_wrong_value(self):
         kind, message = self.write([x(0)], x(1), x(2))[0]
@@ -307,7 +311,7 @@ class TestArguments:
         kind, message = self.write([[]], [x()], [])[0]
         assert (kind, message) == (
             "mutation",
-            "call 1: argument cache has length 1 in eager, length 0 compiled",
+            "call 1: argument cache has length 1 in eager, length 0 when compiled",
         )
 
     def test_objects_that_cannot_be_compared_are_no_business_of_ours(self):
@@ -374,9 +378,21 @@ class TestAliasing:
     @pytest.mark.parametrize(
         ("eager", "compiled", "said"),
         [
-            (lambda a, w: a, lambda a, w: a.clone(), "output shares memory with argument x in eager, but not compiled"),
-            (lambda a, w: w.clone(), lambda a, w: w, "output shares memory with buffer w compiled, but not in eager"),
-            (lambda a, w: [w + 1, w + 1], lambda a, w: [w + 1] * 2, "output[1] shares memory with output[0] compiled"),
+            (
+                lambda a, w: a,
+                lambda a, w: a.clone(),
+                "output shares memory with argument x in eager, but not when compiled",
+            ),
+            (
+                lambda a, w: w.clone(),
+                lambda a, w: w,
+                "output shares memory with buffer w when compiled, but not in eager",
+            ),
+            (
+                lambda a, w: [w + 1, w + 1],
+                lambda a, w: [w + 1] * 2,
+                "output[1] shares memory with output[0] when compiled",
+            ),
             (lambda a, w: a[1], lambda a, w: a[2], "output starts 4 elements after argument x in eager, 8"),
         ],
     )
@@ -408,8 +424,8 @@ class TestExceptions:
         assert self.findings(ValueError("x"), self.Wrapped("Observed exception: ValueError('x')")) == []
 
     def test_one_leg_only(self):
-        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, compiled does not"]
-        assert self.findings(None, ValueError("a")) == ["call 1: compiled raises ValueError, eager does not"]
+        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, but compiled does not"]
+        assert self.findings(None, ValueError("a")) == ["call 1: compiled raises ValueError, but eager does not"]
 
     def test_of_other_kinds(self):
         assert self.findings(ValueError("a"), KeyError("b")) == [

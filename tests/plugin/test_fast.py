@@ -37,7 +37,7 @@ def test_fast_replaces_inductor_and_says_so(fast):
     result.stdout.fnmatch_lines(
         [
             "torch.compile: *backend aot_eager (--compile-fast: generated code is not checked)*",
-            "Not observable in 1 check: generated code: --compile-fast checks with backend aot_eager",
+            "Not observable in 1 check: generated code: --compile-fast uses backend aot_eager",
         ]
     )
 

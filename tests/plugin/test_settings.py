@@ -26,7 +26,7 @@ def test_unknown_backend_is_refused(project):
     result = project(
         "def test_a(compile_check):\n    compile_check(changing, torch.ones(2), 2)\n", "--compile-backend=fast"
     )
-    result.stdout.fnmatch_lines(["E *CompileUsageError: backend 'fast' is not known to torch*"])
+    result.stdout.fnmatch_lines(["E *CompileUsageError: backend 'fast' is unknown to torch*"])
 
 
 def test_device_option_moves_target_and_inputs(project):
@@ -43,7 +43,7 @@ def test_device_option_moves_target_and_inputs(project):
 def test_device_that_is_not_there_is_named(project):
     source = "def test_a(compile_check):\n    compile_check(changing, torch.ones(2), 2)\n"
     project(source, "--compile-device=cuda:99").stdout.fnmatch_lines(
-        ["E *CompileUsageError: device 'cuda:99' is not there*"]
+        ["E *CompileUsageError: device 'cuda:99' is not available*"]
     )
 
 

@@ -92,7 +92,7 @@ def test_patch_releases_share_the_documentation_of_their_minor():
     [
         (("latest", "newest"), "the site has the versions"),
         (('"provider": "mike"', ""), "have no version switch"),
-        (("latest/", "0.0/"), "does not lead to the latest version"),
+        (("latest/", "0.0/"), "does not redirect to the latest version"),
     ],
 )
 def test_a_site_whose_versions_cannot_be_switched_is_refused(change, problem, tmp_path):

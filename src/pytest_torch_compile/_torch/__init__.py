@@ -1,1 +1,1 @@
-"""The only rooms with private torch names. Each use says on which torch versions it was checked."""
+"""The only modules that use private torch names. Each use lists the torch versions on which it was checked."""

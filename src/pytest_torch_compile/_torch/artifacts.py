@@ -1,8 +1,8 @@
-"""The ways in which compiled code ships: how each is built, saved and loaded again.
+"""Build, save and load the kinds of deployment artifacts.
 
-Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``, documented as they are, read
-on torch 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and the ``aot_compile`` of what
-``torch.compile`` returns, read on torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
+Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``(documented), read on torch
+2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and ``aot_compile`` of a ``torch.compile``
+result, read on torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 WAYS = ("aot_inductor", "export", "precompile")
-# dimension -> its bounds, for each argument by name
+# maps argument names to dimensions and their bounds
 Dims = Mapping[str, Mapping[int, Any]]
 
 
 def unavailable(via: str) -> str:
-    """Why this torch cannot ship in this way, or an empty string."""
+    """Why this torch does not support this kind of artifact, or an empty string."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
     return f"not observable on torch {torch.__version__}: it cannot save a compiled function (2.11 and newer can)"
@@ -36,7 +36,7 @@ def build(
     options: Mapping[str, Any] | None,
     path: Path,
 ) -> None:
-    """Build the artifact from one call and write it to a file. For ``precompile`` the arguments carry their marks."""
+    """Build the artifact from one call and write it to a file. For ``precompile``, the arguments have dynamic marks."""
     if via == "precompile":
         _precompile(model, args, kwargs, options, path)
         return
@@ -50,7 +50,7 @@ def build(
 
 
 def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., Any]:
-    """What is called in place of the model; ``precompile`` keeps the code only, and takes the model's weights."""
+    """The loaded artifact as a callable; ``precompile`` contains only code and uses the model's weights."""
     if via == "aot_inductor":
         package: Callable[..., Any] = torch._inductor.aoti_load_package(str(path))
         return package
@@ -63,10 +63,10 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
 
 
 def has_own_cpp_library(path: Path) -> bool:
-    """Whether a package of AOTInductor was linked with a C++ library of its own.
+    """Whether an AOTInductor package was statically linked with a C++ library.
 
-    torch has loaded ``libstdc++.so`` already, and a second copy beside it fails or crashes as soon as it is used, such
-    as by the regular expressions with which the package reads the name of its device.
+    torch has already loaded ``libstdc++.so``, and a second copy fails or crashes when it is used, for example by the
+    regular expressions that the package uses to parse its device name.
     """
     with zipfile.ZipFile(path) as package:
         libraries = [package.read(name) for name in package.namelist() if name.endswith(".so")]
@@ -86,7 +86,7 @@ def _precompile(
 
 
 def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) -> dict[str, Any] | None:
-    """``dims`` as ``torch.export`` wants them: an entry for each argument, also for those without."""
+    """``dims`` in the format of ``torch.export``, with an entry for every argument."""
     if not dims:
         return None
     arguments = inspect.signature(model.forward).bind(*args, **kwargs).arguments
@@ -94,7 +94,7 @@ def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) 
 
 
 def _marks(dims: Mapping[int, Any]) -> dict[int, Any]:
-    # AUTO finds out by itself which dimensions are the same; what the code fixes to one size is fixed in the artifact.
+    # AUTO detects equal dimensions, and specialises dimensions that the code fixes to one size.
     auto: Any = torch.export.Dim.AUTO
     return {
         dim: auto(min=bounds[0], max=bounds[1]) if bounds and callable(auto) else auto for dim, bounds in dims.items()

@@ -1,7 +1,7 @@
-"""From the trace's graph-break text to a break with a place, a reason and a fingerprint. Text only: no torch.
+"""Parse the trace's graph-break text into a break with location, reason and fingerprint. Does not import torch.
 
-The wording was read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so that a fingerprint
-is made from the place, the calls that led there and a coarse category of the reason, never from the words.
+The wording was read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is computed
+from the location, the calls that led there and a coarse category of the reason, never from the wording.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ _PREAMBLES = (
     re.compile(r"^Encountered graph break that we cannot resume from[^\n]*\n\s*"),
     re.compile(r"^Unsupported: "),
 )
-OTHER = "unsupported code"  # what is none of the categories: it is shown with all that torch says
-# What torch adds to what it says: advice that names other causes, and lines of the user's code.
+OTHER = "unsupported code"  # breaks in no other category, shown with torch's full message
+# Parts of torch's message to ignore: advice that mentions other causes, and lines of the user's code.
 _ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribution:(?s:.*)", re.M)
+REFUSED = "graph that the backend refuses"
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (REFUSED, re.compile(r"^Backend compiler `[^`]*` failed|^Backend compiler exception", re.M)),
     (
         "data-dependent branch",
         re.compile(
@@ -88,9 +90,9 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """The break that one ``dynamo_graph_break_reason`` payload reports; None for text that names no place.
+    """The break in a ``dynamo_graph_break_reason`` payload; None if the text contains no location.
 
-    ``stack`` is the user's stack where it is known better than the text says it: see ``stack.whole_stack``.
+    ``stack`` is the user's stack, if a better one than that in the text is known: see ``stack.whole_stack``.
     """
     frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
@@ -100,7 +102,7 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
         frames = [Location(head["file"], int(head["line"]))]
     reason_text = _reason_text(payload)
     location = user_location(frames)
-    # The stack is the user's; where in torch it broke is written in the text.
+    # The stack contains only user frames; the location inside torch is in the text.
     innermost = [readable(frame) for frame in below_own(written_stack(payload))][-1:]
     if location.library is None and innermost and is_torch(innermost[0].file):
         location = replace(location, library=innermost[0])
@@ -132,7 +134,7 @@ def written_stack(payload: str) -> list[Location]:
 
 
 def breaking_line(frames: Sequence[Location], location: Location) -> Location:
-    """The innermost line that is neither torch's nor Python's: whoever wrote it can take the break away."""
+    """The innermost line outside torch and Python, whose author can remove the break."""
     written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
     return written[-1] if written else location
 
@@ -146,7 +148,7 @@ def callers(frames: Sequence[Location], location: Location) -> tuple[Location, .
 
 
 def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """The break behind a frame that dynamo skipped with an error: ``trace`` names the place, ``reason`` says why."""
+    """The break of a frame that dynamo skipped with an error: ``trace`` contains the location, ``reason`` the cause."""
     written = error_stack(trace)
     if not written:
         return None
@@ -157,9 +159,14 @@ def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location
 
 
 def error_stack(trace: str) -> list[Location]:
-    """The stack of user code that the text of an error ends with, outermost first."""
+    """The stack of user code at the end of an error text, outermost first."""
     user_code = trace.rsplit("from user code:", 1)
     return raw_frames(user_code[1].split("\n\n")[0]) if len(user_code) == 2 else []
+
+
+def is_given_up(graph_break: GraphBreak) -> bool:
+    """Whether this is only the frame that torch leaves to eager after something else broke in it."""
+    return graph_break.reason.startswith("WON'T CONVERT")
 
 
 def _reason_text(payload: str) -> str:
@@ -172,24 +179,24 @@ def _reason_text(payload: str) -> str:
 
 def _labelled(text: str, label: str) -> list[str]:
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    # What goes on in the next line is indented deeper than the label.
+    # Continuation lines are indented more than the label.
     return [" ".join(part.split()) for part in re.findall(rf"^\s*{label}: (.+(?:\n {{4}}.*)*)$", text, re.M)]
 
 
 def categorise(reason: str) -> str:
-    """The coarse kind of a reason, the same word on every torch version."""
+    """The category of a reason, equal on every torch version."""
     return categories(_ADVICE.sub("", reason))[0]
 
 
 def categories(said: str) -> list[str]:
-    """All kinds that a text speaks of, the one that decides first."""
+    """All categories that match a text, the decisive one first."""
     return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
-    """A short name of a break: the same when its line or its file moves, when torch rewords it, and on another machine.
+    """A short id of a break that stays the same if its line or file moves, if torch rewords it, and on other machines.
 
-    The calls that led to it belong to it: a helper that breaks, called from two lines, is two breaks.
+    It includes the calls that led to the break, so a helper that breaks and is called from two lines has two breaks.
     """
     parts = [*_written_at(location), category]
     if location.library is not None:
@@ -200,7 +207,9 @@ def fingerprint(location: Location, category: str, callers: Sequence[Location] =
 
 
 def _written_at(place: Location) -> list[str]:
-    """A line by its text, which moves with it; equal lines of one function differ by their order."""
+    """A line identified by its text, which does not depend on its position; equal lines in one function are
+    numbered.
+    """
     function = place.function.rsplit(".", 1)[-1]
     parts = [function, place.source or f"{Path(place.file).name}:{place.line}"]
     above = [line.strip() for line in linecache.getlines(place.file)[: place.line - 1]]

@@ -1,4 +1,4 @@
-"""Save and load what was compiled: ``torch.compiler.save_cache_artifacts``, public from torch 2.7 on.
+"""Save and load compiled code with ``torch.compiler.save_cache_artifacts``, public from torch 2.7 on.
 
 No private names are used.
 """
@@ -23,7 +23,7 @@ def unavailable() -> str:
 
 
 def environment() -> dict[str, str]:
-    """What artifacts depend on: the device and the versions of torch, CUDA, Triton and Python."""
+    """The environment of artifacts: the device and the versions of torch, CUDA, Triton and Python."""
     device, cuda, triton = f"cpu {platform.machine()} {torch.backends.cpu.get_cpu_capability()}", "", ""
     if (module := accelerator()) is not None and hasattr(module, "get_device_name"):
         device, cuda = module.get_device_name(), str(torch.version.cuda or torch.version.hip or "")
@@ -34,13 +34,13 @@ def environment() -> dict[str, str]:
 
 
 def save() -> tuple[bytes, set[str]] | None:
-    """What this process put into the caches or took from them, and its keys; None if that is nothing."""
+    """The artifacts that this process stored in or loaded from the caches, and their keys; None if there are none."""
     saved = torch.compiler.save_cache_artifacts()
     return (bytes(saved[0]), _keys(saved[1])) if saved else None
 
 
 def load(content: bytes) -> set[str]:
-    """Fill the caches; the keys, none if torch cannot read them."""
+    """Load artifacts into the caches; returns the keys, empty if torch cannot read them."""
     loaded = torch.compiler.load_cache_artifacts(content)
     return _keys(loaded) if loaded else set()
 

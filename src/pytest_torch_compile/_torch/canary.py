@@ -1,7 +1,7 @@
-"""Whether this torch shows what checks rely on: code with known defects is compiled once, and they must be seen.
+"""Verify that this torch reports everything that checks depend on, by compiling code with known defects once.
 
-A torch that renames a trace event would otherwise read as "no recompiles". How often the backend is called comes from
-torch itself: where it is not called at all, compilation is switched off, which is for the check to find.
+Otherwise, a renamed trace event would look like "no recompiles". If the backend is not called at all, compilation is
+turned off, which the check itself reports.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
@@ -55,7 +55,7 @@ def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
 
 
 def retyped(x: torch.Tensor) -> torch.Tensor:
-    """Called with a second dtype it is compiled once more, with a third one it hits the recompile limit."""
+    """A second dtype causes a recompile, a third one hits the recompile limit."""
     return x.tanh()
 
 
@@ -64,14 +64,14 @@ def refused(x: torch.Tensor) -> torch.Tensor:
     return x.tan()
 
 
-# Under a file name of its own: the lines of this package are never the user's.
+# With a different file name, because lines of this package never count as the user's.
 _FILE = "planted.py"
 _FUNCTIONS = {
     function.__name__: FunctionType(function.__code__.replace(co_filename=_FILE), globals(), function.__name__)
     for function in (breaking, breaking_in_try, retyped, refused)
 }
 _FIRST = {name: function.__code__.co_firstlineno for name, function in _FUNCTIONS.items()}
-# What a verdict relies on, as ``_shown`` tells it.
+# Information that verdicts depend on, as returned by ``_shown``.
 _PLANTED: dict[str, list[Any]] = {
     "graphs": [
         ("breaking", (0, "0"), ("sin",)),
@@ -88,7 +88,7 @@ _PLANTED: dict[str, list[Any]] = {
 
 
 def observer() -> TraceObserver:
-    """A new observer, which says from the start what this torch does not show."""
+    """A new observer, initialised with the information that this torch does not provide."""
     undecided, not_observable = not_shown()
     new = TraceObserver()
     new.seen.undecided += undecided
@@ -97,7 +97,7 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """What this torch does not show: what verdicts rely on, and what is only reported. Tried out once per process."""
+    """Missing information: what verdicts depend on, and what is only reported. Tested once per process."""
     global _not_shown
     with _lock:
         if _not_shown is not None:
@@ -106,7 +106,7 @@ def not_shown() -> tuple[list[str], list[str]]:
         try:
             seen = _compile_planted(backend_calls)
             shown = _shown(seen)
-        except Exception as error:  # never the caller's mistake, and no reason to lose what the check can say
+        except Exception as error:  # not the caller's mistake, and the check can still report other results
             if machine_fault(error, compiling=True):
                 raise
             return [f"not observable on torch {torch_version()}: a test of the observer raised {error!r}"], []
@@ -114,7 +114,7 @@ def not_shown() -> tuple[list[str], list[str]]:
             return [], []
         version = f"not observable on torch {torch_version()}"
         missing = [
-            f"{version}: {what} (planted ones were not seen)" for what in _PLANTED if shown[what] != _PLANTED[what]
+            f"{version}: {what} (planted ones were not detected)" for what in _PLANTED if shown[what] != _PLANTED[what]
         ]
         reported = {
             "compile times": bool(seen.compile_seconds.total and seen.compile_seconds.dynamo),
@@ -129,7 +129,7 @@ def _shown(seen: Observation) -> dict[str, list[Any]]:
         return place.line if place is not None and place.file == _FILE else 0
 
     ids = [graph.compile_id.rpartition("/") for graph in seen.graphs]
-    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # their numbers go on from what was compiled before
+    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # their numbers continue those of earlier compilations
     numbers = [(frames.index(frame), attempt) for frame, _, attempt in ids]
     return {
         "graphs": [(g.frame, number, g.ops) for g, number in zip(seen.graphs, numbers, strict=True)],
@@ -163,7 +163,7 @@ def _compile_planted(backend_calls: list[None]) -> Observation:
 
 @contextmanager
 def _usual_settings() -> Iterator[None]:
-    """What the caller has set must not decide: torch's own settings, a low recompile limit and swallowed errors."""
+    """Ignore the caller's settings: use torch's defaults, a low recompile limit and swallowed errors."""
     config: Any = torch._dynamo.config
     wanted = {
         "disable": False,
@@ -182,7 +182,7 @@ def _usual_settings() -> Iterator[None]:
 
 @contextmanager
 def _unnoticed() -> Iterator[None]:
-    """Leave no trace: nothing of it is logged, warned of, counted or kept compiled."""
+    """Suppress logs and warnings, and restore counters and compiled code."""
     logger, counter, codes_before = trace_logger(), convert_frame.FRAME_COUNTER, _codes()
     compile_counter = dict(convert_frame.FRAME_COMPILE_COUNTER)
     listening, logger.handlers[:] = list(logger.handlers), []
@@ -205,7 +205,7 @@ def _unnoticed() -> Iterator[None]:
 
 
 def _codes() -> set[CodeType]:
-    """What dynamo has looked at of the planted functions, and of torch's own that they call."""
+    """Code of the planted functions, and of torch functions they call, that dynamo has processed."""
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]
     return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}

@@ -1,4 +1,4 @@
-"""What lets dynamo capture more: its switches, and functions that are marked ``torch.compiler.disable``.
+"""Let dynamo capture more, with config switches and by tracing functions marked ``torch.compiler.disable``.
 
 Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -23,18 +23,18 @@ DYNAMIC_OUTPUTS = "capture_dynamic_output_shape_ops"
 
 @contextmanager
 def capturing(switches: tuple[str, ...]) -> Iterator[None]:
-    """The body with these switches on."""
+    """Turn these switches on in the body."""
     with torch._dynamo.config.patch(dict.fromkeys(switches, True)):
         yield
 
 
 def written(switch: str) -> str:
-    """How people write it."""
+    """The switch as source code."""
     return f"torch._dynamo.config.{switch} = True"
 
 
 def disabled_functions(said: str) -> list[Any]:
-    """The user's functions marked ``torch.compiler.disable`` that torch names in what it says of a break."""
+    """The user's functions marked ``torch.compiler.disable`` that torch's message about a break mentions."""
     marked = [one for one in gc.get_objects() if type(one) is FunctionType and "_torchdynamo_disable" in vars(one)]
     return [
         one
@@ -47,7 +47,7 @@ def disabled_functions(said: str) -> list[Any]:
 
 @contextmanager
 def enabled(functions: Sequence[Any]) -> Iterator[None]:
-    """The body with these functions traced as if they were not marked."""
+    """Trace these functions in the body as if they were not marked."""
     try:
         for function in functions:
             function._torchdynamo_disable = False

@@ -1,4 +1,4 @@
-"""Findings that a setting of torch made, rather than the code under check. Plain data."""
+"""Findings caused by a torch setting instead of the checked code. Plain data."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """The findings with their cause, the first setting of these names that can have made them; as they are if none."""
+    """The findings with the first matching setting as their cause; unchanged if there is none."""
     setting = first_of(deviations, names)
     if setting is None:
         return list(findings)
-    back = f"set {setting.name} back to {setting.default}" if setting.default != "not set" else f"unset {setting.name}"
+    back = f"reset {setting.name} to {setting.default}" if setting.default != "not set" else f"unset {setting.name}"
     return [
         replace(finding, cause=str(setting), hint=f"{back}, or restore it where it was set") for finding in findings
     ]
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """The first setting of these names that can have an effect, or None."""
+    """The first of these settings that can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 
 def _has_effect(setting: Deviation) -> bool:
-    """A limit that is lower than torch's, a switch that is on."""
+    """Whether it is a limit below torch's default, or a switch that is on."""
     if setting.name in LIMITS:
         return int(setting.value) < int(setting.default)
     return setting.value not in ("'0'", "''")

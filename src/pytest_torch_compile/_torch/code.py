@@ -1,7 +1,7 @@
-"""Which code Inductor made, to know whether two processes ran the same kernels.
+"""Identify the code that Inductor generated, to determine whether two processes ran the same kernels.
 
-Inductor chooses by timing: how a kernel is tiled, whether a product is padded. Two compilations of one graph are
-therefore seldom the same code, and their speed differs.
+Inductor makes decisions by timing, such as the tiling of a kernel or the padding of a matrix product. So two
+compilations of one graph rarely give the same code, and their speed differs.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``, the modules it loads having
 a ``call`` for each graph and the Triton kernels as globals, each with its ``launchers`` (one, once tuned).
@@ -17,24 +17,24 @@ from typing import Any
 
 
 def loaded() -> int:
-    """How many modules Inductor has loaded so far: what is loaded later belongs to what is compiled next."""
+    """The number of modules that Inductor has loaded so far; later ones belong to the next compilation."""
     return len(_modules())
 
 
 def identity(since: int) -> str:
-    """``source/tuning``: the first the same for the same code, the second for the same choices of how to run it.
+    """``source/tuning``: hashes of the code and of its tuning choices.
 
-    Empty where Inductor made no code. ``since`` is what ``loaded`` said before compiling. Ask after the code has run:
-    kernels are tuned in their first call.
+    Empty if Inductor generated no code. ``since`` is the result of ``loaded`` before compiling. Call this after the
+    code has run, because kernels are tuned in their first call.
     """
     graphs = [module for module in _modules()[since:] if hasattr(module, "call")]
     if not graphs:
         return ""
-    # Comments hold paths of the compile cache; the code itself holds none.
+    # Comments contain paths of the compile cache; the code does not.
     sources = [Path(graph.__file__).read_text(encoding="utf-8").splitlines() for graph in graphs]
     code = ["\n".join(line for line in lines if not line.lstrip().startswith("#")) for lines in sources]
     kernels = [(name, getattr(kernel, "launchers", None)) for graph in graphs for name, kernel in vars(graph).items()]
-    # A kernel that is tuned has one launcher left.
+    # A tuned kernel has only one launcher left.
     tuning = [
         f"{name}: {getattr(launchers[0], 'config', '')}"
         for name, launchers in kernels

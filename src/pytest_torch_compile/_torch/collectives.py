@@ -1,4 +1,4 @@
-"""The collectives in a graph, from its printed form: which op, over which ranks, of what size.
+"""Parse the collectives in a printed graph: op, ranks and size.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the ops ``_c10d_functional`` and ``_dtensor`` and the
 trace events ``aot_forward_graph``, ``aot_backward_graph`` and ``aot_inference_graph``;
@@ -17,7 +17,7 @@ _LINE = re.compile(
     r"torch\.ops\.(?:_c10d_functional|_dtensor)\.(?P<op>\w+)(?:\.\w+)?\((?P<arguments>.*?)\)(?:;.*)?$"
 )
 _NAME = re.compile(r"'([^']*)'")
-# Which graph an event holds. The joint graph of AOTAutograd has what its forward and backward have.
+# The graph in each event. The joint graph of AOTAutograd repeats its forward and backward.
 GRAPHS = {
     "dynamo_output_graph": "captured",
     "aot_forward_graph": "forward",
@@ -27,13 +27,13 @@ GRAPHS = {
 
 
 def is_distributed() -> bool:
-    """Whether this process has a group of ranks, without which no graph has a collective."""
+    """Whether this process has a process group; otherwise no graph has a collective."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     return c10d is not None and bool(c10d.is_initialized())
 
 
 def collectives(event: str, readable: str, call: int, compile_id: str) -> list[Collective]:
-    """The collectives of a printed graph, in order, without the waits for them."""
+    """The collectives of a printed graph in order, without their waits."""
     if "_c10d_functional" not in readable and "_dtensor" not in readable:
         return []
     matches = [match for line in readable.splitlines() if (match := _LINE.match(line))]
@@ -47,11 +47,11 @@ def collectives(event: str, readable: str, call: int, compile_id: str) -> list[C
 
 
 def _ranks_of(group: str) -> tuple[int, ...]:
-    """The ranks of a group; empty where this process does not know it."""
+    """The ranks of a group; empty if this process does not know the group."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None:
         return ()
     try:
         return tuple(c10d.get_process_group_ranks(c10d._resolve_process_group(group)))
-    except Exception:  # a group that has gone
+    except Exception:  # the group no longer exists
         return ()

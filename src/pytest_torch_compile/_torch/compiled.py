@@ -1,4 +1,4 @@
-"""Targets that are compiled already: ``torch._dynamo.eval_frame.OptimizedModule`` and ``_torchdynamo_orig_callable``.
+"""Targets that are already compiled: ``torch._dynamo.eval_frame.OptimizedModule`` and ``_torchdynamo_orig_callable``.
 
 Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -12,18 +12,18 @@ from torch._dynamo.eval_frame import OptimizedModule
 
 
 def uncompiled(target: Any) -> Any:
-    """What ``torch.compile`` was given, for a target that is its result; else the target itself."""
+    """The original of a ``torch.compile`` result; other targets unchanged."""
     if isinstance(target, OptimizedModule):
         return uncompiled(target._orig_mod)
     original = getattr(target, "_torchdynamo_orig_callable", None)
-    # Methods that torch.compiler.disable marked carry the attribute too; those are no results of torch.compile.
+    # Methods marked by torch.compiler.disable have this attribute too, but are not results of torch.compile.
     if original is None or getattr(target, "_torchdynamo_disable", False):
         return target
     return uncompiled(original)
 
 
 def rebind(module: torch.nn.Module) -> None:
-    """Make compiled submodules of a copy run the copy: deepcopy leaves them with the original's compiled forward."""
+    """Make compiled submodules of a copy run the copy, since deepcopy keeps the original's compiled forward."""
     for part in module.modules():
         if isinstance(part, OptimizedModule):
             part._initialize()

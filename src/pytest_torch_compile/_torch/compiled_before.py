@@ -1,8 +1,8 @@
-"""What had been compiled before: which functions have graphs, whether compiled code is called, and how to drop it.
+"""Earlier compilations: find functions with graphs, observe calls of compiled code, and discard graphs.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
 ``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which each call
-of a compiled function calls. Which graph a call runs is decided in C, and cannot be seen.
+of a compiled function calls. The graph that a call runs is chosen in C and not observable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .user_lines import function_name
 
 
 def compiled_codes() -> list[CodeType]:
-    """The code objects that dynamo has looked at since it was last reset; none where it was not loaded."""
+    """The code objects that dynamo has processed since its last reset; empty if it is not loaded."""
     convert_frame = sys.modules.get("torch._dynamo.convert_frame")
     if convert_frame is None:
         return []
@@ -26,7 +26,7 @@ def compiled_codes() -> list[CodeType]:
 
 
 def functions_with_graphs() -> tuple[Location, ...]:
-    """The functions that could run a graph now, without those that dynamo made to resume one."""
+    """The functions that currently have graphs, without resume functions."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     codes = [code for code in compiled_codes() if _debug_get_cache_entry_list(code)]
@@ -38,7 +38,7 @@ def functions_with_graphs() -> tuple[Location, ...]:
 
 
 def drop(codes: Iterable[CodeType]) -> None:
-    """Forget the graphs of these code objects."""
+    """Discard the graphs of these code objects."""
     from torch._dynamo.eval_frame import reset_code
 
     for code in codes:
@@ -47,7 +47,9 @@ def drop(codes: Iterable[CodeType]) -> None:
 
 @contextmanager
 def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
-    """Call ``note`` for each call of a compiled function in the body, in any thread; gives whether that can be seen."""
+    """Call ``note`` for each call of a compiled function in the body, in any thread; yields whether this is
+    observable.
+    """
     from torch._dynamo import eval_frame
 
     name = "_callback_from_stance"

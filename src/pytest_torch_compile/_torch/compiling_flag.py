@@ -1,4 +1,4 @@
-"""Eager that believes it is compiled: code that asks ``is_compiling()`` takes the branch of compiled code.
+"""Run eager with ``is_compiling()`` returning True, so that it takes the branches for compiled code.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.compiler._is_compiling_flag``, which
 ``torch.compiler.is_compiling`` returns in eager; dynamo itself answers True for it and ``is_dynamo_compiling``.
@@ -25,7 +25,7 @@ def _yes() -> bool:
 
 @contextmanager
 def believing_to_be_compiled() -> Iterator[list[Location]]:
-    """In the body both questions are answered with True; the lines outside torch that ask are noted."""
+    """Make both functions return True in the body, and record the lines outside torch that call them."""
     asked: list[Location] = []
     compiler: Any = torch.compiler
     dynamo_asks = torch.compiler.is_dynamo_compiling
@@ -39,7 +39,7 @@ def believing_to_be_compiled() -> Iterator[list[Location]]:
         file, line = caller.f_code.co_filename, caller.f_lineno
         asked.append(Location(file, line, caller.f_code.co_name, linecache.getline(file, line).strip()))
 
-    # A function that was imported by its name is the same object, with other code.
+    # Replace the code of the function, since it may have been imported by name.
     compiler._is_compiling_flag, dynamo_asks.__code__ = True, _yes.__code__
     sys.setprofile(note)
     try:

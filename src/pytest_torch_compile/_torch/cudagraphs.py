@@ -1,15 +1,14 @@
-"""What CUDA graphs did while code ran: warm-ups, recordings, replays, and runs that used none without a word.
+"""Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use none.
 
-torch counts a skip when it compiles, and one for a function that it gives up. It counts nothing where a size is not in
-``cudagraph_capture_sizes``, beyond ``cudagraph_dynamic_shape_rerecord_limit`` (from 2.15 on), in later calls of what it
-gave up, and where it partitions a graph and finds no part for a CUDA graph. So the functions that decide are wrapped.
+torch counts a skip when it compiles, and when it gives up on a function. It does not count sizes that are not in
+``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (from 2.15 on), later calls of
+functions it gave up on, and partitioned graphs without a part for a CUDA graph. So the deciding functions are wrapped.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all below ``torch._inductor``:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),
-``cudagraph_trees.is_cudagraph_capture_sizes`` (from 2.8 on: asked by each call, False where the call runs without) and
-``output_code.cudagraph_partition_post_compile`` (from 2.8 on), with ``cudagraph_info`` and ``partition_maps`` of the
-graph that it is given. A backend that captures CUDA graphs itself, or Inductor with ``cudagraph_trees=False``, is not
-seen.
+``cudagraph_trees.is_cudagraph_capture_sizes`` (from 2.8 on: called in each run, False if it runs without a CUDA graph)
+and ``output_code.cudagraph_partition_post_compile`` (from 2.8 on), with ``cudagraph_info`` and ``partition_maps`` of
+its graph. Backends that capture CUDA graphs themselves, and Inductor with ``cudagraph_trees=False``, are not observed.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from typing import Any
 
 OUTSIDE_SIZES = "the size {size} is not in torch._inductor.config.triton.cudagraph_capture_sizes"
 PAST_LIMIT = "more sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
-GIVEN_UP = "torch gave the function up: it changes an input in place, or was recorded again too often"
-NO_PARTITION = "torch partitioned the graph, and found no part that can be a CUDA graph"
+GIVEN_UP = "torch gave up on the function: it changes an input in place, or was re-recorded too often"
+NO_PARTITION = "torch partitioned the graph, but no part can be a CUDA graph"
 
 
 def cuda_is_there() -> bool:
-    """Whether there can be CUDA graphs in this process."""
+    """Whether this process can use CUDA graphs."""
     import torch
 
     return bool(torch.cuda.is_available())
@@ -35,7 +34,7 @@ def cuda_is_there() -> bool:
 
 @dataclass
 class CudagraphCounts:
-    """What happened while it was watched. ``asked`` is how many calls were to go through a CUDA graph."""
+    """The observed events. ``asked`` is the number of calls that should have used a CUDA graph."""
 
     warmed_up: int = 0
     recorded: int = 0
@@ -47,14 +46,14 @@ class CudagraphCounts:
     not_used: list[str] = field(default_factory=list)
 
     def reasons(self) -> list[str]:
-        """Why runs used no CUDA graph, one entry for each run."""
+        """The reasons why runs used no CUDA graph, with one entry for each run."""
         past_limit = max(0, self.asked - self.managed) if self.limited else 0
         return [*self.without, *[PAST_LIMIT] * past_limit]
 
 
 @contextmanager
 def watching(counts: CudagraphCounts) -> Iterator[None]:
-    """Count what CUDA graphs do in the body, in any thread."""
+    """Count CUDA graph events in the body, in any thread."""
     from torch._inductor import config, cudagraph_trees, output_code
 
     manager = cudagraph_trees.CUDAGraphTreeManager
@@ -77,7 +76,7 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
 
     def watched_run(inner: Any) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
-            if getattr(running, "inside", False):  # it calls itself once more where it begins a new tree
+            if getattr(running, "inside", False):  # it calls itself recursively when it starts a new tree
                 return inner(*args, **kwargs)
             add("managed")
             running.inside, running.used = True, False
@@ -128,7 +127,7 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
 
 @contextmanager
 def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
-    """Put what ``wrap`` makes of a function in its place during the body, where this torch has the function."""
+    """Wrap a function in the body, if this torch has it."""
     before = getattr(owner, name, None)
     if before is None:
         yield

@@ -1,7 +1,7 @@
-"""The ops that are not torch's own, heard as eager runs them, with copies of what they were called with.
+"""Observe custom ops while eager runs, with copies of their arguments.
 
-Below autograd every op is seen, also one that C++ calls, but no longer whether a gradient was wanted. That is known
-where Python calls the op, so both places are listened to.
+Below autograd, every op is visible, including ops called from C++, but not whether a gradient was needed. That is known
+where Python calls the op, so both levels are observed.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
 ``torch.utils._pytree``, ``torch._ops.OpOverload`` and ``OpOverloadPacket``, ``torch._C._jit_resolve_packet``,
@@ -27,7 +27,7 @@ from ..observation import Location
 from .stuck import frames_of, place_of
 from .user_lines import OWN_FOLDER, below_own
 
-# What torch registers itself, on the oldest to the newest torch.
+# Namespaces of torch's own ops, on all supported versions.
 TORCHS_OWN = frozenset({
     "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_inductor_test", "_native", "_native_aot",
     "_quantized", "_test", "aten", "c10d", "c10d_functional", "coor", "debug_mode_ops", "debugprims", "export",
@@ -35,17 +35,17 @@ TORCHS_OWN = frozenset({
     "onednn", "onnx", "onnx_symbolic", "prepacked", "prim", "prims", "profiler", "quantization", "quantized",
     "quantized_decomposed", "rngprims", "sparse", "static_runtime", "streams", "symm_mem",
 })  # fmt: skip
-# How many different inputs of one op are kept. A model calls an op with few; a loop may call it with many.
+# Maximum number of different inputs kept per op. A model uses few; a loop may use many.
 SAMPLES = 8
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 @dataclass
 class Sample:
-    """One call of an op: copies of its arguments from before it ran, and whether a gradient was wanted through it.
+    """One call of an op: copies of its arguments before it ran, and whether a gradient was needed.
 
-    ``wanted``: gradients were recorded, and an input required one. ``reached``: backward came to its outputs; None
-    where that is not known, since no output requires a gradient or the op was not called from Python.
+    ``wanted``: gradients were recorded, and an input required one. ``reached``: backward reached its outputs; None if
+    unknown, because no output requires a gradient or the op was not called from Python.
     """
 
     op: Any
@@ -59,7 +59,7 @@ class Sample:
     reached: bool | None = None
 
     def arguments(self, *, gradients: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Fresh copies to call the op with; ``gradients``: they require them as they did."""
+        """Fresh copies of the arguments; with ``gradients``, they require gradients like the originals."""
         leaves, spec = pytree.tree_flatten(_copied((self.args, self.kwargs)))
         if gradients:
             for position in self.requiring:
@@ -68,14 +68,15 @@ class Sample:
         return args, kwargs
 
     def described(self) -> str:
-        """The arguments in short: ``float32[2, 3], 0.5``."""
+        """A short description of the arguments: ``float32[2, 3], 0.5``."""
         return ", ".join(_described(leaf) for leaf in pytree.tree_leaves((self.args, self.kwargs)))
 
 
 class CustomOps:
-    """Hears ops in the body of ``watching``; ``samples`` by op, ``left_out`` how many more inputs each op had.
+    """Observes ops in the body of ``watching``; ``samples`` by op, ``left_out`` is the number of further inputs of each
+    op.
 
-    ``subclasses`` are ops that got tensor subclasses, such as a DTensor: opcheck is made for plain tensors.
+    ``subclasses`` are ops that received tensor subclasses, such as a DTensor, which opcheck does not support.
     """
 
     def __init__(self) -> None:
@@ -88,14 +89,14 @@ class CustomOps:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Hear the ops that run in the body."""
+        """Observe the ops that run in the body."""
         with _CallsFromPython(self), _BelowAutograd(self):
             yield
 
     def run(self, op: Any, call: Callable[[], Any], args: Any, kwargs: Any, *, from_python: bool) -> Any:
-        """Carry out one call of an op, and note it."""
+        """Run one call of an op, and record it."""
         if not from_python and op in self._calling:
-            return call()  # heard of above autograd
+            return call()  # already recorded above autograd
         sample = self._note(op, args, kwargs)
         self._calling.append(op)
         try:
@@ -130,15 +131,15 @@ class CustomOps:
 
 
 def has_formula(op: Any, device: str) -> bool:
-    """Whether the op says itself how gradients go through it, or is made of ops that do."""
+    """Whether the op has a gradient formula, or is composed of ops that do."""
     keys = (f"Autograd{device.upper()}", "Autograd", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
 
 
 def wrong_stride(sample: Sample) -> str:
-    """Where the fake's outputs have other strides than the op's: opcheck of torch 2.6 does not say so on a CPU.
+    """Outputs of the fake with different strides from the op's, which opcheck of torch 2.6 does not report on a CPU.
 
-    A fake that cannot run is opcheck's to name, and so is an output of another shape.
+    opcheck itself reports a fake that fails, or an output with a different shape.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -161,7 +162,7 @@ def wrong_stride(sample: Sample) -> str:
             continue
         significant = [dim for dim, size in enumerate(one.shape) if size > 1]
         if any(one.stride(dim) != other.stride(dim) for dim in significant):
-            return f"the op's output has the strides {tuple(one.stride())}, the fake's {tuple(other.stride())}"
+            return f"the op's output has strides {tuple(one.stride())}, but the fake's has {tuple(other.stride())}"
     return ""
 
 
@@ -191,7 +192,7 @@ class _BelowAutograd(TorchDispatchMode):
 
 
 def _custom_op(func: Any, args: Any, kwargs: Any) -> Any:
-    """The overload that is called, of an op that is not torch's own; None for everything else."""
+    """The called overload of a custom op; None for everything else."""
     if isinstance(func, torch._ops.OpOverload):
         return None if func.namespace in TORCHS_OWN else func
     if not isinstance(func, torch._ops.OpOverloadPacket):
@@ -226,7 +227,7 @@ def _described(leaf: Any) -> str:
 
 
 def _copied(structure: Any) -> Any:
-    """Copies that keep strides, and share memory where the originals do; none requires a gradient."""
+    """Copies that keep strides and memory sharing, and do not require gradients."""
     memo: dict[int, Any] = {}
     return pytree.tree_map(
         lambda leaf: copy.deepcopy(leaf.detach(), memo) if isinstance(leaf, torch.Tensor) else leaf, structure

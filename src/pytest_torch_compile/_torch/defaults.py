@@ -1,7 +1,8 @@
-"""What torch makes tensors with where nobody says it: the default dtype and the default device.
+"""The default dtype and device of new tensors.
 
 Private name used: ``torch._GLOBAL_DEVICE_CONTEXT``, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. The public
-``torch.get_default_device`` makes a tensor to find out its index, which wakes up CUDA; it says "cpu" where none is set.
+``torch.get_default_device`` creates a tensor to determine the index, which initialises CUDA, and returns "cpu" if none
+is set.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 
 @dataclass(frozen=True)
 class Defaults:
-    """The dtype of floating tensors, and the device that ``torch.set_default_device`` was given, None for none."""
+    """The default floating-point dtype, and the device of ``torch.set_default_device`` (None if unset)."""
 
     dtype: torch.dtype
     device: torch.device | None
@@ -28,19 +29,19 @@ def defaults() -> Defaults:
 
 
 def set_defaults(wanted: Defaults) -> None:
-    """Set them; one that has its value already is left alone, as each change costs dynamo a guard."""
+    """Set the defaults. Unchanged values are not set again, because each change costs dynamo a guard."""
     current = defaults()
     if current.dtype != wanted.dtype:
         torch.set_default_dtype(wanted.dtype)
     if current.device != wanted.device:
         torch.set_default_device(wanted.device)
-        if wanted.device is None:  # as it is before the first; torch 2.6 cannot read the None that is left
+        if wanted.device is None:  # the state before the first call; torch 2.6 cannot handle the remaining None
             del torch._GLOBAL_DEVICE_CONTEXT.device_context
 
 
 @contextmanager
 def kept_defaults() -> Iterator[None]:
-    """Put back after the body the defaults from before it."""
+    """Restore the defaults after the body."""
     before = defaults()
     try:
         yield

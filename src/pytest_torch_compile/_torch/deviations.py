@@ -1,4 +1,4 @@
-"""Which settings of torch differ from its defaults, and where that comes from.
+"""Find torch settings that differ from their defaults, and where they were set.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
 ``torch._inductor.config`` and ``torch._functorch.config``, whose entries have ``default``, ``user_override`` (a
@@ -23,7 +23,7 @@ from .user_lines import is_torch
 
 _CONFIGS = ("torch._dynamo.config", "torch._inductor.config", "torch._functorch.config")
 _VARIABLES = re.compile(r"^TORCH(DYNAMO|_DYNAMO|INDUCTOR|_COMPILE|_COMPILER|_FUNCTORCH)_")
-# They say where files are, how many processes compile, and what is logged: no verdict hangs on them.
+# Settings of file locations, compile processes and logging, which do not affect verdicts.
 _HARMLESS = re.compile(r"(_DIR|_THREADS|_VERBOSE|_PROFILE|_PROFILER|_CPROFILE|_LOG\w*|_WORKER\w*)$")
 
 _EARLIER_NAMES = {
@@ -31,35 +31,35 @@ _EARLIER_NAMES = {
     "accumulated_recompile_limit": "accumulated_cache_size_limit",
 }
 
-# Setting -> where it comes from, as far as that is known: an import, or the test after which it was first seen.
+# Maps settings to their origin, if known: an import, or the test after which it was first seen.
 _left_by: dict[str, str] = {}
-_imported: set[str] = set()  # the modules that were there when settings were last noted
+_imported: set[str] = set()  # the modules loaded when settings were last recorded
 
 
 def deviations() -> list[Deviation]:
-    """The settings that are not torch's defaults in this thread, those of the environment included."""
+    """The settings that differ from torch's defaults in this thread, including those from the environment."""
     differing: list[Deviation] = []
     for source in (_configured, _stance, _global_modes, _environment):
         try:
             differing += source()
-        except Exception as error:  # a torch to come may keep them elsewhere: a check must not fail for it
+        except Exception as error:  # a future torch may store them elsewhere, which must not fail a check
             differing.append(Deviation(f"a setting of {source.__name__[1:]}", f"not observable: {error!r}", "unknown"))
     return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in differing]
 
 
 def note_before_tests() -> None:
-    """Remember the settings that are there before the first test: no test has left them."""
+    """Record the settings before the first test."""
     if not _imported:
         _note("set before the first test")
 
 
 def note_left_by(test: str) -> None:
-    """Remember the settings that are there after ``test`` and were not before; forget those that are gone."""
+    """Record the new settings after ``test``, and discard those that are gone."""
     _note(f"left by {test}")
 
 
 def _note(otherwise: str) -> None:
-    """Note where new settings come from: a module that was imported since they were last noted, or ``otherwise``."""
+    """Record the origin of new settings: a module imported since the last call, or ``otherwise``."""
     if "torch._dynamo" not in sys.modules:
         return
     names = [one.name for one in deviations()]
@@ -73,7 +73,7 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """The line at the top level of one of these modules that sets a setting; nothing where there is none."""
+    """The top-level line in one of these modules that sets a setting, if any."""
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
     sets = re.compile(rf"^[A-Za-z_][\w.]*\.(?:{known})(?:\s*=(?!=)|\()")
@@ -88,7 +88,7 @@ def _set_at_import(setting: str, modules: Iterable[str]) -> str:
 
 
 def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
-    """Entries of torch's configuration that differ: module, name, value, default, and where it was set if known."""
+    """Config entries that differ: module, name, value, default, and where it was set if known."""
     from torch.utils._config_module import _UNSET_SENTINEL
 
     for module in _CONFIGS:
@@ -104,7 +104,7 @@ def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
                 value = functools.reduce(getattr, name.split("."), config)
             try:
                 differs = bool(value != entry.default)
-            except Exception:  # a value of any type may refuse to be compared
+            except Exception:  # comparing values may raise any exception
                 differs = value is not entry.default
             if differs:
                 where = "set by the environment" if by_environment and override is _UNSET_SENTINEL else ""
@@ -162,7 +162,7 @@ def _matmul_precision() -> str:
 
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # set through the newer switches of each backend, which the older function refuses to read
+    except RuntimeError:  # set through the newer per-backend settings, which the older function cannot read
         return "of each backend"
 
 

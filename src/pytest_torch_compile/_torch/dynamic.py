@@ -14,12 +14,12 @@ from ..findings import CompileUsageError
 
 
 def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -> None:
-    """Mark one dimension unbacked: no graph may depend on its size, 0 and 1 included.
+    """Mark one dimension as unbacked, so that no graph may depend on its size, including 0 and 1.
 
-    ``shared``: other dimensions of this name have the same size.
+    ``shared`` is a name: all dimensions with this name have the same size.
 
     Raises:
-        CompileUsageError: sizes cannot be shared in this torch.
+        CompileUsageError: this torch does not support shared sizes.
     """
     from torch._dynamo.decorators import mark_unbacked
 
@@ -29,13 +29,13 @@ def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -
         mark_unbacked(tensor, dim, shape_id=name)
     else:
         raise CompileUsageError(
-            f"dynamic_dims: two dimensions share the size {name!r}, and torch {torch.__version__} has no shared sizes; "
-            "torch 2.11 does"
+            f"dynamic_dims: two dimensions share the size {name!r}, but torch "
+            f"{torch.__version__} does not support shared sizes (2.11 and newer do)"
         )
 
 
 def mark_dynamic_dim(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | None = None) -> None:
-    """Mark one dimension dynamic, within ``bounds`` (smallest and largest size) where they are given."""
+    """Mark one dimension as dynamic, optionally within ``bounds`` (minimum and maximum size)."""
     if bounds is None:
         torch._dynamo.mark_dynamic(tensor, dim)
     else:
@@ -43,5 +43,5 @@ def mark_dynamic_dim(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | N
 
 
 def marked_dims(tensor: torch.Tensor) -> set[int]:
-    """The dimensions of a tensor that ``mark_dynamic`` was called with."""
+    """The dimensions of a tensor that are marked dynamic."""
     return set(getattr(tensor, "_dynamo_dynamic_indices", ()))

@@ -1,4 +1,4 @@
-"""An exception in a few lines: what it says first, and the lines that belong to it. Neither torch nor pytest."""
+"""Summarize an exception in a few lines. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..observation import Location
 from .user_lines import OWN_FOLDER, is_of_python, user_location
 
 _REPORT_IT = re.compile(r"\b(report|file|open)\b.*\b(issue|bug)", re.I)
-# How g++, clang++ and their linkers begin to say what is wrong; "ld returned 1 exit status" comes last.
+# The first error lines of g++, clang++ and their linkers; "ld returned 1 exit status" comes last.
 _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
 
 
 def usage_error(text: str, error: BaseException) -> CompileUsageError:
-    """``text`` with the user's line that raised ``error``, to be raised ``from None``.
+    """``text`` with the user's line that raised ``error``, for raising ``from None``.
 
-    The traceback of ``error`` would stand above the one line that says what to change. It stays the context.
+    Otherwise, the traceback of ``error`` would be shown above the message. It remains the exception's context.
     """
     frames = [
         Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
@@ -32,11 +32,10 @@ def usage_error(text: str, error: BaseException) -> CompileUsageError:
 
 
 def error_summary(error: BaseException) -> str:
-    """The exception's type and its key sentences.
+    """The exception's type and its main sentences.
 
-    These are the first line, the next one where a line ends in a colon, and the list of points (``- ...``) that
-    follows: torch names there what its first line only announces. A line that asks for something (``Please ...``)
-    is one of them. Of what a C++ compiler printed it is the first error.
+    These are the first line, the next one if a line ends in a colon, a list of items (``- ...``) that follows, and
+    requests (``Please ...``). From the output of a C++ compiler, it is the first error.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

@@ -1,13 +1,13 @@
-"""Float types that torch can store and hardly compute with."""
+"""Float types that torch can store but supports only in a few ops."""
 
 from __future__ import annotations
 
 import torch
 
-# Two numbers in a byte.
+# Types with two numbers per byte.
 _PACKED = {getattr(torch, name) for name in ("float4_e2m1fn_x2",) if hasattr(torch, name)}
 
 
 def is_packed(dtype: torch.dtype) -> bool:
-    """Whether an element holds several numbers, which torch cannot take apart: they are compared as bytes."""
+    """Whether an element contains several numbers, which torch cannot unpack, so tensors are compared as bytes."""
     return dtype in _PACKED

@@ -1,7 +1,7 @@
-"""What the text of a failed guard does not say: that it reads a variable of an enclosing function, or fails by a mode.
+"""Causes that the text of a failed guard does not show: variables of enclosing functions, and modes.
 
-A guard on a variable that the compiled function closes over reads like one on an argument, ``n == 2``. Inference mode
-takes dispatch keys away from every tensor, as if the tensor had changed. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+A guard on a closed-over variable looks like one on an argument, ``n == 2``. Inference mode removes dispatch keys from
+every tensor, as if the tensor had changed. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _OF_VALUES = ("python-number", "python-bool", "python-string", "python-value", "
 
 
 class GuardContext:
-    """Remembers under which modes each frame was compiled."""
+    """Records the modes under which each frame was compiled."""
 
     def __init__(self) -> None:
         self._inference: dict[Any, set[bool]] = {}
 
     def compiled(self, frame: Any) -> None:
-        """The frame is compiled right now."""
+        """Record the current modes for a frame that is being compiled."""
         self._inference.setdefault(frame, set()).add(torch.is_inference_mode_enabled())
 
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
-        """The guards that failed right now, under the cause that their text alone does not show."""
+        """The guards that just failed, with causes that their text does not show."""
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
         users = location is not None and not is_torch(location.file)
@@ -49,7 +49,7 @@ class GuardContext:
 
 
 def _enclosing_variables(location: Location, name: str) -> set[str]:
-    """The variables that a function takes from the functions around it; none where its source cannot be read."""
+    """The variables of enclosing functions that a function uses; empty if its source cannot be read."""
     try:
         module = compile("".join(linecache.getlines(location.file)), location.file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):

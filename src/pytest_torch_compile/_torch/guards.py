@@ -1,4 +1,4 @@
-"""From the text of a failed guard to the argument or attribute it names and the kind of cause. Text only: no torch.
+"""Parse the text of a failed guard into the argument or attribute and the kind of cause. Does not import torch.
 
 The wording was read on torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
 """
@@ -31,7 +31,7 @@ _WRAPPING = re.compile(r"^(?:(?:not )?(?:len|list|type|id|__\w+|isinstance|hasat
 _METHODS = re.compile(r"\.(?:size|stride|keys|dim|storage_offset|shape(?:\[\d+\])?|__code__)$")
 _PATH = re.compile(r"(?:[LG]\[(?P<quote>['\"])\w+(?P=quote)\]|\b[A-Za-z_]\w*)(?:\.[A-Za-z_]\w*|\[[^\[\]]*\])*")
 
-# Guards that torch writes as sentences, in which names are quoted; the others are expressions.
+# Guards written as sentences with quoted names; all others are expressions.
 _SENTENCE = re.compile(r"mismatch|expected type|GLOBAL_STATE|BACKEND_MATCH|KeyError on|dispatch keys|dim_marking")
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _STRING_COMPARED = re.compile(rf"(?<=[=!]= )(?:{_STRING.pattern})")
@@ -43,7 +43,7 @@ _MEANT = {
 }
 
 OTHER = "other"
-# The first that fits decides: from the particular to the general.
+# The first match applies, from specific to general.
 _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("new-backend", re.compile(r"BACKEND_MATCH|___current_backend|skip_backend_check")),
     ("dynamic-mark", re.compile(r"_has_dynamo_dim_marking|_dynamo_(?:dynamic|weak_dynamic|static)_indices")),
@@ -97,15 +97,15 @@ def parse_guard(reason: str) -> FailedGuard:
     match = _ENTRY.match(reason.strip())
     entry, text = (match["entry"], match["text"]) if match else ("", reason)
     raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
-    raw = _plain(_HINT.sub("", raw.split(". Cached backend:")[0])) or "torch gave no guard"
+    raw = _plain(_HINT.sub("", raw.split(". Cached backend:")[0])) or "torch reported no guard"
     cause = classify(raw)
-    # A guard of a kind that is not known is shown as torch wrote it.
+    # Guards of unknown kinds are shown unchanged.
     as_it_is = text.split("\nUser stack trace")[0].strip()
     return FailedGuard(entry, as_it_is if cause == OTHER and as_it_is else readable(raw), _names(raw), cause)
 
 
 def _plain(text: str) -> str:
-    """A guard without the numbers and lists that say nothing to a person: object ids, whole sets of dispatch keys."""
+    """A guard without object ids and full sets of dispatch keys."""
     if match := _OBJECT_ID.fullmatch(text):
         return _same_object(match)
     if match := _OBJECT_TYPE.fullmatch(text):
@@ -121,7 +121,7 @@ def _same_object(guard: re.Match[str]) -> str:
 
 
 def classify(text: str) -> str:
-    """The kind of cause of a guard. What people called their variables, keys and strings says nothing about it."""
+    """The kind of cause of a guard, independent of the names of variables, keys and strings."""
     text = _without_names(text)
     for name, pattern in _CAUSES:
         if pattern.search(text):
@@ -130,7 +130,7 @@ def classify(text: str) -> str:
 
 
 def _without_names(text: str) -> str:
-    """The guard with ``_`` in place of names and of the contents of strings, apart from those that mean something."""
+    """The guard with names and string contents replaced with ``_``, except meaningful ones."""
     if _SENTENCE.search(_STRING_COMPARED.sub("''", text)):
         return re.sub(r"(tensor|of|on) '.+?'(?= |$)", r"\1 '_'", text)
     is_variable = re.match(r"s\d+\b[^<>*+]*==", text) is not None
@@ -147,7 +147,7 @@ def _without_names(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """The guard without dynamo's ``L['x']``, ``_modules['x']``, ``_buffers['x']`` and ids of objects."""
+    """The guard without dynamo's ``L['x']``, ``_modules['x']``, ``_buffers['x']`` and object ids."""
     text = re.sub(r"___from_numpy\((.+?)\)", r"\1", _OBJECT_ID.sub(_same_object, text))
     text = re.sub(r"L\[(['\"])(\w+)\1\]", r"\2", text)
     text = re.sub(r"G\[(['\"])(\w+)\1\]", r"global \2", text)

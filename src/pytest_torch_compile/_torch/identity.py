@@ -1,4 +1,4 @@
-"""Functions that dynamo knows by identity: a copy of one would be another function to it.
+"""Functions that dynamo recognizes by identity, so that a copy would be treated differently.
 
 Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._allowed_callable_ids``,
 ``_disallowed_callable_ids`` and, from 2.8 on, ``_nonstrict_trace_callable_ids``.
@@ -11,7 +11,7 @@ import types
 _TABLES = ("_allowed_callable_ids", "_disallowed_callable_ids", "_nonstrict_trace_callable_ids")
 
 
-# Attributes that dynamo sets on functions and objects begin so: they are no state of the user's.
+# The prefix of attributes that dynamo sets on functions and objects, which are not user state.
 DYNAMOS_OWN = ("_torchdynamo", "_dynamo")
 
 

@@ -1,6 +1,6 @@
-"""What compiles, or is tuned by timing it, while everything should be warm: a listener of its own on torch's trace log.
+"""Observe compilations and autotuning while everything should be warm, with a separate trace log listener.
 
-It is there only where a steady state was asked for, so that other checks do not pay for it.
+It is active only for steady-state checks, so that other checks have no overhead.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (a frame begins to
 compile), ``bwd_compilation_metrics`` (a backward was compiled, which may be at the first ``backward()``) and
@@ -26,7 +26,7 @@ _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequ
 
 
 class LateCompilations(TraceListener):
-    """Notes in ``seen`` what compiles while it is open, inside an open observer; ``call`` is the call that runs."""
+    """Records compilations in ``seen`` while it is open, inside an open observer; ``call`` is the current call."""
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class LateCompilations(TraceListener):
         identity = compile_id(metadata)
         if stack := (metadata.get("dynamo_start") or {}).get("stack"):
             place = defined_at(stack[-1])
-            # What torch compiles through a function of its own has no line that says something to a user.
+            # Code compiled through one of torch's own functions has no useful line for the user.
             location = None if place.function == TARGET_FRAME else place
             self._note("compiled", place.function, location, identity)
         elif "bwd_compilation_metrics" in metadata:
-            if not metadata["bwd_compilation_metrics"].get("fail_type"):  # torch 2.6 files other failures here
+            if not metadata["bwd_compilation_metrics"].get("fail_type"):  # torch 2.6 also reports other failures here
                 self._note("compiled the backward", "", None, identity)
         elif "chromium_event" in metadata:
             event = json.loads(getattr(record, "payload", None) or "{}")

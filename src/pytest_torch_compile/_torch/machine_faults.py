@@ -1,7 +1,7 @@
-"""Faults of the machine that look like those of the code under check.
+"""Detect problems of the machine that look like errors of the checked code.
 
-No memory left, a cache that cannot be written, a C++ compiler that is missing, is killed or lacks something. Texts of
-torch, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15; of g++ and clang++, and of Triton 3.2 and 3.9.
+Out of memory, an unwritable cache, or a C++ compiler that is missing, killed or incomplete. Uses texts of torch, read
+on torch 2.6, 2.8, 2.11, 2.13 and 2.15; of g++ and clang++, and of Triton 3.2 and 3.9.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _NO_MEMORY = re.compile(
     r"|not enough memory: you tried to allocate|std::bad_alloc"
 )
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Of the C++ compiler, or of a process that compiles for this one.
+# From the C++ compiler, or from a compile worker.
 _TOO_LARGE = r"\[Errno 27\] File too large|: File too large$|File size limit exceeded"
 _TOLD = re.compile(rf"No space left on device|Disk quota exceeded|Read-only file system|{_TOO_LARGE}", re.M)
 _NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'")
 _NO_C_COMPILER = "Failed to find C compiler"  # Triton's
-# What a C++ compiler says where the code that it was given is not the reason, and what to do.
+# C++ compiler messages that are not caused by the code, with fixes.
 _OF_COMPILER = {
     r"Killed signal terminated|virtual memory exhausted|out of memory allocating": (
-        "It had no memory left: free some, or run fewer workers at a time"
+        "It ran out of memory: free some, or use fewer workers"
     ),
     r"fatal error: '?Python\.h": "Install the headers of Python (such as python3-dev or python3-devel)",
-    r"fatal error: \S+(: No such file or directory| file not found)": "Install what it does not find",
+    r"fatal error: \S+(: No such file or directory| file not found)": "Install the missing file",
     r"cannot find -l[gi]?omp": "Install OpenMP for it (such as libgomp or libomp-dev)",
     r"cannot execute .cc1plus": "Install the C++ part of it (such as g++)",
     r"(unrecognized|unknown|invalid).* '?-std=": "It is too old for this torch: install a newer one, or set CXX to it",
@@ -36,23 +36,24 @@ _OF_COMPILER = {
 
 
 def machine_fault(error: BaseException, *, compiling: bool) -> str:
-    """What is wrong with the machine, and what to do, where that made the error; else nothing.
+    """A description of the machine's problem with a fix, if that caused the error; otherwise an empty string.
 
-    ``compiling`` says that torch's compiler raised it: the code under check has files of its own.
+    ``compiling`` is true if torch's compiler raised the error, since the checked code may access files too.
     """
     chain = list(_chain(error))
     for one in chain:
         if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError" or _NO_MEMORY.search(str(one)):
             return (
-                f"out of memory ({_first_line(one)}). A check holds the target several times, for eager, compiled and "
-                "the float64 reference: give smaller inputs or a smaller model, or free memory that other tests keep"
+                f"out of memory ({_first_line(one)}). A check needs memory for eager, "
+                "compiled code and the float64 reference: use smaller inputs or a "
+                "smaller model, or free memory held by other tests"
             )
     if compiling and (refused := next((one for one in chain if _is_of_cache(one)), None)):
         line = _first_line(refused)
         limited = re.search(_TOO_LARGE, line)
-        advice = "Raise the limit of the size of files (ulimit -f)" if limited else "Free space there"
+        advice = "Raise the file size limit (ulimit -f)" if limited else "Free space there"
         return (
-            f"the compile cache {cache_folder()} cannot be written ({line}). {advice}, or name another folder with "
+            f"the compile cache {cache_folder()} cannot be written ({line}). {advice}, or choose another folder with "
             "--compile-cache or TORCHINDUCTOR_CACHE_DIR"
         )
     return next(filter(None, map(_compiler_fault, chain)), "") if compiling else ""
@@ -62,8 +63,8 @@ def _compiler_fault(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
     if any(sign in text for sign in _NO_COMPILER):
         return (
-            "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, or check with "
-            f"backend='aot_eager', which needs none ({_first_line(error)})"
+            "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, "
+            f"or use backend='aot_eager', which does not need one ({_first_line(error)})"
         )
     if _NO_C_COMPILER in text:
         return f"Triton found no C compiler: install one (for example gcc), or set CC to it ({_first_line(error)})"
@@ -75,7 +76,7 @@ def _compiler_fault(error: BaseException) -> str:
 
 
 def cache_folder() -> str:
-    """Where Inductor keeps what it compiles."""
+    """The folder of Inductor's compile cache."""
     named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     return named or os.path.join(tempfile.gettempdir(), "torchinductor_")
 
@@ -94,7 +95,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and those that it was raised from."""
+    """The exception and its causes."""
     passed: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

@@ -1,4 +1,4 @@
-"""Inductor's decompositions and lowerings, with those of some ops taken out.
+"""Remove entries of some ops from Inductor's decompositions and lowerings.
 
 Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -16,7 +16,7 @@ Table = Literal["decomposition", "lowering"]
 
 
 def is_set(option: str) -> bool:
-    """Whether an option of Inductor has a value."""
+    """Whether an Inductor option has a value."""
     from torch._inductor import config
 
     return getattr(config, option, None) is not None
@@ -24,7 +24,7 @@ def is_set(option: str) -> bool:
 
 @contextmanager
 def noting(table: Table, used: list[str]) -> Iterator[None]:
-    """Append the name of each op whose entry is used in the body."""
+    """Append the names of ops whose entries are used in the body."""
 
     def noted(op: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(entry)
@@ -41,7 +41,7 @@ def noting(table: Table, used: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without(table: Table, ops: Collection[str]) -> Iterator[None]:
-    """In the body these ops are not decomposed, or run their eager kernels in place of code that Inductor generates."""
+    """In the body, do not decompose these ops, or run their eager kernels instead of Inductor's code."""
     from torch._inductor.lowering import fallback_handler
 
     def left_out(op: Any, entry: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -55,7 +55,7 @@ def without(table: Table, ops: Collection[str]) -> Iterator[None]:
 
 @contextmanager
 def _changed(table: Table, change: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """The entries of ops changed in place; None takes one out. Nothing is taken from a compile cache meanwhile."""
+    """Change table entries in place (None removes an entry), with compile caches turned off."""
     from torch._functorch import config as aot_config
     from torch._inductor import config, decomposition, lowering
 

@@ -1,12 +1,11 @@
-"""Eager with other rounding: every op that rounds gives a result that is off by a step here and there, at random.
+"""Run eager with perturbed rounding: random elements in the result of every rounding op are off by one step.
 
-The results show how far a model carries differences in rounding that are nobody's fault. Uses
+The results show how much a model amplifies unavoidable rounding differences. Uses
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
 ``OpOverload.is_view``, which are the same on torch 2.6 to 2.15.
 
-A step of an optimizer is moved as a whole. Eager computes its bias correction, ``1 - beta ** step``, with Python's
-floats, and a compiled step with float32 tensors. That is no op whose result could be moved, so that the learning rate
-is moved in its place.
+An optimizer step is perturbed as a whole. Eager computes its bias correction, ``1 - beta ** step``, with Python floats,
+but a compiled step uses float32 tensors. There is no op result to perturb, so the learning rate is perturbed instead.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from .float_types import is_packed
 
 _TABLE = "_pytest_torch_compile_table"
-# One element in so many moves by one step: about the error that rounding to nearest makes anyway.
+# One of this many elements moves by one step, about the error of rounding to nearest.
 HALF_TYPE_SHARE = 12
-# Added in another order, a sum of fp32 numbers moves by about this many eps.
+# A different order of summation changes an fp32 sum by about this many eps.
 WIDE_EPS = 1.0
-# Ten bits of a number are left in TF32: it is off by half a step of them at most.
+# TF32 keeps ten bits of a number, so it is off by at most half a step.
 TF32_EPS = 2.0**-11
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 _STATISTICS = ("running_mean", "running_var")
 
-# Results that hold their input's numbers as they are: nothing is rounded in them.
+# Ops that only copy or select values and do not round.
 _EXACT = (
     "relu relu_ threshold threshold_backward neg abs clone copy_ lift_fresh lift_fresh_copy detach cat stack where "
     "masked_fill masked_fill_ fill fill_ zero_ zeros zeros_like ones ones_like full full_like empty empty_like "
@@ -47,7 +46,7 @@ EXACT = frozenset(_EXACT.split())
 
 
 class PerturbedRounding(TorchDispatchMode):
-    """Moves the results of ops that round, by what rounding may move them."""
+    """Perturbs the results of ops that round, by the size of rounding errors."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -66,7 +65,7 @@ class PerturbedRounding(TorchDispatchMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave alone what is computed here: it is given to the model, not computed by it."""
+        """Do not perturb ops in the body, which prepare inputs of the model."""
         self._paused = True
         try:
             yield
@@ -98,13 +97,13 @@ class PerturbedRounding(TorchDispatchMode):
         tensor.copy_(moved)
 
     def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
-        """An operand as far off as rounding it to TF32 may make it."""
+        """An operand perturbed by the error of rounding to TF32."""
         if not _may_be_tf32(operand):
             return operand
         return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
-        """Uniform random numbers in [0, 1), of a stream that the model does not see."""
+        """Uniform random numbers in [0, 1), from a stream separate from the model's."""
         generator = self._generators.get(like.device)
         if generator is None:
             generator = torch.Generator(like.device).manual_seed(self._seed)
@@ -113,10 +112,10 @@ class PerturbedRounding(TorchDispatchMode):
 
 
 def _is_table(func: Any, args: Any) -> bool:
-    """Whether a result depends on no number that is computed: positions, masks, what is made of integers alone.
+    """Whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
 
-    Such numbers are often exactly at an edge, as the logarithms that T5 makes its buckets of; DeBERTa divides them by
-    the logarithm of a constant, and ``torch.tensor`` of a constant is lifted.
+    Such numbers are often exactly on a boundary, like the logarithms for T5's buckets; DeBERTa divides them by the
+    logarithm of a constant, and ``torch.tensor`` of a constant is lifted.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
@@ -127,7 +126,7 @@ def _is_table(func: Any, args: Any) -> bool:
 
 
 def rounds(func: Any) -> bool:
-    """Whether an op computes numbers that have to be rounded; random ops are left alone."""
+    """Whether an op rounds its results; random ops are excluded."""
     if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
         return False
     return func.overloadpacket.__name__ not in EXACT
@@ -139,15 +138,16 @@ def _can_be_perturbed(tensor: torch.Tensor) -> bool:
 
 
 def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
-    """Running statistics that a batch norm writes while it computes something else."""
+    """Running statistics that a batch norm updates."""
     named = zip(func._schema.arguments, args, strict=False)
     return [value for argument, value in named if argument.name in _STATISTICS and isinstance(value, torch.Tensor)]
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Whether TF32 is allowed for a product: some kernels use it and others do not.
+    """Whether TF32 is allowed for a matrix product, which only some kernels use.
 
-    It rounds the operands. A weight is then off by the same in every row of the result: the means of channels keep it.
+    TF32 rounds the operands. The error of a weight is the same in every row of the result, so it remains in channel
+    means.
     """
     name = func.overloadpacket.__name__
     if "convolution" in name:
@@ -160,17 +160,19 @@ def _may_be_tf32(operand: torch.Tensor) -> bool:
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Relative moves: single steps of a half type for a few elements, a little for all elements of a wide one."""
+    """Relative changes: single steps for a few elements of a half type, small changes for all elements of a wide
+    type.
+    """
     eps = torch.finfo(dtype).eps
     if dtype in (torch.float32, torch.float64):
         return (noise - 0.5) * (2 * 3**0.5 * WIDE_EPS * eps)
-    # 0.75 eps of a value is 0.75 to 1.5 steps, which is one step when it is rounded again.
+    # 0.75 eps of a value is 0.75 to 1.5 steps, which becomes one step after rounding.
     edge = 0.5 / HALF_TYPE_SHARE
     return ((noise > 1 - edge).to(torch.float32) - (noise < edge).to(torch.float32)) * (0.75 * eps)
 
 
 class _PerturbedSteps:
-    """Moves the learning rates of every optimizer, while it takes a step, by what float32 costs its bias correction."""
+    """Perturbs the learning rates of every optimizer during a step, by the float32 error of its bias correction."""
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
@@ -201,10 +203,10 @@ class _PerturbedSteps:
 
 
 def _error_of_update(group: Any, state: Any) -> float:
-    """How far off float32 makes the factor of an update, relative to it.
+    """The relative error of an update factor computed in float32.
 
-    ``beta ** step`` is off by about ``(step + 1) * eps / 4`` of itself (over 0.9 to 0.9999 and 10,000 steps, at most
-    by 1.15 times that), and ``1 - beta ** step`` by as much in absolute terms.
+    The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4`` (for 0.9 to 0.9999 and 10,000 steps, at
+    most 1.15 times that), and ``1 - beta ** step`` has the same absolute error.
     """
     known = [state[p]["step"] for p in group["params"] if p in state and "step" in state[p]]
     step = float(known[0]) + 1 if known else 1.0

@@ -1,4 +1,4 @@
-"""What torch is set to in this process, to be set in another: results may depend on any of it."""
+"""Transfer torch settings that may affect results to another process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from .defaults import Defaults, defaults, set_defaults
 from .deviations import changed_config
 
-# Of ``torch.backends``. The lowered precisions of matmul are in dynamo's guards, and so in those of an artifact.
+# Settings in ``torch.backends``. Reduced matmul precision is part of dynamo's guards, including those of an artifact.
 _SWITCHES = (
     *("cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
     *("cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction"),
@@ -25,7 +25,7 @@ _AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
 def process_settings() -> dict[str, Any]:
-    """The settings as data that can be sent; a value that cannot be pickled, such as a pass of the user's, is not."""
+    """The settings as picklable data, without values that cannot be pickled, such as a custom pass."""
     config = {}
     for module, name, value, *_ in changed_config():
         with suppress(Exception):
@@ -45,7 +45,7 @@ def process_settings() -> dict[str, Any]:
         "switches": {},
         "config": config,
     }
-    with suppress(RuntimeError):  # set through the newer switches of each backend, which the older ones refuse to read
+    with suppress(RuntimeError):  # set through the newer per-backend settings, which the older ones cannot read
         wanted["precision"] = torch.get_float32_matmul_precision()
         wanted["matmul"] = _newer_matmul_precision()
     for name in _SWITCHES:
@@ -55,13 +55,15 @@ def process_settings() -> dict[str, Any]:
 
 
 def _newer_matmul_precision() -> str | None:
-    """The newer switch, from torch 2.9 on: "none" before the older one is first set to "highest", then "ieee"."""
+    """The newer setting, from torch 2.9 on: "none" until the older one is first set to "highest", then "ieee"."""
     precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
     return precision
 
 
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
-    """Set what another process had. What is so already is left alone: to set it is another state to dynamo's guards."""
+    """Apply the settings of another process. Unchanged values are not set again, because dynamo's guards would
+    notice.
+    """
     torch.set_num_threads(wanted["threads"])
     set_defaults(Defaults(wanted["dtype"], wanted["device"]))
     torch.use_deterministic_algorithms(wanted["deterministic"], warn_only=wanted["warn_only"])
@@ -82,10 +84,10 @@ def set_process_settings(wanted: Mapping[str, Any]) -> None:
 
 @contextmanager
 def modes(wanted: Mapping[str, Any]) -> Iterator[None]:
-    """Run the body in the modes that another process was in: inference, without gradients, autocast."""
+    """Run the body in the modes of another process: inference mode, no_grad, autocast."""
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(wanted["inference"]))
         stack.enter_context(torch.set_grad_enabled(wanted["grad"]))
-        for device in wanted["autocast"]:  # to the dtype that is set, and with the cache if it is on
+        for device in wanted["autocast"]:  # with the current dtype and cache setting
             stack.enter_context(torch.autocast(device))
         yield

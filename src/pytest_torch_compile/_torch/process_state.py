@@ -1,6 +1,6 @@
-"""What code may set for the whole process: gradients, defaults, autocast, precision, the environment.
+"""Process-wide state that code may change: grad mode, defaults, autocast, precision, the environment.
 
-Public names only, apart from the defaults (see ``defaults.py``).
+Uses only public names, except for the defaults (see ``defaults.py``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import torch
 from .defaults import Defaults, defaults, set_defaults
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
-# torch and what it compiles with set such variables themselves, also with an underscore in front, and rely on them.
+# torch and its compilers set variables with these prefixes themselves (also with a leading underscore) and depend on
+# them.
 _TORCHS = ("TORCH", "PYTORCH", "TRITON", "CUDA", "NCCL", "OMP_", "KMP_", "MKL_", "PYTEST_")
 
 
 @dataclass(frozen=True)
 class ProcessState:
-    """The state of the process that results may depend on."""
+    """The process state that results may depend on."""
 
     grad: bool
     inference: bool
@@ -34,7 +35,7 @@ class ProcessState:
 
     @classmethod
     def now(cls) -> ProcessState:
-        """The present one."""
+        """The current state."""
         return cls(
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
@@ -50,11 +51,11 @@ class ProcessState:
         )
 
     def with_dtype(self, dtype: torch.dtype) -> ProcessState:
-        """The same with another default dtype."""
+        """The same state with a different default dtype."""
         return replace(self, defaults=replace(self.defaults, dtype=dtype))
 
     def put(self) -> None:
-        """Set all of it; what is so already is left alone, as each change costs dynamo a guard."""
+        """Restore this state. Unchanged values are not set again, because each change costs dynamo a guard."""
         now = ProcessState.now()
         if now.grad != self.grad:
             torch.set_grad_enabled(self.grad)
@@ -78,7 +79,7 @@ class ProcessState:
             os.environ.update({k: v for k, v in self.environment.items() if now.environment.get(k) != v})
 
     def named(self) -> dict[str, Any]:
-        """What two legs are compared by, each with the name that a message gives it."""
+        """The compared values, by their names in messages."""
         values: dict[str, Any] = {
             "grad mode": self.grad,
             "inference mode": self.inference,

@@ -1,7 +1,7 @@
-"""The random numbers of one leg handed to another that computes in another dtype.
+"""Record the random numbers of one leg, and replay them in a leg with a different dtype.
 
-Fp64 draws other numbers than fp32 under the same seed, so that dropout in an fp64 run would drop other elements. Uses
-``torch.utils._python_dispatch.TorchDispatchMode`` and op tags, which are the same on torch 2.6 to 2.15.
+With the same seed, fp64 draws different numbers from fp32, so dropout in an fp64 run would drop different elements.
+Uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op tags, which are the same on torch 2.6 to 2.15.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 @dataclass
 class Tape:
-    """What the random ops of a leg gave, in order."""
+    """The results of a leg's random ops, in order."""
 
     drawn: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
     position: int = 0
 
     def next(self, name: str) -> list[torch.Tensor]:
-        """What this op gave in the other leg.
+        """The result of this op in the other leg.
 
         Raises:
-            RuntimeError: the legs draw in another order.
+            RuntimeError: the legs draw in a different order.
         """
         if self.position >= len(self.drawn) or self.drawn[self.position][0] != name:
             raise RuntimeError(f"{name} draws random numbers that the other leg did not draw")
@@ -34,7 +34,7 @@ class Tape:
 
 
 class Recording(TorchDispatchMode):
-    """Writes down what random ops give."""
+    """Records the results of random ops."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Recording(TorchDispatchMode):
 
 
 class Replaying(TorchDispatchMode):
-    """Gives random ops the numbers of a tape."""
+    """Replays recorded numbers in random ops."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Replaying(TorchDispatchMode):
         if special is not None:
             special(result, drawn, args)
         elif _is_sealed(func):
-            raise RuntimeError(f"the random numbers inside {_name(func)} cannot be handed on")
+            raise RuntimeError(f"the random numbers inside {_name(func)} cannot be replayed")
         else:
             for made, known in zip(_tensors(result), drawn, strict=True):
                 made.copy_(known)
@@ -71,7 +71,7 @@ class Replaying(TorchDispatchMode):
 
 
 def is_random(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether an op draws from a seeded generator; attention with a dropout of 0 does not."""
+    """Whether an op draws random numbers; attention with a dropout of 0 does not."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for position, argument in enumerate(func._schema.arguments):
@@ -91,7 +91,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 
 def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
-    """The mask is what is random; the output follows from it and from this leg's own input."""
+    """Only the mask is random; the output is computed from it and this leg's input."""
     output, mask = result
     mask.copy_(drawn[1])
     probability = float(args[1])
@@ -100,7 +100,7 @@ def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
 
 
 _SPECIAL: dict[str, Callable[[Any, list[torch.Tensor], Any], None]] = {"native_dropout": _dropout}
-# What they draw stays inside them, or follows from their input.
+# Their random numbers are internal, or determined by their input.
 _SEALED = (
     "_scaled_dot_product",
     "_efficient_attention",

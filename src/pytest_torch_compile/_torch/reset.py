@@ -1,4 +1,4 @@
-"""Forget what was compiled, and what libraries keep.
+"""Discard compiled code, and memory held by libraries.
 
 Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.reset``,
 ``torch._C._cuda_clearCublasWorkspaces``, ``torch._inductor.utils.clear_caches`` (on 2.6 ``clear_inductor_caches``).
@@ -10,15 +10,15 @@ import sys
 
 
 def reset_dynamo() -> None:
-    """Forget everything that was compiled in this process, if torch's compiler was loaded at all."""
+    """Discard all compiled code in this process, if torch's compiler is loaded."""
     if "torch._dynamo" in sys.modules:
         sys.modules["torch._dynamo"].reset()
 
 
 def forget_cache_folder() -> None:
-    """Have Inductor forget, if it was loaded, what it wrote to a cache folder that is gone.
+    """Clear Inductor's in-memory caches, if loaded, after its cache folder was removed.
 
-    It remembers compiled modules, and on torch 2.6 the path of a header that all C++ code includes.
+    They contain compiled modules, and on torch 2.6 the path of a header that all C++ code includes.
     """
     if utils := sys.modules.get("torch._inductor.utils"):
         clear = getattr(utils, "clear_caches", None) or utils.clear_inductor_caches
@@ -26,7 +26,7 @@ def forget_cache_folder() -> None:
 
 
 def drop_workspaces() -> None:
-    """Free what cuBLAS keeps for each stream since its first product there: on an H200 32 MiB."""
+    """Free the workspaces that cuBLAS keeps for each stream after its first product (32 MiB on an H200)."""
     import torch
 
     torch._C._cuda_clearCublasWorkspaces()

@@ -1,8 +1,8 @@
-"""Leave torch as it was found: configuration, grad mode, random state, counters and dynamo's caches.
+"""Restore torch's state: configuration, grad mode, random state, counters and dynamo's caches.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` and
 ``torch._inductor.config`` (``get_config_copy``), ``torch._dynamo.eval_frame.reset_code``,
-``external_utils.wrap_inline``, ``pgo`` code state (what automatic dynamic remembers), ``utils.counters``.
+``external_utils.wrap_inline``, ``pgo`` code state (used by automatic dynamic shapes), ``utils.counters``.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from .compiled_before import compiled_codes
 from .defaults import kept_defaults
 from .user_lines import function_name, is_torch
 
-# Modules that torch defines are compiled through a function inside this one, which eager does not run.
+# Modules defined in torch are compiled through a function inside this one, which eager does not run.
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
 
 
 @contextmanager
 def sandbox() -> Iterator[Sandbox]:
-    """Run the body with nothing of earlier compilations in the way, and put everything back after it.
+    """Run the body without interference from earlier compilations, and restore everything afterwards.
 
-    Cache entries of code that the body does not run stay. Entries of the very code that is checked cannot be kept
-    apart from those of the check: they are dropped, and that code is compiled again at its next call.
+    Cache entries of code that the body does not run are kept. Entries of the checked code cannot be separated from
+    those of the check, so they are dropped, and the code is compiled again at its next call.
     """
     with kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
-        # Without it Inductor draws other random numbers than eager, and dropout could not be compared.
+        # Otherwise Inductor draws different random numbers from eager, and dropout could not be compared.
         inductor_config.fallback_random = True
         yield box
 
 
 @contextmanager
 def kept_settings() -> Iterator[None]:
-    """Put back after the body what torch is set to and has counted, but not what is compiled."""
+    """Restore torch's settings and counters after the body, but not compiled code."""
     with ExitStack() as stack:
         stack.enter_context(_kept_config(torch._dynamo.config))
         stack.enter_context(_kept_config(inductor_config))
@@ -62,25 +62,25 @@ def kept_settings() -> Iterator[None]:
 
 
 class CodeListener(Protocol):
-    """Hears what runs while the sandbox watches."""
+    """Receives events about running code."""
 
     def code_runs(self, code: CodeType, namespace: dict[str, Any]) -> bool:
-        """A function begins; False to hear of it again."""
+        """A function starts; return False to be called for it again."""
 
     def import_begins(self) -> None:
-        """A module is about to run for the first time; until it has, no function is heard of."""
+        """A module is about to be imported; functions that run during the import are not reported."""
 
     def import_ends(self) -> None:
-        """The module has run."""
+        """The module has been imported."""
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Whether a module's code runs because the module is imported, and not by ``exec``."""
+    """Whether a module's code runs because of an import, not ``exec``."""
     return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
 
 
 class Sandbox:
-    """Dynamo's cache entries of the code under check: found while eager runs, dropped before it is compiled."""
+    """Dynamo's cache entries of the checked code, found while eager runs and dropped before compiling."""
 
     def __init__(self) -> None:
         self._before = {id(code): code for code in compiled_codes()}
@@ -89,7 +89,9 @@ class Sandbox:
 
     @contextmanager
     def watching(self, listener: CodeListener) -> Iterator[None]:
-        """Note which code runs in the body; ``listener`` hears of each piece before it runs, and of imports."""
+        """Record the code that runs in the body; ``listener`` is called before each piece of code runs, and for
+        imports.
+        """
         previous = sys.getprofile()
         importing: list[FrameType] = []
 
@@ -115,14 +117,14 @@ class Sandbox:
             sys.setprofile(previous)
 
     def forget(self) -> None:
-        """Drop the cache entries of the code that ran, and what automatic dynamic learnt, so that a leg starts cold."""
+        """Drop the cache entries and automatic dynamic state of the code that ran, so that a leg starts cold."""
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
-        # torch 2.6 skips what it met while it was switched off, and does not list it as seen.
+        # torch 2.6 skips code that it saw while it was turned off, and does not list it as seen.
         for code in (*self._ran.values(), *_INLINES_A_MODULE):
             reset_code(code)
         for code in compiled_codes():
             name = function_name(code.co_name)
-            # Modules that torch defines are compiled through one function of torch's own, which eager does not run.
+            # Modules defined in torch are compiled through one of torch's functions, which eager does not run.
             if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
         pgo._CODE_STATE = None
@@ -130,7 +132,7 @@ class Sandbox:
 
 @contextmanager
 def _kept_shape_memory() -> Iterator[None]:
-    """Automatic dynamic remembers sizes for each source line, beyond the cache entries: the body starts with none."""
+    """Clear the sizes that automatic dynamic stores for each source line in addition to cache entries."""
     before = pgo._CODE_STATE
     pgo._CODE_STATE = None
     try:
@@ -168,20 +170,20 @@ def _kept_config(config: Any) -> Iterator[None]:
 
 @contextmanager
 def kept_rng() -> Iterator[None]:
-    """Restore the random state of torch (every device in use), Python and NumPy."""
+    """Restore the random state of torch (all devices in use), Python and NumPy."""
     before, host = rng_state(), host_rng_state()
     try:
         yield
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
-        # No accelerator was in use: it starts from the caller's seed, whether the body began to use it or not.
+        # No accelerator was in use, so it starts from the caller's seed, even if the body started to use it.
         if len(before) == 1:
             seed_accelerator(torch.initial_seed())
 
 
 def generators() -> dict[str, torch.Generator]:
-    """The generators of the CPU and of every device of the accelerator once it is in use, by the device's name."""
+    """The generators of the CPU and, if in use, of all accelerator devices, by device name."""
     by_device = {"cpu": torch.default_generator}
     if (module := accelerator_in_use()) is not None:
         own = getattr(module, "default_generators", ())
@@ -190,18 +192,18 @@ def generators() -> dict[str, torch.Generator]:
 
 
 def rng_state() -> dict[str, torch.Tensor]:
-    """Device name -> random state, as for ``generators``."""
+    """Maps device names to random states, for the same devices as ``generators``."""
     return {device: generator.get_state() for device, generator in generators().items()}
 
 
 def host_rng_state() -> tuple[Any, Any]:
-    """The state of Python's and, where it is loaded, NumPy's global generator."""
+    """The state of Python's and, if loaded, NumPy's global generator."""
     numpy = sys.modules.get("numpy")
     return random.getstate(), numpy.random.get_state() if numpy else None
 
 
 def set_host_rng_state(state: tuple[Any, Any]) -> None:
-    """Put back what ``host_rng_state`` gave."""
+    """Restore a state from ``host_rng_state``."""
     python, numpy_state = state
     random.setstate(python)
     if numpy_state is not None:
@@ -209,7 +211,7 @@ def set_host_rng_state(state: tuple[Any, Any]) -> None:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed torch, Python and, where it is loaded, NumPy."""
+    """Seed torch, Python and, if loaded, NumPy."""
     torch.manual_seed(seed)
     random.seed(seed)
     if "numpy" in sys.modules:
@@ -217,14 +219,14 @@ def seed_everything(seed: int) -> None:
 
 
 def seed_accelerator(seed: int) -> None:
-    """Seed the devices of the accelerator; where it is not in use yet, it takes the seed when it wakes up."""
+    """Seed the accelerator devices; an uninitialised accelerator uses the seed when it is initialised."""
     module = accelerator()
     if module is not None and hasattr(module, "manual_seed_all"):
         module.manual_seed_all(seed)
 
 
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:
-    """Put back what ``rng_state`` gave; a device that was not in use then keeps its state."""
+    """Restore a state from ``rng_state``; devices that were not in use then keep their state."""
     for device, generator in generators().items():
         if device in states:
             generator.set_state(states[device])

@@ -1,8 +1,8 @@
-"""The user's whole stack at a graph break, from the entry of the compiled code down, the same on every torch.
+"""Collect the user's full stack at a graph break, from the entry of the compiled code, equal on every torch version.
 
-What was inlined is in the exception that torch handles while it writes about the break; the frames above still run.
-The written text is the last resort: on 2.6 it lacks the frames above, and from 2.8 on it takes two functions of one
-name that call each other, such as the ``forward`` of a module and of its layer, for one that was resumed.
+Inlined frames are in the exception that torch handles while it reports the break; the frames above are still running.
+The reported text is only a fallback: on 2.6 it lacks the frames above, and from 2.8 on it merges two functions of the
+same name that call each other, such as the ``forward`` of a module and of its layer.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
 ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (through which compiled code
@@ -26,26 +26,26 @@ from .user_lines import OWN_FOLDER, below_own, function_name, is_library, is_tor
 
 _COMPILES = "torch/_dynamo/convert_frame.py"
 _ENTERS = "torch/_dynamo/eval_frame.py"
-# Python names the frame of a comprehension so before 3.12; from 3.12 on dynamo cuts one out under a name of its own.
+# Names of comprehension frames: Python's before 3.12, and dynamo's from 3.12 on.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "__comprehension_")
 
-# What calls our listeners.
+# The module that calls our listeners.
 _LISTENERS = (logging.__file__, warnings.__file__)
 
-# A code object: its file, its first line and its name.
+# A code object, identified by file, first line and name.
 CodeKey = tuple[str, int, str]
 
 
 @dataclass
 class Running:
-    """What runs while torch compiles a frame: ``above`` the entry of the compiled code, and ``inside`` it."""
+    """The frames that run while torch compiles: ``above`` the entry of the compiled code, and ``inside`` it."""
 
     above: list[Location] = field(default_factory=list)
     inside: list[tuple[Location, int]] = field(default_factory=list)
 
     @classmethod
     def now(cls) -> Running:
-        """The frames that wait for the compiler; nothing where it is not known where compiled code was entered."""
+        """The frames that wait for the compiler; None if the entry of compiled code is unknown."""
         frames = list(_outward(sys._getframe(1)))
         compiler = next((place for place, frame in enumerate(frames) if _is(frame, _COMPILES)), len(frames))
         entry = next((place for place in range(compiler, len(frames)) if _is(frames[place], _ENTERS)), None)
@@ -59,7 +59,7 @@ class Running:
 
 
 def inlined_now() -> list[Location]:
-    """The stack of the break that torch handles right now, from the frame that it compiles down; empty if not known."""
+    """The stack of the break that torch is handling, from the compiled frame; empty if unknown."""
     stack = getattr(sys.exc_info()[1], "real_stack", None) or ()
     return [Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "") for frame in stack]
 
@@ -67,15 +67,15 @@ def inlined_now() -> list[Location]:
 def whole_stack(
     inlined: list[Location], written: list[Location], running: Running, broke_at: Mapping[CodeKey, int]
 ) -> list[Location]:
-    """The user's frames from the entry of the compiled code to the break, outermost first, without torch's.
+    """The user's frames from the entry of the compiled code to the break, outermost first, without torch's frames.
 
-    ``inlined`` is the stack from the frame that is compiled down, and ``written`` torch's text in its place where it
-    is not known. ``broke_at`` is the line at which code that runs now was cut: on torch 2.6 its frame only knows the
-    first line of the function.
+    ``inlined`` is the stack from the compiled frame, and ``written`` the stack in torch's text, used if the former is
+    unknown. ``broke_at`` is the line at which running code was split: on torch 2.6, its frame only has the first line
+    of the function.
     """
     above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
     if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
-        # The text has the frames above as well, but neighbours of one name as one: what counts is the innermost.
+        # The text also contains the frames above, but merges neighbours of the same name, so use only the innermost.
         entered = above[-1:]
         starts = max((i + 1 for i, frame in enumerate(below) for e in entered if _same_place(frame, e)), default=0)
         frames = below[starts:]
@@ -85,7 +85,7 @@ def whole_stack(
 
 
 def _resumed_once(frames: list[Location]) -> list[Location]:
-    """A function that was resumed runs below itself: only its last part counts."""
+    """A resumed function appears below itself; keep only the last part."""
     return [
         frame
         for frame, below in itertools.zip_longest(frames, frames[1:])
@@ -96,7 +96,7 @@ def _resumed_once(frames: list[Location]) -> list[Location]:
 
 
 def _comprehensions_inlined(frames: list[Location]) -> list[Location]:
-    """A comprehension belongs to its function, as it does on Python 3.12 and newer."""
+    """Merge a comprehension into its function, like Python 3.12 and newer."""
     merged: list[Location] = []
     for frame in frames:
         if merged and frame.function.rsplit(".", 1)[-1].startswith(_COMPREHENSIONS) and frame.file == merged[-1].file:
@@ -130,7 +130,7 @@ def _location(frame: FrameType) -> Location:
 
 
 def line_now() -> Location | None:
-    """The user's line that runs now, below the check that runs it; None where that is not on this thread's stack."""
+    """The user's current line below the running check; None if the check is not on this thread's stack."""
     frames = [_location(frame) for frame in _outward(sys._getframe(1))]  # innermost first
     listening = (OWN_FOLDER, *_LISTENERS)
     outside = list(itertools.dropwhile(lambda frame: frame.file.startswith(listening), frames))
@@ -142,7 +142,7 @@ def line_now() -> Location | None:
 
 
 def _is_plumbing(frame: FrameType) -> bool:
-    """Context managers that the compiler itself runs under."""
+    """Skip context managers of the compiler."""
     return frame.f_code.co_filename == contextlib.__file__
 
 

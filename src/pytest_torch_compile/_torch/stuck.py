@@ -1,4 +1,4 @@
-"""Where a thread is that does not end: the user's line in its stack. Text and frames only: no torch."""
+"""Find the user's line in the stack of a hanging thread. Does not import torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 8
 
 
 def place_of(frames: Sequence[Location]) -> Location | None:
-    """The innermost frame of the user's own, of frames given outermost first; None without any but this package's."""
+    """The innermost user frame of frames listed outermost first; None if there are only frames of this package."""
     others = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return user_location(others) if others else None
 
@@ -30,9 +30,9 @@ def frames_of(frame: FrameType | None) -> list[Location]:
 
 
 def main_frames(text: str) -> list[Location]:
-    """The stack of the main thread, outermost first, from what faulthandler wrote.
+    """The stack of the main thread, outermost first, from faulthandler's output.
 
-    The first line names the main thread. A file may be read while it is written, so no other thread counts.
+    The first line contains the id of the main thread. Other threads are ignored, since the file may be incomplete.
     """
     lines = text.splitlines()
     frames: list[Location] = []
@@ -42,20 +42,20 @@ def main_frames(text: str) -> list[Location]:
             inside = thread["ident"] == lines[0]
         elif inside and (frame := _FRAME.match(line)):
             frames.append(Location(frame["file"], int(frame["line"]), frame["function"]))
-    return frames[::-1]  # written innermost first
+    return frames[::-1]  # faulthandler writes the innermost frame first
 
 
 def main_stack(path: Path) -> list[Location]:
-    """The stack of the main thread, outermost first, from a file that faulthandler writes to; empty without it."""
+    """The stack of the main thread, outermost first, from faulthandler's file; empty if there is none."""
     return main_frames(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
 
 
 def is_compiler(file: str) -> bool:
-    """Whether a frame of a stack is dynamo's, compiling."""
+    """Whether a stack contains a frame of dynamo's compiler."""
     return file.replace("\\", "/").endswith("torch/_dynamo/convert_frame.py")
 
 
 def stack_text(frames: Sequence[Location]) -> str:
-    """The innermost frames, the innermost first, a line each."""
+    """The innermost frames, one per line, innermost first."""
     frames = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return "\n".join(f"{frame.shown()}: {frame.source}".rstrip(": ") for frame in frames[: -SHOWN - 1 : -1])

@@ -1,4 +1,4 @@
-"""What the installed torch can do, and which of its exceptions mean what.
+"""Features of the installed torch, and the meaning of its exceptions.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.list_backends``,
 ``torch._dynamo.exc``, ``torch._inductor.list_mode_options``, ``torch._dynamo.config.recompile_limit``
@@ -21,7 +21,7 @@ from ..findings import CompileUsageError
 
 OLDEST = Version("2.6")
 NEWEST = Version("2.15")
-# The oldest torch that was checked and has it.
+# The oldest tested torch version that has the argument.
 _HAS = {
     "numerics": "2.15",
     "batch_invariant": "2.13",
@@ -31,63 +31,63 @@ _HAS = {
     "dynamic_shapes": "2.13",
 }
 _EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
-_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile takes them out of the options
+_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes them from the options
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
 
 def torch_version() -> str:
-    """The version without its local part, such as ``2.13.0``."""
+    """The version without the local part, such as ``2.13.0``."""
     return str(torch.__version__).split("+")[0]
 
 
 def require_supported_torch() -> None:
-    """Raise ``CompileUsageError`` where torch is older than the oldest version whose trace this package can read."""
+    """Raise ``CompileUsageError`` if torch is older than the oldest supported version."""
     if Version(Version(torch_version()).base_version) < OLDEST:
         raise CompileUsageError(
-            f"torch {torch_version()} is not supported: pytest-torch-compile reads the compile trace of torch "
-            f"{OLDEST} to {NEWEST}. Install torch>={OLDEST}."
+            f"torch {torch_version()} is not supported: pytest-torch-compile supports "
+            f"torch {OLDEST} to {NEWEST}. Install torch>={OLDEST}."
         )
 
 
 def newer_than_checked() -> str:
-    """A remark for reports on a torch newer than any that was checked, or an empty string."""
+    """A remark for reports on a torch newer than the latest tested version, or an empty string."""
     installed = Version(torch_version())
     if (installed.major, installed.minor) <= (NEWEST.major, NEWEST.minor):
         return ""
-    return f"torch {installed} is newer than {NEWEST}, the newest version whose trace was checked"
+    return f"torch {installed} is newer than {NEWEST}, the latest tested version"
 
 
 def require_backend(backend: Any) -> None:
-    """Raise ``CompileUsageError`` for a backend name that torch does not know."""
+    """Raise ``CompileUsageError`` for an unknown backend."""
     if not isinstance(backend, str):
         if not callable(backend):
-            raise CompileUsageError(f"backend is {backend!r}; give the name of a backend or a callable")
+            raise CompileUsageError(f"backend is {backend!r}; it must be the name of a backend or a callable")
         return
     known = set(torch._dynamo.list_backends(exclude_tags=()))
     if backend not in known:
         usual = ["eager", "aot_eager", *torch._dynamo.list_backends()]
         raise CompileUsageError(
-            f"backend {backend!r} is not known to torch; it knows, among others: {', '.join(usual)}"
+            f"backend {backend!r} is unknown to torch; available backends include: {', '.join(usual)}"
         )
 
 
 def require_mode(mode: str | None) -> None:
-    """Raise ``CompileUsageError`` for a mode that ``torch.compile`` does not have."""
+    """Raise ``CompileUsageError`` for an unknown mode."""
     from torch._inductor import list_mode_options
 
     if mode is not None and mode not in list_mode_options():
-        raise CompileUsageError(f"mode {mode!r} is not known to torch; choose one of: {', '.join(list_mode_options())}")
+        raise CompileUsageError(f"mode {mode!r} is unknown to torch; choose one of: {', '.join(list_mode_options())}")
 
 
 def options_of_mode(mode: str | None) -> dict[str, Any]:
-    """The options of Inductor that a mode stands for."""
+    """The Inductor options of a mode."""
     from torch._inductor import list_mode_options
 
     return dict(list_mode_options(mode)) if mode else {}
 
 
 def require_inductor_options(options: Mapping[str, Any]) -> None:
-    """Raise ``CompileUsageError`` for options that Inductor does not have; what a newer torch has is said to be so."""
+    """Raise ``CompileUsageError`` for unknown Inductor options, or options that need a newer torch."""
     from torch._inductor import config
 
     known = {*config.get_config_copy(), *_NOT_INDUCTORS}
@@ -96,11 +96,11 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:
-    """A remark for each option that torch accepts and does not hand to Inductor, as 2.6 does with ``Optional`` ones."""
+    """A remark for each option that torch accepts but does not pass to Inductor, like ``Optional`` ones on 2.6."""
     given = {name.replace("-", "_"): value for name, value in options.items() if name not in _NOT_INDUCTORS}
     applied = torch._TorchCompileInductorWrapper(None, given, None).config
     return [
-        f"options: torch {torch_version()} accepts {name!r} and does not apply it, so this was checked without it: "
+        f"options: torch {torch_version()} accepts {name!r} but does not apply it, so the check ran without it:  "
         f"set torch._inductor.config.{name}"
         for name in given
         if name not in applied
@@ -108,10 +108,10 @@ def options_left_out(options: Mapping[str, Any]) -> list[str]:
 
 
 def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``torch.compile`` that not every torch has, under the names that this one gives them.
+    """Arguments of ``torch.compile`` that depend on the version, by their names in this torch.
 
     Raises:
-        CompileUsageError: one that was asked for and this torch does not have.
+        CompileUsageError: a requested argument is not available in this torch.
     """
     arguments: dict[str, Any] = {}
     for name, value in asked.items():
@@ -127,31 +127,31 @@ def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
     if name in _HAS:
-        return f"{written}: torch {torch_version()} does not have it; torch {_HAS[name]} does"
+        return f"{written}: torch {torch_version()} does not support it ({_HAS[name]} and newer do)"
     near = difflib.get_close_matches(name, known, n=1)
-    return f"{written}: that is not {what}" + (f", did you mean {near[0]}?" if near else "")
+    return f"{written}: this is not {what}" + (f", did you mean {near[0]}?" if near else "")
 
 
 def inductor_numerics() -> str:
-    """How closely Inductor follows eager in this process: ``default`` where torch has no such setting."""
+    """Inductor's numerics mode in this process; ``default`` if torch has no such setting."""
     config = sys.modules.get("torch._inductor.config")
     return str(getattr(config, "numerics", "default"))
 
 
 def recompile_limit() -> int:
-    """How many graphs dynamo keeps for one piece of code before it falls back to eager."""
+    """The number of graphs that dynamo keeps for one piece of code before it falls back to eager."""
     config: Any = torch._dynamo.config
     return int(config.recompile_limit if hasattr(config, "recompile_limit") else config.cache_size_limit)
 
 
 def swallows_errors() -> bool:
-    """Whether dynamo runs a function in eager whose compilation raises, in place of raising."""
+    """Whether dynamo runs a function in eager if its compilation raises."""
     config: Any = torch._dynamo.config
     return bool(config.suppress_errors)
 
 
 def is_compiler_error(error: BaseException) -> bool:
-    """Whether an exception comes from torch's compiler rather than from the code that it compiles."""
+    """Whether an exception comes from torch's compiler instead of the compiled code."""
     ours = type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
     ours = ours or is_refused_recompile(error)
     # From 2.12 on, fullgraph raises a plain RuntimeError where nothing was compiled at all.
@@ -159,17 +159,17 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def is_failed_compilation(error: BaseException) -> bool:
-    """Whether an exception says that code cannot be compiled, and not that an op refused its inputs while it was."""
+    """Whether an exception means that code cannot be compiled, not that an op rejected its inputs during tracing."""
     return is_compiler_error(error) and type(error).__name__ != "TorchRuntimeError"
 
 
 def is_refused_recompile(error: BaseException) -> bool:
-    """Whether torch raises where it would compile once more, because its config or a stance says so."""
+    """Whether torch raised instead of recompiling, because of its config or a stance."""
     return type(error).__name__ == "RecompileError" or "stance is 'fail_on_recompile'" in str(error)
 
 
 def is_recompile_limit(error: BaseException) -> bool:
-    """Whether an exception says that the recompile limit was hit (its class changed in 2.11)."""
+    """Whether an exception means that the recompile limit was hit (its class changed in 2.11)."""
     chain: BaseException | None = error
     while chain is not None:
         if "RecompileLimit" in type(chain).__name__ or "recompile limit" in str(chain).lower():
@@ -179,12 +179,12 @@ def is_recompile_limit(error: BaseException) -> bool:
 
 
 def is_constraint_violation(error: BaseException) -> bool:
-    """Whether an exception says that code cannot be as dynamic as a dimension was marked."""
+    """Whether an exception means that the code constrains a dimension marked dynamic."""
     return type(error).__name__ == CONSTRAINT_VIOLATION
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The innermost exception that ``error`` was raised from."""
+    """The innermost cause of ``error``."""
     seen = {id(error)}
     while True:
         inner = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
@@ -195,6 +195,6 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def user_error(error: BaseException) -> BaseException:
-    """The exception behind a dynamo wrapper: what eager would have raised, where dynamo kept it."""
+    """The exception inside a dynamo wrapper, which eager would have raised, if dynamo kept it."""
     inner = getattr(error, "inner_exception", None) or error.__cause__
     return inner if is_compiler_error(error) and isinstance(inner, BaseException) else error

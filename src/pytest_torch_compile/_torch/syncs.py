@@ -1,9 +1,9 @@
-"""Where the host waits for the GPU: the user's line of each wait.
+"""Find the user's line of each wait of the host for the GPU.
 
-Torch warns of the waits that its own functions cause (``torch.cuda.set_sync_debug_mode``, a prototype that does not see
-all of them); explicit waits are heard of at the functions that wait. Names used, read on torch 2.6, 2.8, 2.11, 2.13 and
-2.15: that mode, the text of its warning, ``synchronize`` of ``torch.cuda``, ``torch.cuda.Stream`` and
-``torch.cuda.Event``. What an extension waits for in C++ is not seen.
+Torch warns about waits in its own functions (``torch.cuda.set_sync_debug_mode``, a prototype that does not detect all
+of them); explicit waits are observed by wrapping the functions that wait. Names used, read on torch 2.6, 2.8, 2.11,
+2.13 and 2.15: that mode, the text of its warning, ``synchronize`` of ``torch.cuda``, ``torch.cuda.Stream`` and
+``torch.cuda.Event``. Waits in C++ extensions are not detected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _noted(wait: Callable[..., Any], note: Note) -> Callable[..., Any]:
 
 @contextmanager
 def hearing_warnings(note: Note) -> Iterator[None]:
-    """Call ``note`` for each of torch's warnings of a wait in the body, in place of showing it."""
+    """Call ``note`` for each of torch's warnings about a wait in the body, instead of showing it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("always", message=_WARNING)
         warnings.filterwarnings("ignore", message=_OF_THE_MODE)

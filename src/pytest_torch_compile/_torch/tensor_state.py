@@ -1,4 +1,4 @@
-"""What a tensor is made of, read and put back below autograd, without running code of a tensor subclass.
+"""Read and restore the state of a tensor below autograd, without running code of tensor subclasses.
 
 Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
 ``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (one tensor on 2.6, a tuple from
@@ -18,30 +18,30 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
-# So many bytes are brought back from the host at once, to be compared with a device's.
+# The number of bytes copied from the host at once for comparing them with a device's.
 _CHUNK = 64 << 20
 
 
 class Unreadable(Exception):
-    """A tensor whose numbers cannot be reached: a layout or a subclass that torch gives no memory for."""
+    """A tensor with inaccessible data: a layout or subclass without a storage."""
 
 
 def without_torch_function() -> AbstractContextManager[None]:
-    """A context in which no ``__torch_function__`` of a tensor subclass runs."""
+    """A context that disables ``__torch_function__`` of tensor subclasses."""
     disabled: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
     return disabled
 
 
 @contextmanager
 def below_subclasses() -> Iterator[None]:
-    """Run the body without code of tensor subclasses, without gradients and out of inference mode."""
+    """Run the body without code of tensor subclasses, without gradients and outside inference mode."""
     with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         with torch._C._DisableTorchDispatch():
             yield
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has no memory of its own: its class holds other tensors in its attributes."""
+    """Whether a tensor is a wrapper without memory, whose attributes contain other tensors."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
         return False
     if is_traceable_wrapper_subclass(tensor):
@@ -52,8 +52,14 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
         return True
 
 
+def is_tracing_type(kind: type) -> bool:
+    """Whether this is a class of tensors that torch only makes while it traces, such as ``FakeTensor``."""
+    inside = ("torch._subclasses", "torch._functorch")
+    return torch.Tensor in kind.__mro__ and str(kind.__module__).startswith(inside)
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether the numbers lie in one strided block of memory."""
+    """Whether the data is in one strided memory block."""
     with torch._C.DisableTorchFunctionSubclass():
         if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return False
@@ -61,10 +67,10 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The tensors with memory that a tensor's numbers are in; none for lazy, meta and wrapper tensors.
+    """The tensors that contain a tensor's data; none for lazy, meta and wrapper tensors.
 
     Raises:
-        Unreadable: torch does not say where they are.
+        Unreadable: torch does not provide access to them.
     """
     if is_lazy(tensor) or tensor.device.type == "meta":
         return []
@@ -91,15 +97,15 @@ class Extent:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What all extents of a storage have in common."""
+        """The key of the storage."""
         return str(self.storage.device), self.storage.data_ptr()
 
     def covers(self, other: Extent) -> bool:
-        """Whether the other range lies within this one."""
+        """Whether the other range is within this one."""
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
-        """The bytes themselves, as the widest integers that fit; writing to them is seen by no version counter."""
+        """The bytes as a tensor of the widest fitting integers; writing to it does not change version counters."""
         dtype, width = torch.uint8, 1
         if self.start % 8 == 0 and self.stop % 8 == 0 and self.storage.data_ptr() % 8 == 0:
             dtype, width = torch.int64, 8
@@ -108,7 +114,7 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """The bytes that a tensor's elements lie in; None where it has none.
+    """The extent of a tensor's elements; None if it has none.
 
     Raises:
         Unreadable: it has no storage.
@@ -128,7 +134,7 @@ def extent(piece: torch.Tensor) -> Extent | None:
 
 
 def holds(extent: Extent, saved: torch.Tensor) -> bool:
-    """Whether the bytes of an extent are those that were saved, wherever they were saved."""
+    """Whether the bytes of an extent equal saved bytes, on any device."""
     live = extent.live()
     if live.device == saved.device:
         return bool(torch.equal(live, saved))
@@ -138,12 +144,12 @@ def holds(extent: Extent, saved: torch.Tensor) -> bool:
 
 
 def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
-    """Saved bytes of an extent as the tensor ``like`` that lies within it; on its device."""
+    """Saved bytes of an extent as a tensor like ``like``, which is within it, on its device."""
     if saved.device != like.device:
         saved = saved.to(like.device)
     width = like.element_size()
     offset, rest = divmod(like.storage_offset() * width - extent.start, width)
-    if rest:  # the extent begins within an element of this dtype, as a view in another dtype may make it
+    if rest:  # the extent starts inside an element of this dtype, for example because of a view in another dtype
         raw = saved.view(torch.uint8)[rest:]
         saved, offset = raw.clone(), offset
     empty = torch.empty(0, dtype=like.dtype, device=like.device)
@@ -152,9 +158,9 @@ def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Ten
 
 @dataclass(frozen=True)
 class TensorState:
-    """A tensor object apart from the numbers in its memory.
+    """The state of a tensor object except its data.
 
-    ``data`` is its memory with size, strides and dtype under another object, None for a wrapper.
+    ``data`` is another tensor object with the same memory, size, strides and dtype; None for a wrapper.
     """
 
     kind: type
@@ -169,7 +175,7 @@ class TensorState:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorState:
-        """The state of a tensor now."""
+        """The current state of a tensor."""
         wrapper = is_wrapper(tensor)
         with below_subclasses():
             hooks = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
@@ -186,7 +192,7 @@ class TensorState:
             )
 
     def with_data(self, data: torch.Tensor) -> TensorState:
-        """The state with other numbers."""
+        """The state with different data."""
         return replace(self, data=data)
 
     def is_as(self, other: TensorState) -> bool:
@@ -206,7 +212,7 @@ class TensorState:
         )
 
     def put(self, tensor: torch.Tensor) -> None:
-        """Give the tensor object this state again."""
+        """Restore the state of the tensor object."""
         with below_subclasses():
             now = TensorState.of(tensor)
             if now.kind is not self.kind:
@@ -214,7 +220,7 @@ class TensorState:
                     tensor.data = self.data
                 tensor.__class__ = self.kind
             if now.grad is not self.grad and now.grad is not None and tensor.is_leaf:
-                tensor.grad = None  # a gradient of another dtype keeps the memory from being changed
+                tensor.grad = None  # a gradient of another dtype prevents changing the memory
             if self.data is not None and not _same_memory(now.data, self.data):
                 tensor.data = self.data
             if self.is_leaf and not now.is_leaf:
@@ -235,7 +241,7 @@ class TensorState:
         names = ("_backward_hooks", "_post_accumulate_grad_hooks")
         for name, held, items, present in zip(names, self.hooks, self.hook_items, now.hooks, strict=True):
             if present is not None and present is not held:
-                present.clear()  # the engine reads the table, and not the attribute
+                present.clear()  # the engine reads the table instead of the attribute
             if held is not None and not same_values(held, items):
                 held.clear()
                 held.update(items)
@@ -244,19 +250,19 @@ class TensorState:
 
 
 def is_lazy_kind(kind: type) -> bool:
-    """Whether tensors of a class have no numbers yet."""
+    """Whether tensors of a class have no data yet."""
     return issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
 
 
 def same_values(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    """Whether two dicts hold the same objects under the same keys in the same order."""
+    """Whether two dicts contain the same objects under the same keys in the same order."""
     return len(one) == len(other) and all(
         left is right and one[left] is other[right] for left, right in zip(one, other, strict=True)
     )
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
-    """Set the counter by which autograd knows that a saved tensor was written to."""
+    """Set the counter with which autograd detects writes to saved tensors."""
     try:
         torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
     except TypeError:

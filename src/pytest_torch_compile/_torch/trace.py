@@ -51,7 +51,7 @@ _PARTS = {
     "inductor": "inductor_cumulative_compile_time_us",
 }
 
-# Modules that torch itself defines are compiled through a function of dynamo's, whose name says nothing to a user.
+# Modules defined in torch are compiled through a dynamo function, whose name means nothing to a user.
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
@@ -61,9 +61,9 @@ CompileKey = tuple[Any, Any, Any]
 
 
 class TraceObserver(TraceListener):
-    """Records what dynamo, AOTAutograd and Inductor say while it is open. A context manager; observers nest.
+    """A context manager that records trace events of dynamo, AOTAutograd and Inductor. Observers can be nested.
 
-    ``call`` is the number of the call of a sequence that is running; events are filed under it.
+    ``call`` is the number of the current call of a sequence, to which events are assigned.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,6 @@ class TraceObserver(TraceListener):
         self._broke_at: dict[CodeKey, int] = {}
         self._tracing: dict[Any, Graph] = {}
         self._broken: dict[CompileKey, GraphBreak | None] = {}
-        self._given_up: list[GraphBreak | None] = []
         self._causes: dict[Any, set[str]] = {}
         self._guard_context = GuardContext()
         self._error_texts: dict[CompileKey, str] = {}
@@ -121,47 +120,50 @@ class TraceObserver(TraceListener):
     ) -> None:
         logger = trace_logger()
         if not listen_no_more(self):
-            self._unobservable(f"{RESET}: what came after was not seen")
+            self._unobservable(f"{RESET}: later events were not observed")
         logger.disabled = self._was_disabled
         vars(logger).pop("isEnabledFor", None)
         if self._was_enabled_for is not None:
             vars(logger)["isEnabledFor"] = self._was_enabled_for
         self._capture.__exit__(kind, error, trace)
         self._watch.__exit__(kind, error, trace)
-        if not self.seen.graph_breaks:  # where a backend fails, torch reports the break and then each frame around it
-            for given_up in self._given_up:
-                self._note_break(given_up)
-        self._given_up.clear()
+        self._leave_out_given_up()
         self._note_cudagraphs()
         self._compare_with_counters()
+
+    def _leave_out_given_up(self) -> None:
+        """Where a backend refuses a graph, torch reports that break, and then each frame around it as one more."""
+        broken = self.seen.graph_breaks
+        if any(one.category == breaks.REFUSED for one in broken):
+            broken[:] = [one for one in broken if not breaks.is_given_up(one)]
 
     def _note_cudagraphs(self) -> None:
         counts, skips = self._cudagraphs, self.seen.cudagraph_skips
         missed = _cudagraph_skips() - self._skips_before - (len(skips) - self._skips_seen)
-        skips += ["reason not given by this torch"] * max(0, missed)
+        skips += ["reason not reported by this torch"] * max(0, missed)
         skips += [reason for reason in dict.fromkeys(counts.not_used) if not any(reason in known for known in skips)]
         runs = CudagraphRuns(self.call, counts.warmed_up, counts.recorded, counts.replayed, tuple(counts.reasons()))
         if runs != CudagraphRuns(self.call):
             self.seen.cudagraph_runs.append(runs)
 
     def _compare_with_counters(self) -> None:
-        """Torch counts some of what it traces: what it counted and the trace did not show is taken from there."""
+        """Use torch's counters for events that they count but the trace did not show."""
         counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
-            self._unobservable("torch counted a graph break, and its trace shows none")
+            self._unobservable("torch counted a graph break, but its trace shows none")
         for name, number in counted.items():
             shown = getattr(self.seen.cache, name) - getattr(self._cache_before, name)
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether an event is one of those below; graphs of AOTAutograd only where they may have collectives."""
+        """Whether an event is one of those below; graphs of AOTAutograd only if they may have collectives."""
         if event == "artifact":
             name = artifact()
             return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
         return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one trace event. A record that cannot be read is said to be so: it never becomes a zero."""
+        """Process one trace event. An unreadable record is reported and never counts as zero."""
         metadata: dict[str, Any] | None = getattr(record, "metadata", None)
         if not metadata:
             return
@@ -195,11 +197,11 @@ class TraceObserver(TraceListener):
         if key in self._pending:
             self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
         elif key[2] and any(graph.compile_id == _compile_id((*key[:2], 0)) for graph in self.seen.graphs):
-            self._unobservable(f"compilation {_compile_id(key)} is a recompile, and its reason was not seen")
+            self._unobservable(f"compilation {_compile_id(key)} is a recompile, but its reason was not observed")
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
-        """A second code object for one source line recompiles each time, and has no cache entry to fail a guard."""
+        """A second code object for the same source line always recompiles, without a cache entry whose guard fails."""
         if name.startswith("torch_dynamo_resume_in_") or key[2] != 0 or is_torch(location.file):
             return
         place = (location.file, location.line, name)
@@ -217,7 +219,9 @@ class TraceObserver(TraceListener):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Each cache entry fails a guard; the one that is new to this frame is why no graph fits, not the newest."""
+        """Every cache entry has a failed guard; the one that is new for this frame is the cause, not the newest
+        entry's.
+        """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)
         known.update(guard.cause for guard in failed)
@@ -229,7 +233,7 @@ class TraceObserver(TraceListener):
             return
         location = self._frames.get(key[:2])
         graph = Graph(location.function if location else "", ops, self.call, _compile_id(key))
-        # A backend may send dynamo back to trace again: the last graph of a compilation is the one that is kept.
+        # A backend may make dynamo trace again, so keep the last graph of a compilation.
         before = self._tracing.pop(key[:2], None)
         self.seen.graphs[:] = [*(known for known in self.seen.graphs if known is not before), graph]
         self._tracing[key[:2]] = graph
@@ -254,16 +258,15 @@ class TraceObserver(TraceListener):
             self._broke_at[frame.file, frame.line, inlined[0].function] = inlined[0].line
         stack = whole_stack(inlined, breaks.written_stack(payload), Running.now(), self._broke_at)
         found = breaks.parse_break(payload, self.call, stack)
-        if found is None and (frame := self._frames.get(key[:2])) and "WON'T CONVERT" in payload:
-            self._given_up.append(breaks.parse_break(payload, self.call, [frame]))
-            return
+        if found is None and (frame := self._frames.get(key[:2])):
+            found = breaks.parse_break(payload, self.call, [frame])
         self._broken[key] = self._note_break(found)
 
     def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
         if graph_break is None:
-            self._unobservable("a graph break without a place was seen")
+            self._unobservable("there was a graph break without a location")
             return None
-        # Code of libraries in between is compiled now in one piece and now in several: it makes no other place.
+        # Ignore library frames in between, which may be compiled as one piece or several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]
         innermost = graph_break.location.library or graph_break.location
         place = (*((frame.file, frame.line) for frame in (*users, innermost)), graph_break.category)
@@ -285,7 +288,7 @@ class TraceObserver(TraceListener):
                 replace(graph, guards=int(guard_count)) if graph.compile_id == _compile_id(key) else graph
                 for graph in self.seen.graphs
             ]
-        # torch 2.8 says that a skipped frame has guarded code, and counts no guards.
+        # torch 2.8 reports guarded code for a skipped frame, but counts no guards.
         no_code = event.get("has_guarded_code") is False or event.get("guard_count", 0) is None
         if no_code and (graph_break := self._broken.get(key)):
             graph_break.skipped_frame = True
@@ -295,7 +298,7 @@ class TraceObserver(TraceListener):
             self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
 
     def _backward_metrics(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
-        # torch 2.6 files a frame refused at the recompile limit under the backward's name.
+        # torch 2.6 reports a frame rejected at the recompile limit under the backward's event name.
         self.seen.compile_seconds.backward += (event.get("duration_us") or 0) / 1e6
         if event.get("fail_type"):
             self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
@@ -310,7 +313,7 @@ class TraceObserver(TraceListener):
             cause = failed[0].cause if failed else ""
             self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call, cause))
         elif kind in _BREAK_ERRORS and key not in self._broken and key in self._error_texts:
-            # Before 2.9 a frame that is skipped whole, for a break in a try block say, is reported only here.
+            # Before 2.9, a frame that is skipped, for example because of a break in a try block, is reported only here.
             text = self._error_texts[key]
             stack = whole_stack([], breaks.error_stack(text), Running.now(), self._broke_at)
             self._note_break(breaks.parse_error(text, reason, self.call, stack))
@@ -320,7 +323,7 @@ class TraceObserver(TraceListener):
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:
-    """The ops of a graph from its printed form: whatever is right of ``name = `` and is more than a name."""
+    """The ops of a printed graph: the right-hand sides of ``name = `` that are not just a name."""
     matches = (_OP_LINE.match(line) for line in readable.splitlines())
     names = (_op_name(match["call"]) for match in matches if match and not _PLAIN_NAME.match(match["call"]))
     return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
@@ -336,7 +339,7 @@ def _op_name(call: str) -> str:
 
 
 def defined_at(code: dict[str, Any]) -> Location:
-    """Where the function is defined that a ``dynamo_start`` event names last in its stack."""
+    """The definition of the last function in the stack of a ``dynamo_start`` event."""
     file, name = _file_of(code.get("filename")), str(code.get("name", ""))
     if file.endswith(_INLINED_MODULE_FILE):
         name = TARGET_FRAME
@@ -344,7 +347,7 @@ def defined_at(code: dict[str, Any]) -> Location:
 
 
 def _file_of(value: Any) -> str:
-    """The trace interns file names: an int refers to a name in torch's table."""
+    """The trace interns file names: an int is an index into torch's table."""
     if not isinstance(value, int):
         return str(value)
     from torch._logging.structured import INTERN_TABLE
@@ -367,7 +370,7 @@ def _compile_id(key: CompileKey) -> str:
 
 
 def _counted() -> dict[str, int]:
-    """What torch counts itself, by the name of the field it is kept in here."""
+    """Torch's counters, by the name of the corresponding field."""
     from torch._dynamo.utils import counters
 
     breaks = {"graph_break": sum(counters["graph_break"].values())}
@@ -383,7 +386,7 @@ def _cudagraph_skips() -> int:
 
 
 def error_location(error: BaseException) -> Location | None:
-    """The user's line that a dynamo exception names in its message, or None."""
+    """The user's line in a dynamo exception's message, or None."""
     frames = parse_stack(str(error))
     real = getattr(error, "real_stack", None)
     if not frames and real:

@@ -1,12 +1,12 @@
-"""Torch's structured trace log, and listeners for whom it makes only the events that they read.
+"""Listeners on torch's structured trace log, which creates only the events that they read.
 
-The log makes an event as soon as it has a handler: it then formats whole graphs and the metadata of AOTAutograd, which
-calls ``__repr__`` of tensor subclasses on fake tensors. One without a ``__repr__`` of its own runs ops there, and a
-graph breaks that did not break before. So the list of handlers is empty for the events that nobody reads.
+If the log has a handler, torch creates every event, which includes formatting graphs and AOTAutograd's metadata. This
+calls ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops there, which can break a
+graph that would not break otherwise. So the list of handlers appears empty for events that no listener reads.
 
 Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
-behind TORCH_TRACE); ``trace_structured``, which asks ``if trace_log.handlers`` and has the arguments ``name`` and
-``metadata_fn``. A handler that is not a listener, such as that of TORCH_TRACE, gets every event as ever.
+behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
+``metadata_fn``. Other handlers, such as that of TORCH_TRACE, still get every event.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 class TraceListener(logging.Handler):
-    """Takes the events of the trace log that it wants."""
+    """Receives selected events of the trace log."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.NOTSET)
@@ -31,7 +31,7 @@ class TraceListener(logging.Handler):
 
 
 class _Handlers(list[logging.Handler]):
-    """The handlers of the trace log, in place of the ``plain`` list: true for an event if one of them reads it."""
+    """The handlers of the trace log, in place of ``plain``; truthy for an event only if one of them reads it."""
 
     def __init__(self, plain: list[logging.Handler]) -> None:
         super().__init__(plain)
@@ -59,7 +59,7 @@ def trace_logger() -> logging.Logger:
 
 
 def listen(listener: TraceListener) -> None:
-    """Let a listener take the events of this process from here on."""
+    """Add a listener for the events of this process."""
     logger = trace_logger()
     if not isinstance(logger.handlers, _Handlers):
         logger.handlers = _Handlers(logger.handlers)
@@ -67,7 +67,7 @@ def listen(listener: TraceListener) -> None:
 
 
 def listen_no_more(listener: TraceListener) -> bool:
-    """Take a listener away; whether it was still there."""
+    """Remove a listener; returns whether it was still registered."""
     logger = trace_logger()
     was_there = listener in logger.handlers
     logger.removeHandler(listener)
@@ -82,8 +82,8 @@ def listen_no_more(listener: TraceListener) -> bool:
 def not_captured() -> Iterator[None]:
     """Keep pytest from capturing torch's trace log.
 
-    It captures loggers that do not propagate too. A handler turns the trace on, which makes each compilation write
-    thousands of events, and each failure show them as empty lines.
+    pytest also captures loggers that do not propagate. Its handler would turn the trace on, so each compilation would
+    write thousands of events, shown as empty lines in each failure.
     """
     logger = trace_logger()
     handlers: list[Any] = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]

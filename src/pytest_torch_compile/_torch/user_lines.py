@@ -1,4 +1,4 @@
-"""Which line of a stack is the user's own. Text only: no torch."""
+"""Find the user's line in a stack. Does not import torch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 def function_name(name: str) -> str:
-    """The name a person wrote: without dynamo's ``torch_dynamo_resume_in_..._at_N``."""
+    """The original function name, without dynamo's ``torch_dynamo_resume_in_..._at_N``."""
     match = _RESUME.match(name)
     return match["name"] if match else name
 
 
 def resumed_at(name: str) -> int:
-    """The line of the graph break after which dynamo resumes in a function of this name; 0 for any other function."""
+    """The line of the graph break in the name of a resume function; 0 for any other function."""
     match = _RESUME.match(name)
     return int(match["line"]) if match else 0
 
@@ -34,7 +34,7 @@ def parse_stack(text: str) -> list[Location]:
 
 
 def raw_frames(text: str) -> list[Location]:
-    """Every frame of a traceback text as it is written, with dynamo's names for the functions that it resumes."""
+    """All frames of a traceback text, with dynamo's names of resume functions."""
     frames: list[Location] = []
     lines = text.splitlines()
     for index, line in enumerate(lines):
@@ -47,20 +47,20 @@ def raw_frames(text: str) -> list[Location]:
 
 
 def readable(frame: Location) -> Location:
-    """The frame under the name that a person gave its function."""
+    """The frame with the original function name."""
     return replace(frame, function=function_name(frame.function))
 
 
 def below_own(frames: list[Location]) -> list[Location]:
-    """The frames that lie below the last one of this package."""
+    """The frames below the last one of this package."""
     own = [index for index, frame in enumerate(frames) if frame.file.startswith(OWN_FOLDER)]
     return frames[own[-1] + 1 :] if own else frames
 
 
 def user_location(frames: list[Location]) -> Location:
-    """The innermost frame that is the user's own, with the library's place where the two differ.
+    """The innermost user frame, with the library's location if it differs.
 
-    Where no frame is the user's (a model of an installed library), it is the innermost one outside torch.
+    If there is no user frame (a model of an installed library), it is the innermost frame outside torch.
     """
     innermost = frames[-1]
     own = [frame for frame in frames if not is_library(frame.file)]
@@ -71,18 +71,18 @@ def user_location(frames: list[Location]) -> Location:
 
 
 def is_torch(file: str) -> bool:
-    """Whether a file belongs to torch itself."""
+    """Whether a file belongs to torch."""
     return "site-packages/torch/" in file.replace("\\", "/")
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is installed rather than the user's own: site-packages, the standard library, generated code."""
+    """Whether a file is not the user's: site-packages, the standard library, generated code."""
     path = file.replace("\\", "/")
     return "/site-packages/" in path or "/dist-packages/" in path or path.startswith((_STDLIB, "<frozen"))
 
 
 def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
-    """Whether code is the user's own: not installed, or installed in one of ``packages``, and never torch or ours."""
+    """Whether code is the user's: not installed, or in one of ``packages``, and never torch or this package."""
     path = file.replace("\\", "/")
     if not path or path.startswith(OWN_FOLDER) or is_torch(path):
         return False
@@ -93,14 +93,14 @@ def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
 
 
 def is_of_python(file: str) -> bool:
-    """Whether a file belongs to Python itself, or is code that was made while the program runs."""
+    """Whether a file belongs to Python, or is code generated at run time."""
     path = file.replace("\\", "/")
     in_packages = "/site-packages/" in path or "/dist-packages/" in path
     return path.startswith("<") or (path.startswith(_STDLIB) and not in_packages)
 
 
 def module_of(file: str) -> str:
-    """The dotted name of the module that is written in a file: as it was imported, else by its folders."""
+    """The dotted module name of a file: as imported, or else from its folders."""
     for name, module in list(sys.modules.items()):
         if name != "__main__" and getattr(module, "__dict__", {}).get("__file__") == file:
             return name

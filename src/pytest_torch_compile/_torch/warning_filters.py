@@ -1,9 +1,9 @@
-"""Under ``filterwarnings = error``, warnings of torch's compiler and of this plugin stay warnings. Imports no torch.
+"""Keep warnings of torch's compiler and this plugin as warnings under ``filterwarnings = error``. No torch import.
 
-A filter that makes errors of warnings is meant for the user's own code. What torch warns of while it is imported or
-compiles (deprecated functions of its own, ops that Inductor has no code for) is not the model's fault, and its author
-cannot change it. Raised there, it would look like a failed compilation, so it is shown as a warning. What the model
-itself warns of is an error in both legs, as without the plugin.
+A filter that turns warnings into errors is meant for the user's code. Warnings from torch while it is imported or
+compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and its author cannot
+fix them. As errors, they would look like failed compilations, so they are shown as warnings. Warnings from the model
+are errors in both legs, as without the plugin.
 
 Module names of torch, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, cast
 
 OWN = __name__.split(".")[0]
-# The modules through which compiled code runs the user's do not belong to the compiler.
+# Modules through which compiled code runs user code do not count as the compiler.
 _COMPILER = re.compile(
     r"torch$|torch\._inductor|torch\.fx\.|torch\._functorch\.(_aot_autograd|aot_autograd|partitioners)|torch\._subclasses"
     r"|torch\._dynamo(?!\.(eval_frame|external_utils|decorators|resume_execution)$)"
@@ -31,7 +31,7 @@ _STDLIB = (sysconfig.get_paths()["stdlib"], "<frozen ")
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """In the body, errors that filters make of warnings are for the user's code only."""
+    """In the body, apply filters that turn warnings into errors only to the user's code."""
     if all(entry[0] != "error" for entry in _filters()):
         yield
         return
@@ -43,38 +43,38 @@ def calm() -> Iterator[None]:
             if action == "error":
                 _filters().append(("default", message, category, _Theirs(module), line))
             _filters().append(entry)
-        warnings.filterwarnings("default", category=_Unused, append=True)  # has Python see the change
+        warnings.filterwarnings("default", category=_Unused, append=True)  # makes Python notice the change
         yield
 
 
 class _Unused(Warning):
-    """Nobody warns of this."""
+    """A category that nothing warns with."""
 
 
 def _filters() -> list[Any]:
-    # From Python 3.14 on they may belong to a context.
+    # From Python 3.14 on, filters may belong to a context.
     in_context = getattr(warnings, "_get_filters", None)
     return cast("list[Any]", in_context() if in_context is not None else warnings.filters)
 
 
 class _Theirs:
-    """In the place of a filter's pattern for modules: also asks whose code warns."""
+    """Replaces the module pattern of a filter, and also checks whose code warns."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
 
     def match(self, name: str) -> bool:
-        """Whether the filter is for the module, and the warning is not the user's."""
+        """Whether the filter matches the module, and the warning does not come from user code."""
         module = self._module
         fits = module is None or (module == name if isinstance(module, str) else module.match(name))
         return bool(fits) and not is_users(sys._getframe(1))
 
 
 def is_users(frame: FrameType | None) -> bool:
-    """Whether a warning that is given in this frame is the user's, and not the compiler's or the plugin's.
+    """Whether a warning in this frame comes from user code, not from the compiler or the plugin.
 
-    The innermost code that is neither torch's nor Python's decides. A library is a user's model where the user or the
-    plugin calls it, and a tool of the compiler's where that does.
+    The innermost code outside torch and Python decides. A library counts as user code if the user or the plugin calls
+    it, and as part of the compiler if the compiler calls it.
     """
     through_library = False
     while frame is not None:

@@ -1,7 +1,7 @@
-"""A float64 run in which code that names a narrower float type gets float64 in its place.
+"""Replace narrower float types in the code of a float64 run with float64.
 
-``self.linear(t.float())`` would stop a float64 run otherwise, and a cast to half would put its rounding into the
-reference. Bits that are looked at as another type (``x.view(torch.int32)``) stay as they are. Uses
+Otherwise ``self.linear(t.float())`` would fail in a float64 run, and a cast to half would add rounding errors to the
+reference. Views as another type (``x.view(torch.int32)``) are not changed. Uses
 ``torch.utils._python_dispatch.TorchDispatchMode``, which is the same on torch 2.6 to 2.15.
 """
 
@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def widened(dtype: Any) -> Any:
-    """The float64 or complex128 that stands for a floating or complex dtype; any other as it is."""
+    """float64 or complex128 for a floating-point or complex dtype; other dtypes unchanged."""
     if not isinstance(dtype, torch.dtype):
         return dtype
     if dtype.is_complex:
@@ -25,7 +25,7 @@ def widened(dtype: Any) -> Any:
 
 
 class Widening(TorchDispatchMode):
-    """Lets casts and factories that name a float type make float64."""
+    """Makes casts and factories with a float type produce float64."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Widening(TorchDispatchMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave alone what is computed here: it is given to the model, not computed by it."""
+        """Do not change ops in the body, which prepare inputs of the model."""
         self._paused = True
         try:
             yield

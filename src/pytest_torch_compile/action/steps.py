@@ -125,7 +125,9 @@ def releases(inputs: Inputs) -> int:
     if (page := output / "triage.md").exists():
         fits = page.stat().st_size < runner.summary_room() // 2  # leave space for the report
         runner.add_summary(
-            page.read_text(encoding="utf-8") if fits else "Releases of torch: triage.md in the artifact.\n"
+            page.read_text(encoding="utf-8")
+            if fits
+            else "Comparison of torch releases: see triage.md in the artifact.\n"
         )
     return done.returncode
 

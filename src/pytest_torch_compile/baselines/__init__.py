@@ -1,1 +1,1 @@
-"""Stored baselines, one folder for each environment: neither torch nor pytest."""
+"""Stored baselines, with one folder for each environment. Imports neither torch nor pytest."""

@@ -57,7 +57,9 @@ def collected(arguments: Sequence[str]) -> Collection:
         raise BaselineError(f"pytest could not collect the tests: {ended.last_line}")
     if not ended.results:
         # The plugin reports the tests; without it, the list would be empty.
-        raise BaselineError("pytest collected the tests without this plugin; load it, as with -p torch_compile")
+        raise BaselineError(
+            "pytest collected the tests without this plugin; load it, for example with -p torch_compile"
+        )
     about, *tests = ended.results
     return Collection(Path(about["root"]), Path(about["baselines"]), tuple(tests), tuple(about["partly"]))
 

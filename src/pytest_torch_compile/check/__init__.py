@@ -1,1 +1,1 @@
-"""What a user calls: a check, a guard around a region, a suite for many models, and what they conclude."""
+"""The user-facing checks: ``check_compile``, ``compile_guard`` and ``CompileSuite``, and their verdicts."""

@@ -1,8 +1,8 @@
-"""Breaks and recompiles that are accepted for now: the file that lists them, and how checks use it.
+"""Accepted breaks and recompiles: the file that lists them, and its use in checks.
 
-``compile-accepted.json`` is in the root folder. It names for each test the fingerprints of its accepted breaks and how
-many recompiles it may have, both with the torch versions that they were seen on, so that a run on one version does not
-remove what only another one shows. Neither torch nor pytest.
+``compile-accepted.json`` is in the root folder. For each test it lists the fingerprints of accepted breaks and the
+number of accepted recompiles, with the torch versions on which they occur, so that a run on one version keeps the
+entries of others. Imports neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _TESTS: schema.Schema = {"type": "object", "additionalProperties": _ENTRY}
 
 @dataclass
 class Acceptance:
-    """What is accepted in the running test, and what its checks have over their own budgets.
+    """The accepted breaks and recompiles of the running test, and those of its checks over their budgets.
 
-    While ``accepting``, breaks and recompiles are not findings: they are about to be written.
+    While ``accepting``, breaks and recompiles are not findings, because they will be accepted.
     """
 
     breaks: frozenset[str] = frozenset()
@@ -72,7 +72,7 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """A check's own budget with what is accepted for its test; while accepting, its own alone."""
+    """A check's budget plus the accepted breaks and recompiles of its test; while accepting, the unchanged budget."""
     if current is None or current.accepting:
         return own
     recompiles = max(_number(own.max_recompiles), current.recompiles)
@@ -80,7 +80,7 @@ def widened(own: Budget) -> Budget:
 
 
 def note(report: CompileReport, own: Budget) -> None:
-    """Record what a check has over its ``own`` budget; while accepting, remove the findings about it."""
+    """Record breaks and recompiles over the ``own`` budget; while accepting, remove their findings."""
     if current is None:
         return
     for b in (b for exceeding in own.exceeded(report.graph_breaks).values() for b in exceeding):
@@ -89,7 +89,7 @@ def note(report: CompileReport, own: Budget) -> None:
     if len(report.recompiles) > _number(own.max_recompiles):
         current.found_recompiles = max(current.found_recompiles, len(report.recompiles))
     if current.accepting:
-        # A break that torch gives no place for has no fingerprint to accept it by.
+        # A break without a location has no fingerprint and cannot be accepted.
         named = any(b.fingerprint not in own.accepted_breaks for b in report.graph_breaks)
         kinds = ("graph-break", "recompile") if named else ("recompile",)
         report.findings = [finding for finding in report.findings if finding.kind not in kinds]
@@ -97,12 +97,12 @@ def note(report: CompileReport, own: Budget) -> None:
 
 def _number(limit: int | Mapping[str, int]) -> int:
     if isinstance(limit, Mapping):
-        raise TypeError("the budget depends on the torch version: give budget.on(version)")
+        raise TypeError("the budget depends on the torch version: use budget.on(version)")
     return limit
 
 
 def load(path: Path) -> tuple[dict[str, Entry], str]:
-    """The entries by test id, and one line if the file cannot be used."""
+    """The entries by test id, and a message if the file cannot be used."""
     try:
         return _read(path), ""
     except baselines.BaselineError as error:
@@ -110,10 +110,10 @@ def load(path: Path) -> tuple[dict[str, Entry], str]:
 
 
 def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
-    """Write entries, None to remove one. A file that cannot be read is kept under the name that is returned.
+    """Write entries; None removes an entry. An unreadable file is renamed; returns its new name.
 
     Raises:
-        BaselineError: the file is of another version of this package.
+        BaselineError: the file belongs to another version of this package.
     """
     kept = None
     try:
@@ -135,7 +135,7 @@ def _read(path: Path) -> dict[str, Entry]:
     version, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests", {})
     if version != SCHEMA_VERSION:
         raise baselines.BaselineError(
-            f"{path} has schema {schema.shown(version)} and this version reads {SCHEMA_VERSION}"
+            f"{path} has schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(tests, _TESTS):
         raise baselines.Corrupt(f"{path} is damaged: {wrong}; {baselines.RESTORE}")
@@ -143,7 +143,9 @@ def _read(path: Path) -> dict[str, Entry]:
 
 
 def allowed_recompiles(entry: Entry, torch: str) -> int:
-    """How many recompiles an entry allows on a torch version: those seen on it, or the most seen on any other."""
+    """The number of recompiles that an entry allows on a torch version: its own number, or the largest of the
+    others.
+    """
     counts: dict[str, int] = entry["recompiles"]
     return counts.get(torch, max(counts.values(), default=0))
 
@@ -151,7 +153,7 @@ def allowed_recompiles(entry: Entry, torch: str) -> int:
 def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
     """The entry of a test after a run on one torch version; None if there is nothing left to accept.
 
-    ``needed`` is what was over the test's own budget: ``breaks`` with ``location`` and ``reason``, ``recompiles``.
+    ``needed`` contains ``breaks`` (with ``location`` and ``reason``) and ``recompiles`` over the test's budget.
     """
     before = entry or {"breaks": {}, "recompiles": {}}
     breaks: dict[str, Any] = {}
@@ -167,7 +169,7 @@ def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
 
 
 def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
-    """One line for each thing that an entry accepts on this torch version and that the test does not need."""
+    """One line for each accepted break or recompile on this torch version that the test does not need."""
     lines = [
         f"{name} at {accepted['location']} ({accepted['reason']})"
         for name, accepted in sorted(entry["breaks"].items())

@@ -1,4 +1,4 @@
-"""check_compile: one line that holds a compiled target against eager, its graph breaks and its recompiles."""
+"""``check_compile``: compare a compiled target with eager, and check its graph breaks and recompiles."""
 
 from __future__ import annotations
 
@@ -90,60 +90,60 @@ def check_compile(
     diagnose: str | None = None,
     **kwargs: Any,
 ) -> CompileReport:
-    """Compile ``target``, run it beside eager, and raise if anything is wrong.
+    """Compile ``target``, compare it with eager, and raise if anything is wrong.
 
-    Eager and compiled each run the calls on the target and the inputs themselves, from the same state and with the same
-    random numbers; what a run writes is put back after it. Outputs, in-place changes, aliasing, gradients, exceptions,
-    graph breaks, recompiles, eager fallback and whether anything was compiled at all are checked together. Afterwards
-    the caller's model, inputs, random state, grad mode and configuration are as they were before, and so are dynamo's
-    cache entries of all other code.
+    Eager and compiled code run the calls on the original target and inputs, from the same state and with the same
+    random numbers; changes are undone after each run. The check covers outputs, in-place changes, aliasing, gradients,
+    exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all. Afterwards, the
+    model, inputs, random state, grad mode, configuration, and dynamo's cache entries of all other code are restored.
 
     Args:
-        target: A module, function, bound method or other callable. Of what ``torch.compile`` returned, the original is
-            checked, with the options given here.
-        *args: The arguments of the one call, where ``calls`` is not given.
-        calls: The call sequence. An item is ``call(...)``, a tuple of positional arguments, or the one argument.
-        fullgraph: Handed to ``torch.compile``. By default True while no graph break is allowed and no call is meant to
-            raise.
-        dynamic: Handed to ``torch.compile``.
-        backend: Handed to ``torch.compile``. By default the one of ``--compile-backend``, else Inductor.
-        mode: Handed to ``torch.compile``.
-        options: Handed to ``torch.compile``.
-        recompile_limit: Handed to ``torch.compile``, where this torch has it. So are the next two.
-        isolate_recompiles: Count and keep the graphs of this ``torch.compile`` apart from those of others.
-        dynamic_shapes: Sizes that are unbacked or shared, in torch's own form (``shapes_spec`` on torch 2.13).
-        compile: ``callable(target) -> compiled``, in place of ``torch.compile`` with the options above.
+        target: A module, function, bound method or other callable. If it was already compiled with ``torch.compile``,
+            the original is checked, with the options of this call.
+        *args: The arguments of a single call, if ``calls`` is not set.
+        calls: The call sequence. Each item is ``call(...)``, a tuple of positional arguments, or a single argument.
+        fullgraph: Passed to ``torch.compile``. By default True, unless graph breaks are allowed or a call is expected
+            to raise.
+        dynamic: Passed to ``torch.compile``.
+        backend: Passed to ``torch.compile``. By default that of ``--compile-backend``, or Inductor.
+        mode: Passed to ``torch.compile``.
+        options: Passed to ``torch.compile``.
+        recompile_limit: Passed to ``torch.compile``, if this torch supports it. The same goes for the next two.
+        isolate_recompiles: Count and store the graphs of this ``torch.compile`` separately from those of others.
+        dynamic_shapes: Unbacked or shared sizes, in torch's own format (``shapes_spec`` on torch 2.13).
+        compile: ``callable(target) -> compiled``, used instead of ``torch.compile`` with the options above.
         dynamic_dims: Dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``. A
-            name makes the size unbacked, and shared by all dimensions of that name: ``{"x": {0: "batch"}}``.
-        train: True runs backward with random cotangents through every floating output. A callable is the loss.
+            name marks the size as unbacked, and as equal for all dimensions with this name: ``{"x": {0: "batch"}}``.
+        train: True runs backward with random cotangents through every floating-point output. A callable computes the
+            loss.
         optimizer: ``params -> Optimizer``. Parameters and buffers are compared after the steps.
-        steps: How many optimizer steps each call takes.
-        max_graph_breaks: How many graph breaks are allowed: a number (by default 0), by torch version
-            ``{"<2.8": 2, ">=2.8": 0}``, or by the package that has the line which breaks ``{"mypackage": 0, "*": 3}``.
-        max_recompiles: How many recompiles are allowed: a number (by default 0), or by torch version.
+        steps: The number of optimizer steps in each call.
+        max_graph_breaks: The number of allowed graph breaks (default 0), also by torch version
+            ``{"<2.8": 2, ">=2.8": 0}`` or by the package that contains the breaking line ``{"mypackage": 0, "*": 3}``.
+        max_recompiles: The number of allowed recompiles (default 0), also by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count.
-        budget: Limits of all that is counted, ``Budget(max_kernels=4, max_syncs=0)``. The three above, where they are
-            given, also a 0, take the place of its own.
-        tolerances: How close compiled must be to eager. By default the rule in ``docs/numerics.md`` decides, and
-            equality of all bits where ``options={"numerics": "strict"}`` asks Inductor for it.
-        seed: The seed of the random state that each leg starts from.
-        warm: Every graph must come from the compile cache. One that is compiled is a ``cache-miss``.
-        warmup: How many of the first calls may compile, within the budget; in all calls after them nothing may.
-        custom_ops: True puts each op of ``torch.library`` that eager runs, with the inputs it gets, through
-            ``torch.library.opcheck``. What fails is a ``custom-op``. Gradients are looked at under ``train=True``.
-        snapshots: Where copies of the caller's tensors are held: ``"device"`` beside them, or ``"host"``. By default on
-            the host where the device lacks room for them and for the float64 run.
-        diagnose: How far a failure is looked into: ``off``, ``auto`` or ``full``. By default as ``--compile-diagnose``
-            says.
-        **kwargs: Keyword arguments of the one call. One that both this function and the target know is refused; write
+        budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the three options above
+            is set, even to 0, it overrides the limit in ``budget``.
+        tolerances: How close compiled results must be to eager. The default is the rule in ``docs/numerics.md``, or
+            bitwise equality with ``options={"numerics": "strict"}``.
+        seed: The seed of the random state at the start of each run.
+        warm: Require every graph to come from the compile cache. A graph that has to be compiled is a ``cache-miss``.
+        warmup: The number of initial calls that may compile, within the budget; no later call may compile.
+        custom_ops: True runs ``torch.library.opcheck`` on each ``torch.library`` op that eager calls, with the inputs
+            it receives. A failure is a ``custom-op`` finding. Gradients are tested under ``train=True``.
+        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default on the host only
+            if the device does not have enough memory for them and for the float64 run.
+        diagnose: The level of diagnosis of a failure: ``off``, ``auto`` or ``full``. By default that of
+            ``--compile-diagnose``.
+        **kwargs: Keyword arguments of the single call. Names that are also options of this function are rejected; use
             ``calls=[call(x, mode="bicubic")]``.
 
     Returns:
-        The report of everything observed.
+        The report with all observations.
 
     Raises:
-        CompileCheckFailed: Something was found that is not allowed. It carries ``.report`` and ``.findings``.
-        CompileUsageError: The check was asked for something that cannot be done, or eager itself raises.
+        CompileCheckFailed: There are findings that are not allowed. It has ``.report`` and ``.findings``.
+        CompileUsageError: The check was called incorrectly, or eager itself raises.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -151,11 +151,11 @@ def check_compile(
     budget = acceptance.widened(own)
     sequence = as_calls(args, kwargs, calls)
     if fullgraph is None:
-        # With fullgraph torch refuses to trace a function that raises, whatever it would raise.
+        # With fullgraph, torch refuses to trace a function that raises.
         allows_breaks = any(budget.breaks_by_package.values()) or bool(budget.accepted_breaks)
         allows_breaks = allows_breaks or any(one.exceptions for one in sequence)
         fullgraph = compile is None and not allows_breaks
-    # Only Inductor has a cache that could be warm.
+    # Only Inductor has a compile cache.
     usual = settings.current.backend if warm else settings.current.check_backend
     grown = {"recompile_limit": recompile_limit, "isolate_recompiles": isolate_recompiles}
     compiling = Compiling(
@@ -180,7 +180,7 @@ def check_compile(
     began = time.monotonic()
     report = _examined_in_time(work, compiling, budget, tolerances, ops if custom_ops else None)
     if backend is None and compile is None and usual != settings.current.backend:
-        report.observation.not_observable.append(f"generated code: --compile-fast checks with backend {usual}")
+        report.observation.not_observable.append(f"generated code: --compile-fast uses backend {usual}")
     if not any(finding.kind == "timeout" for finding in report.findings):
         report.findings += cache_misses(report.observation.cache) if warm else []
         acceptance.note(report, own)
@@ -205,7 +205,7 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(
     work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
 ) -> CompileReport:
-    """The report of both legs; where they take too long, one that says where they hang. ``ops`` is filled in."""
+    """The report of both legs, or of a timeout with the line that hangs. ``ops`` is filled in."""
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
         if ops is not None:
@@ -225,7 +225,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
         eager = _eager_leg(work, box)
         run = _compiled_beside(eager, work, compiling, budget, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
-            # fullgraph stops at the first break: a second run without it lists every one.
+            # fullgraph stops at the first break, so a second run without it lists all of them.
             first, run = run, _compiled_beside(eager, work, compiling.relaxed(), budget, tolerances, box)
             run.refused = first.compile_error
         if run.compile_error is None:
@@ -238,7 +238,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
 
 @dataclass
 class _Run:
-    """One pass over the call sequence, both legs."""
+    """One pass over the calls, with both legs."""
 
     seen: Observation
     rows: list[CallReport] = field(default_factory=list)
@@ -253,14 +253,14 @@ class _Run:
 
 @dataclass
 class _Eager:
-    """The eager leg when it has run, and what it did on each call."""
+    """The finished eager leg, and its records of each call."""
 
     leg: Leg
     records: list[CallRecord] = field(default_factory=list)
 
 
 def _eager_leg(work: Work, box: Sandbox) -> _Eager:
-    """Run the calls in eager, up to one that raises where it should not."""
+    """Run the calls in eager, up to the first unexpected exception."""
     eager = _Eager(Leg(work, holds_records=True))
     for index, call in enumerate(work.calls):
         with box.watching(eager.leg.world.names):
@@ -273,7 +273,7 @@ def _eager_leg(work: Work, box: Sandbox) -> _Eager:
 def _compiled_beside(
     eager: _Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
 ) -> _Run:
-    """Run the calls compiled, from a cold start; each is compared with eager before the next one."""
+    """Run the compiled calls from a cold start, and compare each with eager before the next one."""
     box.forget()
     world = eager.leg.world
     observer = canary.observer()
@@ -283,7 +283,7 @@ def _compiled_beside(
     except Exception as error:
         if not compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
-        run.compile_error = error  # torch.compile itself refuses the target, as 2.6 does functions of torch
+        run.compile_error = error  # torch.compile itself rejects the target, like 2.6 does with torch's own functions
         return run
     reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
     repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)
@@ -324,8 +324,8 @@ def _compiled_beside(
 def _require_backward(work: Work, eager: Leg) -> None:
     if work.train and not eager.went_backward:
         raise CompileUsageError(
-            "train=True, and no output requires a gradient in any call: there is nothing to compare; "
-            "give parameters or inputs that require one, x.requires_grad_()"
+            "train=True, but no output requires a gradient in any call, so there is nothing to "
+            "compare; use parameters or inputs that require a gradient, x.requires_grad_()"
         )
 
 
@@ -374,7 +374,7 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
 
 
 def _remarks(run: _Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Of a run to its end only: what was not reached could not be matched."""
+    """Only for complete runs, since an incomplete run did not reach all leaves."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -1,4 +1,4 @@
-"""compile_guard: check a region that compiles inside itself (generate(), pipelines, trainers) against a budget."""
+"""``compile_guard``: check a region that compiles internally (generate(), pipelines, trainers) against a budget."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ def compile_guard(
     steady: bool = False,
     name: str = "the guarded region",
 ) -> Iterator[Observation]:
-    """Observe everything that compiles in the body, in any thread, and hold it to the budget when the body ends.
+    """Observe all compilations in the body, in any thread, and check them against the budget when the body ends.
 
-    The yielded ``Observation`` fills while the body runs: ``seen.graph_breaks[0].location``,
-    ``seen.recompiles[0].guard``, ``seen.graphs``. Code that was compiled before the body is reused and not seen; a body
-    in which nothing compiles is a finding, which says so where all that ran had been compiled before. A graph from the
-    compile cache counts as compiled. Under pytest, what earlier tests compiled is forgotten before the test. If the
-    body raises, its exception passes and nothing is judged.
+    The yielded ``Observation`` is updated while the body runs: ``seen.graph_breaks[0].location``,
+    ``seen.recompiles[0].guard``, ``seen.graphs``. Code compiled before the body is reused and not observed. A body in
+    which nothing compiles is a finding, which says so if everything had already been compiled. A graph from the compile
+    cache counts as compiled. Under pytest, code compiled by earlier tests is discarded before the test. If the body
+    raises, the exception propagates and nothing is checked.
 
     Args:
-        max_graph_breaks: how many distinct graph breaks are allowed, as for ``check_compile``.
-        max_recompiles: how many recompiles are allowed.
+        max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.
+        max_recompiles: the number of allowed recompiles.
         accepted_breaks: fingerprints of graph breaks that do not count.
-        budget: limits of everything that is counted, ``Budget(max_graphs=2, max_syncs=0)``. The three above, where they
-            are given, also a 0, take the place of its own.
-        cudagraphs: True makes a skipped CUDA graph a finding.
-        steady: True where all has been warmed up before: nothing may compile, no kernel may be tuned and no CUDA graph
-            recorded in the body. That nothing compiles is then right, if anything was compiled before.
-        name: what the region is called in messages.
+        budget: limits on counted quantities, ``Budget(max_graphs=2, max_syncs=0)``. If any of the three options above
+            is set, even to 0, it overrides the limit in ``budget``.
+        cudagraphs: if True, a skipped CUDA graph is a finding.
+        steady: True if everything has been warmed up before: nothing may compile, no kernel may be autotuned and no
+            CUDA graph recorded in the body. A body in which nothing compiles passes, if anything was compiled before.
+        name: the name of the region in messages.
 
     Raises:
-        CompileCheckFailed: when the body ends, if something was found that the budget does not allow.
+        CompileCheckFailed: when the body ends, if there are findings that the budget does not allow.
         CompileUsageError: a negative budget, fingerprints that are not a collection of strings, or ``steady`` with
             recompiles allowed.
     """
     support.require_supported_torch()
     own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     if steady and own.max_recompiles:
-        raise CompileUsageError(f"steady=True allows no compilation: leave max_recompiles={own.max_recompiles} out")
+        raise CompileUsageError(f"steady=True allows no compilation: remove max_recompiles={own.max_recompiles}")
     budget = acceptance.widened(own)
     require_countable(budget)
     guard_opens()

@@ -1,4 +1,4 @@
-"""CompileSuite: the same checks for many models, as a mixin in pytest or unittest style."""
+"""``CompileSuite``: the same checks for many models, as a mixin for pytest or unittest classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .check_compile import KEYWORDS, check_compile
 
 
 class CompileSuite:
-    """Give ``make_model`` and ``make_inputs``; get checks of inference, training and a sequence of shapes.
+    """Define ``make_model`` and ``make_inputs`` to get tests of inference, training and a sequence of shapes.
 
     Example::
 
@@ -28,9 +28,10 @@ class CompileSuite:
             def make_model(self): return Encoder()
             def make_inputs(self, shape): return torch.randn(*shape, 16)
 
-    ``shapes`` are arguments of ``make_inputs``, or finished calls (``sizes(...)``). ``options`` are those of
-    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``. With None it is that of the ``budget`` option,
-    and where that allows none, the cost of automatic dynamic shapes: one recompile for each dimension that changes.
+    ``shapes`` contains arguments of ``make_inputs``, or complete calls (``sizes(...)``). ``options`` are options of
+    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``. If it is None, the limit of the ``budget``
+    option applies, and without one, the cost of automatic dynamic shapes: one recompile for each dimension that
+    changes.
     """
 
     shapes: ClassVar[Sequence[Any]] = ()
@@ -43,21 +44,21 @@ class CompileSuite:
         raise CompileUsageError(f"{type(self).__name__} needs make_model(self), which returns the module to check")
 
     def make_inputs(self, shape: Any) -> Any:
-        """The inputs for one entry of ``shapes``: a call, a tuple, a dict, or the one argument."""
+        """The inputs for one entry of ``shapes``: a call, a tuple, a dict, or a single argument."""
         raise CompileUsageError(f"{type(self).__name__} needs make_inputs(self, shape), which returns a call's inputs")
 
     def test_compile_inference(self) -> None:
-        """One call without gradients: equal to eager, no graph break."""
+        """One call without gradients must match eager, without graph breaks."""
         self._check(self._calls()[:1], grad=False)
 
     def test_compile_training(self) -> None:
-        """One call and its backward: gradients, buffers and outputs equal to eager, no graph break."""
+        """One call and its backward must match eager in outputs, gradients and buffers, without graph breaks."""
         if not self.trains:
             raise unittest.SkipTest("trains = False")
         self._check(self._calls()[:1], train=True)
 
     def test_compile_shapes(self) -> None:
-        """All shapes in order, within ``max_recompiles``."""
+        """All shapes in order must stay within ``max_recompiles``."""
         if len(self.shapes) < 2:
             raise unittest.SkipTest("one shape only")
         calls = self._calls()
@@ -68,7 +69,7 @@ class CompileSuite:
 
     def _calls(self) -> list[Call]:
         if not self.shapes:
-            raise CompileUsageError(f"{type(self).__name__}.shapes is empty: give at least one, for example [(1, 64)]")
+            raise CompileUsageError(f"{type(self).__name__}.shapes is empty: add at least one, for example [(1, 64)]")
         return [s if isinstance(s, Call) else as_call(self.make_inputs(s)).named(str(s)) for s in self.shapes]
 
     def _check(self, calls: list[Call], *, grad: bool = True, **options: Any) -> None:
@@ -81,7 +82,7 @@ class CompileSuite:
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:
-    """How many dimensions of one input change over the calls, for the input with the most."""
+    """The maximum number of dimensions of one input that change between calls."""
     shapes: dict[str, list[torch.Size]] = {}
     for call in calls:
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():

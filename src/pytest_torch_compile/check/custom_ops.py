@@ -1,4 +1,4 @@
-"""``custom_ops=True``: the ops of ``torch.library`` that eager really runs, each through ``torch.library.opcheck``."""
+"""``custom_ops=True``: run ``torch.library.opcheck`` on each ``torch.library`` op that eager calls."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from ..report.failure_text import count
 
 FORMULA = "the autograd formula"
 _NO_FORMULA = "no autograd formula was registered"
-# The last one runs what the others check by itself too, and fails with them.
+# The last one repeats the other tests, and fails with them.
 TRACED = "test_aot_dispatch_dynamic"
 
 
 @dataclass
 class CheckedOps:
-    """What checking the custom ops of a target showed."""
+    """The results of checking the custom ops of a target."""
 
     findings: list[Finding] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Where eager cannot run because of an op that has a finding, the finding is what is reported."""
+        """If eager cannot run because of an op with a finding, the finding is reported."""
         try:
             yield
         except CompileUsageError as error:
             if not self.findings:
                 raise
-            self.remarks.append(f"compiled was not compared with eager: {error}")
+            self.remarks.append(f"compiled code was not compared with eager: {error}")
 
 
 def check_ops(work: Work, checked: CheckedOps) -> None:
-    """Run the calls in eager, and check each custom op in it with the inputs that it got."""
+    """Run the calls in eager, and check each custom op with the inputs that it receives."""
     with calm(), sandbox() as box:
         ops = CustomOps()
         leg = Leg(work)
@@ -61,15 +61,17 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
                 _check_op(samples, bool(work.train), checked)
     counts = [f"{samples[0].op} ({count(len(samples), 'input')})" for samples in ops.samples.values()]
     checked.remarks.append(
-        f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: eager ran no custom op"
+        f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: eager ran no custom ops"
     )
-    checked.remarks += [f"custom_ops: {op} got a tensor subclass, which opcheck does not take" for op in ops.subclasses]
+    checked.remarks += [
+        f"custom_ops: {op} received a tensor subclass, which opcheck does not support" for op in ops.subclasses
+    ]
     for op, more in ops.left_out.items():
         checked.remarks.append(f"custom_ops: {count(more, 'further input')} of {op} not checked")
 
 
 def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
-    """One finding for each clause that fails, with the first input on which it does."""
+    """One finding for each opcheck test that fails, with the first failing input."""
     failing: dict[str, list[tuple[Sample, str]]] = {}
     for sample in samples:
         for clause, why in _failures(sample, train, checked).items():
@@ -93,8 +95,8 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
 
 
 def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
-    """What opcheck says against one input, by clause."""
-    # What requires a gradient is tried out with one only where eager used it: many ops are for inference.
+    """The opcheck failures of one input, by test."""
+    # Gradients are tested only if eager used them, since many ops are only for inference.
     gradients = train and sample.wanted and sample.reached is not False
     results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)
     errors = {clause: error for clause, error in results.items() if isinstance(error, Exception)}
@@ -102,14 +104,14 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
     if "test_faketensor" not in failures and (strides := wrong_stride(sample)):
         failures["test_faketensor"] = strides
     if gradients and "test_autograd_registration" not in failures and _stops_gradients(sample):
-        failures[FORMULA] = "an input requires a gradient, and the op has no formula: gradients end here"
+        failures[FORMULA] = "an input requires a gradient, but the op has no formula, so gradients stop here"
     if _NO_FORMULA in failures.get(TRACED, ""):
         failures[FORMULA] = failures.pop(TRACED)
     elif isinstance(errors.get(TRACED), AssertionError) and _differs_from_itself(sample):
         del failures[TRACED]
-        checked.remarks.append(f"custom_ops: {sample.op} differs from itself, so that {TRACED} says nothing about it")
+        checked.remarks.append(f"custom_ops: {sample.op} is not deterministic, so {TRACED} cannot test it")
     if TRACED in failures and len(failures) > 1:
-        del failures[TRACED]  # it fails with the others
+        del failures[TRACED]  # it fails together with the others
     return failures
 
 

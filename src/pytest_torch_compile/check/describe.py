@@ -1,4 +1,4 @@
-"""Short texts about calls and targets: names, shapes, the row of the sequence table, the command to run again."""
+"""Short texts about calls and targets: names, shapes, rows of the call table, the command to run again."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _NAMESPACES = (torch, torch.nn.functional, torch.linalg, torch.fft, torch.specia
 
 
 def target_name(target: Any) -> str:
-    """What a person would call the target."""
+    """A readable name of the target."""
     if isinstance(target, Factory):
         return f"the target of {target_name(target.make)}"
     name = str(getattr(target, "__qualname__", ""))
     if inspect.isroutine(target) and ("." in name or inspect.isbuiltin(target)):
-        # Torch's own functions name the C++ class or the factory that made them.
+        # The qualified names of torch's own functions contain a C++ class or a factory.
         public = (f"{m.__name__}.{key}" for m in _NAMESPACES for key, value in vars(m).items() if value is target)
         name = next(public, re.sub(r"^_?TensorBase\.", "Tensor.", name))
     if name:
@@ -44,7 +44,7 @@ def target_name(target: Any) -> str:
 
 
 def definition(target: Any) -> Location | None:
-    """Where a target is defined, for what has no line of its own; None for what is not written in Python."""
+    """The location of the target's definition, for findings without a line; None if it is not written in Python."""
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
     try:
         function = inspect.unwrap(function)
@@ -55,7 +55,7 @@ def definition(target: Any) -> Location | None:
 
 
 def located(seen: Observation, target: Any) -> None:
-    """Give what dynamo places in its own files the line where the target is defined."""
+    """Replace locations in dynamo's own files with the line where the target is defined."""
     place = definition(target)
     if place is None or is_torch(place.file):
         place = None
@@ -73,7 +73,7 @@ def located(seen: Observation, target: Any) -> None:
 
 
 def numpy_numbers(target: Any) -> list[str]:
-    """The attributes of modules and the variables of a function that hold a NumPy number."""
+    """The module attributes and function variables that hold a NumPy number."""
     number = getattr(sys.modules.get("numpy"), "generic", ())
     named = [("self.", vars(part)) for module in modules_of(target).values() for part in module.modules()]
     if isinstance(target, FunctionType):
@@ -107,7 +107,7 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
-    """One call of the sequence: compiled, recompiled, reused or eager, and the guard that failed."""
+    """One row of the call table: compiled, recompiled, reused or eager, and the guard that failed."""
     now = seen.during(index + 1)
     if raised and call.exceptions:
         outcome, guard = "raised", ""
@@ -129,7 +129,7 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
 
 
 def device_name(work: Work) -> str:
-    """The device of the first parameter, or else of the first tensor that is handed over."""
+    """The device of the first parameter, or else of the first tensor argument."""
     tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
     tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
     return str(tensors[0].device) if tensors else "cpu"

@@ -1,4 +1,4 @@
-"""A budget's limits in exact units: what is counted for them, and what is over."""
+"""A budget's exact limits: counting the quantities, and finding those that exceed their limit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNITS: dict[str, tuple[FindingKind, str]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """What was counted for one limit, with what it is made of; ``value`` None: it cannot be seen here."""
+    """The count for one limit, with details; ``value`` is None if it is not observable here."""
 
     value: float | None
     evidence: Sequence[str] = ()
@@ -44,30 +44,35 @@ class Figure:
 
 @dataclass
 class Figures:
-    """What is counted while code runs. ``generated`` are the kernels of each call, ``measured`` what a GPU showed."""
+    """Counts made while code runs. ``generated`` contains the kernels of each call, ``measured`` the counts on a
+    GPU.
+    """
 
     generated: list[int] = field(default_factory=list)
     measured: dict[str, Figure] = field(default_factory=dict)
 
 
 def require_countable(budget: Budget, work: Work | None = None, compiling: Compiling | None = None) -> None:
-    """Refuse limits of what cannot be counted here: a limit that nothing is held to would always pass.
+    """Reject limits on quantities that cannot be counted here, since they would always pass.
 
-    ``work`` None: what runs is not known, as in a guard.
+    ``work`` is None if the code is unknown, as in a guard.
 
     Raises:
-        CompileUsageError: with what is missing.
+        CompileUsageError: the message shows what is missing.
     """
     limits = budget.limits()
     if work is None and "max_memory_ratio" in limits:
-        raise CompileUsageError("max_memory_ratio is for check_compile: a guard runs no eager; give max_memory")
+        raise CompileUsageError(
+            "max_memory_ratio is only for check_compile, since a guard does not run eager; use max_memory"
+        )
     for name in ON_THE_GPU:
         if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
-            raise CompileUsageError(f"{name} is not observable on a CPU: run it on a CUDA device, or leave it out")
+            raise CompileUsageError(f"{name} is not observable on a CPU: use a CUDA device, or remove the limit")
     other_backend = compiling is not None and compiling.is_torchs and compiling.backend != "inductor"
     if "max_kernels" in limits and compiling is not None and other_backend and work and not _on_gpu(work):
         raise CompileUsageError(
-            f"max_kernels counts what Inductor generates, and the backend is {compiling.name}: leave one of them out"
+            "max_kernels counts kernels that Inductor generates, but the "
+            f"backend is {compiling.name}: remove one of the two"
         )
 
 
@@ -76,14 +81,14 @@ def _on_gpu(work: Work) -> bool:
 
 
 def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> AbstractContextManager[None]:
-    """Count the kernels that are generated in one call, where there is a limit for them that no GPU shows."""
+    """Count the kernels generated in one call, if there is a limit that is not counted on a GPU."""
     if budget.max_kernels is None or (work is not None and _on_gpu(work)):
         return nullcontext()
     return counting_generated(figures.generated.append)
 
 
 def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[str, Figure]:
-    """Run each call again until it is warm, and count what the GPU does."""
+    """Run each call again until it is warm, and count the GPU's work."""
     limits = budget.limits()
     if not limits.keys() & set(PER_CALL) or not _on_gpu(work) or all(call.exceptions for call in work.calls):
         return {}
@@ -115,13 +120,13 @@ def _waits(lines: Sequence[Sequence[Location | None]], totals: Sequence[int]) ->
     known = [line for line in lines[totals.index(total)] if line]
     evidence = [f"{line.shown()}: {line.source}" for line in known]
     if total > len(known):
-        evidence.append(f"{count(total - len(known), 'wait')} whose line is not known")
+        evidence.append(f"{count(total - len(known), 'wait')} at unknown lines")
     return Figure(total, evidence, known[0] if known else None)
 
 
 @contextmanager
 def measuring_body(budget: Budget, figures: Figures) -> Iterator[None]:
-    """Count in the body of a guard what its budget limits."""
+    """Count the quantities with limits in the body of a guard."""
     lines: list[Location | None] = []
     syncs = noting_syncs(lines.append) if budget.max_syncs is not None else nullcontext()
     before = 0
@@ -138,11 +143,11 @@ def measuring_body(budget: Budget, figures: Figures) -> Iterator[None]:
 
 
 def _peak(used: int) -> Figure:
-    return Figure(used, [f"{used:,} bytes beyond what was in use before the block"])
+    return Figure(used, [f"{used:,} bytes more than before the block"])
 
 
 def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[Finding]:
-    """A finding for each limit that is exceeded, or that nothing could be counted for."""
+    """A finding for each limit that is exceeded or could not be counted."""
     limits = {name: limit for name, limit in budget.limits().items() if name in UNITS}
     if not limits:
         return []
@@ -171,7 +176,7 @@ def _judged(name: str, limit: float, figure: Figure) -> Finding | None:
 def _seen(seen: Observation) -> dict[str, Figure]:
     ops = [f"{_where(g.call)}{g.frame}, {count(len(g.ops), 'op')}" for g in seen.graphs]
     guards = [graph.guards for graph in seen.graphs]
-    unknown = Figure(None, ["torch did not say how many guards a graph has"])
+    unknown = Figure(None, ["torch did not report the number of guards of a graph"])
     each = [f"{_where(g.call)}{g.frame}, {count(g.guards or 0, 'guard')}" for g in seen.graphs]
     recorded = [f"{_where(run.call)}{run.recorded} recorded" for run in seen.cudagraph_runs if run.recorded]
     return {
@@ -187,7 +192,7 @@ def _where(call: int) -> str:
 
 def _generated(seen: Observation, figures: Figures) -> Figure:
     if not seen.compile_seconds.inductor or not figures.generated:
-        return Figure(None, ["no graph went through Inductor, which generates them"])
+        return Figure(None, ["no graph went through Inductor, so no kernels were generated"])
     if not any(graph.call for graph in seen.graphs):  # a guarded block has no calls
         return Figure(sum(figures.generated), ["generated by Inductor in the block"])
     return _most(figures.generated, "kernels generated")

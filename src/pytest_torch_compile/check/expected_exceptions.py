@@ -1,4 +1,4 @@
-"""Calls that are meant to raise: eager has to, and compiled has to raise the same."""
+"""Calls that are expected to raise, both in eager and compiled."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..observation import GraphBreak, Observation
 
 
 def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> Comparison:
-    """What a call that is meant to raise showed.
+    """Check a call that is expected to raise.
 
     Raises:
-        CompileUsageError: eager does not raise, or raises something else.
+        CompileUsageError: eager does not raise, or raises a different exception.
     """
     wanted = " or ".join(kind.__name__ for kind in call.exceptions)
     if not isinstance(eager.error, call.exceptions):
         does = f"raises {type(eager.error).__name__}: {eager.error}" if eager.error else "returns"
-        text = f"call {eager.number} is meant to raise {wanted}, and eager {does}"
+        text = f"call {eager.number} is expected to raise {wanted}, but eager {does}"
         raise (usage_error(text, eager.error) if eager.error else CompileUsageError(text)) from None
     error = compiled.error
     if isinstance(error, call.exceptions) and not support.is_failed_compilation(error):
         return Comparison()
     expects = f"eager raises {type(eager.error).__name__}"
-    message = f"{expects}, compiled raises {type(error).__name__}" if error else f"{expects}, compiled returns"
+    message = f"{expects}, but compiled raises {type(error).__name__}" if error else f"{expects}, but compiled returns"
     evidence = [f"eager: {error_summary(eager.error)}"]
     evidence += [f"compiled: {error_summary(error)}"] if error else []
     hint = advice.RAISES_SOMETHING_ELSE if error else advice.ONLY_EAGER_RAISES
@@ -38,7 +38,7 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
 
 
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
-    """What was seen, without what raising itself makes torch do: the break at the line that raises, the failed trace.
+    """The observation without the effects of raising: the break at the line that raises, and the failed trace.
 
     ``errors`` are eager's expected exceptions by the number of their call.
     """
@@ -55,12 +55,12 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
 def given_up(
     seen: Observation, errors: Mapping[int, BaseException], calls: Sequence[Call], budget: Budget
 ) -> list[Finding]:
-    """Where torch traces a function that raises, it runs it in eager from then on, its finished graphs too."""
+    """If torch traces a function that raises, it runs it in eager from then on, including finished graphs."""
     later = max((number for number, call in enumerate(calls, 1) if not call.exceptions), default=0)
     return [
         Finding(
             "eager-fallback",
-            f"{one.location.function} raised while torch traced it: calls after that one run in eager",
+            f"{one.location.function} raised while torch traced it, so later calls run in eager",
             one.location,
             f"{one.location.source}\nfingerprint {one.fingerprint}",
             advice.RAISE_LAST,

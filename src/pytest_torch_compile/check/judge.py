@@ -1,4 +1,4 @@
-"""What was seen, compared with the budget: from observations to findings. Neither torch nor pytest."""
+"""Turn observations into findings by comparing them with the budget. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def judge(
     deviations: Sequence[Deviation] = (),
     expects_graphs: bool = True,
 ) -> list[Finding]:
-    """The findings of one run. ``aborted`` says that compilation itself raised, so that no graph may be missing.
+    """The findings of one run. ``aborted`` means that compilation raised, so a missing graph is not a finding.
 
-    ``expects_graphs`` is False where all that runs may have been compiled before.
-    ``limit`` is torch's recompile limit; ``cudagraphs`` whether CUDA graphs were asked for; ``deviations`` are the
-    settings that differ from torch's defaults, which a finding names as its cause where one made it.
+    ``expects_graphs`` is False if everything may have been compiled before. ``limit`` is torch's recompile limit, and
+    ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from torch's defaults;
+    a finding caused by one of them names it.
     """
     findings = _graph_breaks(seen.graph_breaks, budget) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget)
@@ -47,15 +47,15 @@ def judge(
 
 def _number(limit: int | Mapping[str, int]) -> int:
     if isinstance(limit, Mapping):
-        raise TypeError("the budget depends on the torch version: judge(budget.on(version))")
+        raise TypeError("the budget depends on the torch version: use judge(budget.on(version))")
     return limit
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """The finding for what a verdict relies on and this torch does not show."""
+    """The finding for missing information that a verdict depends on."""
     if not undecided:
         return []
-    message = "this check cannot pass: what it relies on cannot be seen"
+    message = "this check cannot pass, because information that it needs is not observable"
     return [Finding("not-observable", message, None, "\n".join(undecided), advice.OTHER_TORCH)]
 
 
@@ -71,14 +71,14 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
 
 
 def graph_break_finding(found: GraphBreak, total: str) -> Finding:
-    """One graph break, with its line of source, torch's words and the fix; ``total`` says how many are too many."""
+    """One graph break, with its source line, torch's message and the fix; ``total`` is the text with the limit."""
     place = found.location
     lines = [place.source] if place.source else []
     if place.library is not None:
         lines.append(f"inside {place.library}: {place.library.source}".rstrip(": "))
     lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
     if found.skipped_frame:
-        lines.append("torch skipped the whole function, so that all of it runs in eager")
+        lines.append("torch skipped the function, so all of it runs in eager")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
     lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found)
@@ -108,10 +108,10 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding
 
 
 def _described(recompile: Recompile) -> str:
-    """One line for one recompile: the call, the function, and the failed guard of every cache entry."""
+    """One line for a recompile: the call, the function, and the failed guard of every cache entry."""
     guards = []
     for guard in recompile.guards[:3]:
-        # Graphs are counted from 1, as people do; dynamo's entry ``0/1`` is the second.
+        # Graphs are counted from 1, so dynamo's entry ``0/1`` is the second.
         number = guard.entry.rsplit("/", 1)[-1]
         guards.append(f"graph {int(number) + 1} not reused, {guard.text}" if number.isdigit() else guard.text)
     if len(recompile.guards) > 3:
@@ -125,10 +125,11 @@ def _described(recompile: Recompile) -> str:
 def _fallback(fallback: EagerFallback, limit: int) -> Finding:
     return Finding(
         "eager-fallback",
-        f"{fallback.frame} hit the recompile limit of {limit}: calls that fit no graph now run in eager",
+        f"{fallback.frame} hit the recompile limit of {limit}: calls that match no graph now run in eager",
         fallback.location,
-        f"the guard that failed last: {fallback.detail}",
-        f"{advice.for_guard(fallback.cause or 'other')}. Over {limit} graphs torch falls back whatever the budget",
+        f"last failed guard: {fallback.detail}",
+        f"{advice.for_guard(fallback.cause or 'other')}. Above {limit} "
+        "graphs, torch falls back regardless of the budget",
         calls=(fallback.call,) if fallback.call else (),
         subject=fallback.frame,
     )
@@ -159,26 +160,28 @@ def _nothing_compiled(seen: Observation) -> Finding:
     message = "0 graphs with an op were compiled, at least 1 expected"
     hint = advice.LOOK_FOR_SWITCHES
     if seen.compiled_calls == 0:
-        why = "no compiled function was called in this block: torch.compile only wraps, the first call compiles"
+        why = (
+            "no compiled function was called in this block: torch.compile only "
+            "wraps a function, and the first call compiles it"
+        )
         hint = advice.CALL_INSIDE
     elif seen.compiled_calls and seen.compiled_before and not seen.frames:
-        message += ": what ran was compiled before this block"
+        message += ": everything was compiled before this block"
         names = [place.shown() for place in seen.compiled_before]
         more = f", and {len(names) - 3} more" if len(names) > 3 else ""
         why = (
-            f"compiled functions were called {count(seen.compiled_calls, 'time')} in this block, and torch had nothing "
-            f"to compile: they ran what was compiled before\ncompiled by then: {', '.join(names[:3])}{more}"
+            f"compiled functions were called {count(seen.compiled_calls, 'time')} in this "
+            "block, but torch had nothing to compile: they reused code that was compiled "
+            f"before\nalready compiled: {', '.join(names[:3])}{more}"
         )
         hint = advice.OPEN_EARLIER
     else:
-        why = (
-            "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor op of its own"
-        )
+        why = "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor ops"
     return Finding("nothing-compiled", message, None, why, hint)
 
 
 def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> list[Finding]:
-    """One finding for what torch skipped and for runs that used no CUDA graph; a first run, which warms up, is fine."""
+    """One finding for skipped CUDA graphs and runs without one; warm-up runs do not count."""
     without = Counter(reason for run in runs for reason in run.without)
     if not reasons and not without:
         return []
@@ -189,13 +192,13 @@ def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> l
         parts.append(f"not used in {count(without.total(), 'run')}{where}")
     lines = [f"{reason} (x{times})" for reason, times in (Counter(reasons) + without).items()]
     lines += [f"runs: {cudagraphs([asdict(run) for run in runs])} a CUDA graph"] if runs else []
-    message = f"CUDA graphs were asked for and {' and '.join(parts)}, 0 allowed"
+    message = f"CUDA graphs were requested but {' and '.join(parts)}, 0 allowed"
     total = len(reasons) + without.total()
     return [Finding("cudagraph-skip", message, None, "\n".join(lines), advice.CUDAGRAPHS, measured=total, limit=0)]
 
 
 def merged_over_calls(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings that say the same of several calls as one, with all those calls."""
+    """Merge identical findings of several calls into one."""
     groups: dict[Finding, list[int]] = {}
     for finding in findings:
         groups.setdefault(replace(finding, calls=()), []).extend(finding.calls)

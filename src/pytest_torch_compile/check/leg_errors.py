@@ -1,4 +1,4 @@
-"""Exceptions of the legs, sorted: the caller's mistake, eager's own error, or a finding."""
+"""Classify exceptions of the legs as usage errors, errors of eager, or findings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..observation import Deviation, Location, Observation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
-    """Raise where the check cannot say anything.
+    """Raise if the check is not possible.
 
     Raises:
-        CompileUsageError: both legs raise, so that the error is the target's own; or the machine is at fault: there is
-            no memory left, the compile cache cannot be written, or the C++ compiler is missing or fails.
+        CompileUsageError: both legs raise, so the error is in the target; or the machine is the cause: out of memory,
+            the compile cache is not writable, or the C++ compiler is missing or fails.
     """
     if isinstance(expected.error, CompileUsageError):
         raise expected.error
@@ -39,7 +39,7 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
         raise usage_error(text, error) from None
 
 
-# Where a default is not torch's own, and an error is about it.
+# Errors that a changed default can cause.
 _ABOUT = {
     "torch.set_default_device": re.compile(r"\b(devices?|meta|cuda|xpu|mps|cpu)\b", re.I),
     "torch.set_default_dtype": re.compile(r"dtype|scalar type|\b(Float|Double|Half|BFloat16)\b"),
@@ -47,20 +47,22 @@ _ABOUT = {
 
 
 def _leaked_defaults(error: str) -> str:
-    """Where torch makes tensors on another device or in another dtype: who set that, which may be another test."""
+    """If the default device or dtype is changed, where that was done, possibly by another test."""
     leaked = [one for one in deviations() if one.name in _ABOUT and _ABOUT[one.name].search(error)]
     if not leaked:
         return ""
-    return f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore it there, or name device and dtype of new tensors"
+    return (
+        f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore it there, "
+        "or set device and dtype of new tensors explicitly"
+    )
 
 
 @contextmanager
 def machine_faults_named() -> Iterator[None]:
-    """What the body raises because of the machine is said to be that.
+    """Report exceptions of the body that are caused by the machine as such.
 
     Raises:
-        CompileUsageError: there is no memory left, the compile cache cannot be written, or the C++ compiler is missing
-            or fails.
+        CompileUsageError: out of memory, the compile cache is not writable, or the C++ compiler is missing or fails.
     """
     try:
         yield
@@ -68,19 +70,19 @@ def machine_faults_named() -> Iterator[None]:
         fault = machine_fault(error, compiling=not isinstance(error, CompileUsageError))
         if not fault or fault in str(error):
             raise
-        raise usage_error(f"the check cannot be made: {fault}", error) from None
+        raise usage_error(f"the check is not possible: {fault}", error) from None
 
 
 def error_findings(
     error: BaseException, frame: Location | None = None, deviations: Sequence[Deviation] = ()
 ) -> list[Finding]:
-    """The finding for an exception that torch's compiler raised; ``frame`` is what was being compiled, if known.
+    """The finding for an exception of torch's compiler; ``frame`` is the frame that was being compiled, if known.
 
-    ``deviations`` are the settings that differ from torch's defaults: one of them may have made torch raise.
+    ``deviations`` are settings that differ from torch's defaults, one of which may be the cause.
     """
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
-        message = "torch raised instead of compiling once more, as its settings ask for"
+        message = "torch raised instead of recompiling, because of its settings"
         refused = Finding("compile-error", message, location, readable(str(error)))
         return caused([refused], deviations, REFUSES_RECOMPILES)
     if support.is_recompile_limit(error):
@@ -90,7 +92,7 @@ def error_findings(
         hit = Finding("eager-fallback", message, location, error_summary(error), hint)
         return caused([hit], deviations, LIMITS)
     if support.is_constraint_violation(error):
-        message = "the code does not allow a dimension to be as dynamic as it is marked"
+        message = "the code constrains a dimension that is marked dynamic"
         constant = re.search(r"constant \((\d+)\)", str(error))
         hint = advice.fixed_size(constant[1]) if constant else advice.TIED_SIZE
         return [Finding("compile-error", message, location, readable(error_summary(error)), hint)]
@@ -103,13 +105,13 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """The findings without the exceptions of calls in which a compilation raised: that is a finding already."""
+    """The findings without exceptions of calls in which a compilation raised, which is already a finding."""
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]
 
 
 def _evidence(error: BaseException, inner: BaseException) -> str:
-    """What was raised, what torch explains about it, and the innermost cause."""
+    """The exception, torch's explanation, and the innermost cause."""
     explained = ("Explanation:", "Developer debug context:")
     lines = error_summary(inner).splitlines()
     lines += [line.strip() for line in str(error).splitlines() if line.strip().startswith(explained)]

@@ -1,4 +1,4 @@
-"""What is worth a line in the report and is no failure: options that had nothing to act on."""
+"""Remarks for the report that are not failures, such as options without an effect."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from . import acceptance
 
 
 def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
-    """A line for each accepted graph break that was not there: fixed, or misspelt.
+    """A line for each accepted graph break that did not occur, because it is fixed or misspelt.
 
-    What ``compile-accepted.json`` holds is of a whole test, so one check may well not need it; the end of the session
-    names what no check needed.
+    Entries of ``compile-accepted.json`` apply to a whole test, so a single check may not need them; unneeded ones are
+    listed at the end of the session.
     """
     of_test = acceptance.current.breaks if acceptance.current else frozenset()
     named = set(budget.accepted_breaks) - of_test
@@ -24,14 +24,14 @@ def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
 
 
 def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[str]:
-    """A line for each pattern of ``Tolerances`` that names none of the leaves, compared and left out."""
+    """A line for each pattern of ``Tolerances`` that matches no compared or ignored leaf."""
     for pattern in tolerances.unmatched(paths):
         yield f"tolerances: the leaf pattern {pattern!r} matched nothing in this check"
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
-    """A line for each kind of run that sets the limits of leaves and that raised."""
+    """A line for each kind of reference run that raised."""
     if no_reference is not None:
-        yield f"errors against float64, since eager cannot run in it: {error_summary(no_reference)}"
+        yield f"errors relative to float64, because eager in float64 raises: {error_summary(no_reference)}"
     if no_perturbed is not None:
-        yield f"how far rounding carries, since eager with perturbed rounding cannot run: {error_summary(no_perturbed)}"
+        yield f"sensitivity to rounding, because eager with perturbed rounding raises: {error_summary(no_perturbed)}"

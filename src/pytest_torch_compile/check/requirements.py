@@ -1,4 +1,4 @@
-"""What a check needs to say anything: a target that can be called, and calls with values on its device."""
+"""The requirements of a check: a callable target, and calls with values on its device."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .steady import require_warmup
 
 
 def require_usable(work: Work) -> None:
-    """Refuse work that cannot be carried out.
+    """Reject work that cannot be run.
 
     Raises:
-        CompileUsageError: with what to give.
+        CompileUsageError: the message explains what to pass.
     """
     if not callable(work.target):
-        raise CompileUsageError(f"the target is {work.target!r}, which cannot be called; give a module or a function")
+        raise CompileUsageError(f"the target is {work.target!r}, which is not callable; pass a module or a function")
     if work.steps < 1:
-        raise CompileUsageError(f"steps={work.steps}: at least one step is needed")
+        raise CompileUsageError(f"steps={work.steps}: must be at least 1")
     if work.snapshots not in (None, "device", "host"):
-        raise CompileUsageError(f'snapshots={work.snapshots!r}; write "device" or "host"')
+        raise CompileUsageError(f'snapshots={work.snapshots!r}: must be "device" or "host"')
     _require_factory(work.optimizer)
     require_warmup(work.warmup, len(work.calls))
     require_values(work.target, work.calls)
@@ -38,7 +38,7 @@ def _require_factory(optimizer: Callable[..., Any] | None) -> None:
         return
     kind = type(optimizer).__name__
     raise CompileUsageError(
-        f"optimizer is one {kind}; give a function that makes one, since each leg needs its own: "
+        f"optimizer is an instance of {kind}; pass a function that creates one, since each leg needs its own: "
         f"optimizer=lambda params: torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
     )
 
@@ -51,15 +51,16 @@ def _require_same_device(work: Work) -> None:
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():
             if tensor.device.type not in devices and tensor.ndim:
                 raise CompileUsageError(
-                    f"call {number}: {path} is on {tensor.device}, the model on {devices.pop()}; move one of them"
+                    f"call {number}: {path} is on {tensor.device}, but the model "
+                    f"is on {devices.pop()}; move one of them"
                 )
 
 
 def require_values(target: Any, calls: Sequence[Call]) -> None:
-    """Refuse a target and calls of which every tensor is on the meta device: all results would pass.
+    """Reject a target and calls with all tensors on the meta device, since all results would pass.
 
     Raises:
-        CompileUsageError: there is no value to compare.
+        CompileUsageError: there are no values to compare.
     """
     tensors = [t for m in modules_of(target).values() for t in (*m.parameters(), *m.buffers())]
     tensors += [t for one in calls for t in flatten((one.args, dict(one.kwargs)), "input").tensors.values()]

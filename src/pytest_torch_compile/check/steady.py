@@ -1,4 +1,4 @@
-"""The steady state: after warm-up nothing compiles, nothing is tuned and no CUDA graph is recorded."""
+"""The steady state: after the warm-up, nothing compiles, no kernel is autotuned and no CUDA graph is recorded."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from ..report.failure_text import count, numbered
 
 
 def require_warmup(warmup: int | None, calls: int) -> None:
-    """Refuse a warm-up that leaves no call after it.
+    """Reject a warm-up without a call after it.
 
     Raises:
-        CompileUsageError: with what there is.
+        CompileUsageError: the message shows the number of calls.
     """
     if warmup is None:
         return
     if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 < warmup < calls:
         raise CompileUsageError(
-            f"warmup={warmup!r} of {count(calls, 'call')}: give how many of the first calls may compile, at least one "
-            "and fewer than there are calls"
+            f"warmup={warmup!r} of {count(calls, 'call')}: must be at least 1 and less than the number of calls"
         )
 
 
 @contextmanager
 def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
-    """Note in ``late`` what compiles in the body, which is one call of the sequence (1 is the first)."""
+    """Record compilations in the body, which is one call of the sequence (counted from 1), in ``late``."""
     if warmup is None or number <= warmup:
         yield
         return
@@ -39,16 +38,16 @@ def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) 
 
 
 def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
-    """What was seen, without the recompiles after the warm-up: those are findings of their own."""
+    """The observation without recompiles after the warm-up, which are separate findings."""
     if warmup is None:
         return seen
     return replace(seen, recompiles=[recompile for recompile in seen.recompiles if recompile.call <= warmup])
 
 
 def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
-    """A finding for each function that was compiled after the warm-up, and one for CUDA graphs that were recorded.
+    """A finding for each function compiled after the warm-up, and one for recorded CUDA graphs.
 
-    ``warmup`` None: no steady state was asked for.
+    ``warmup`` is None without a steady state.
     """
     if warmup is None:
         return []

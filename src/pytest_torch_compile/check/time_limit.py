@@ -1,4 +1,4 @@
-"""A time limit for a check: where it hangs, and an exception that ends it where Python can raise one."""
+"""A time limit for a check: find the line that hangs, and raise an exception if Python can."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .._torch.stuck import frames_of, place_of, stack_text
 from ..findings import Finding
 from ..observation import Location
 
-# What ends a check may be caught by the code under check, and code in C is not interrupted: it is tried again.
+# Interrupt repeatedly, because the checked code may catch the exception, and C code is not interrupted.
 AGAIN_SECONDS = 10.0
-# It also ends what waits in C for time to pass, for a lock or for a file. Alarms are left to pytest-timeout.
+# This signal also interrupts waits in C for time, a lock or a file. SIGALRM is left to pytest-timeout.
 SIGNAL = signal.SIGUSR2
 _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """A check took too long. Code that handles errors must not take it for one of its own."""
+    """A check took too long. Not an Exception, so that the checked code does not handle it."""
 
 
 class TimeLimit:
-    """The time limit of one check; it has a finding once it is over."""
+    """The time limit of one check, with a finding if it was reached."""
 
     def __init__(self, seconds: float) -> None:
         self.findings: list[Finding] = []
@@ -37,7 +37,7 @@ class TimeLimit:
         self._lock = threading.Lock()
 
     def watch(self) -> None:
-        """In a thread of its own: wait, and end the check when its time is over."""
+        """In a separate thread: wait, and interrupt the check when the limit is reached."""
         wait = self._seconds
         while not self._done.wait(wait):
             with self._lock:
@@ -52,18 +52,18 @@ class TimeLimit:
             wait = AGAIN_SECONDS
 
     def end(self) -> None:
-        """The check has ended: from here on nothing interrupts it."""
+        """Stop interrupting, because the check has ended."""
         with self._lock:
             self._done.set()
 
     def _interrupt(self) -> None:
         if self._thread == threading.main_thread().ident:
             signal.pthread_kill(self._thread, SIGNAL)
-        else:  # only Python code is ended so
+        else:  # this interrupts only Python code
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
-        """The handler of the signal."""
+        """The signal handler."""
         if not self._done.is_set():
             raise TimeIsUp
 
@@ -74,7 +74,7 @@ class TimeLimit:
 
 
 def timeout_finding(frames: list[Location], seconds: float) -> Finding:
-    """What is said of a check that took too long; ``frames`` is its stack, outermost first."""
+    """The finding for a check that took too long; ``frames`` is its stack, outermost first."""
     message = f"did not finish within {seconds:g} s"
     inner = "innermost first:\n" + stack_text(frames)
     return Finding("timeout", message, place_of(frames), inner, advice.LONGER, limit=seconds)
@@ -82,7 +82,7 @@ def timeout_finding(frames: list[Location], seconds: float) -> Finding:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
-    """End the body after ``seconds``; the findings of what it gives say so. In another limit it has none of its own."""
+    """Interrupt the body after ``seconds``; the yielded limit has the finding. Has no effect inside another limit."""
     limit = TimeLimit(seconds or 0)
     if seconds is None or getattr(_limited, "now", False):
         yield limit

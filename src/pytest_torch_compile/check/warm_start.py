@@ -1,4 +1,4 @@
-"""Whether a start that should be warm was: what the compile cache was asked for, and did not hold."""
+"""Check for cache misses in a warm start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..observation import CacheCounts
 
 
 def cache_misses(seen: CacheCounts) -> list[Finding]:
-    """The finding for a warm start that compiled something, or nothing if every graph came from the cache."""
+    """The finding for a warm start that compiled something, or None if every graph came from the cache."""
     missed = max(seen.fx_misses, seen.aot_misses)
     hits = max(seen.fx_hits, seen.aot_hits)
     if not missed and not seen.fx_bypasses and hits:
@@ -25,7 +25,7 @@ def cache_misses(seen: CacheCounts) -> list[Finding]:
     if seen.fx_bypasses:
         message = f"{seen.fx_bypasses} of the graphs cannot be cached, 0 allowed in a warm start"
         return [Finding("cache-miss", message, None, counts, advice.SEE_CACHE_BYPASS)]
-    message = "nothing was asked of the compile cache, which a warm start needs"
+    message = "the compile cache was not used, but a warm start needs it"
     return [Finding("cache-miss", message, None, counts, advice.ONLY_INDUCTOR)]
 
 

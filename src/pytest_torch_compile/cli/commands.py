@@ -23,7 +23,10 @@ STATUSES = {
     "report": ("the report was rendered", ""),
     "merge": ("the merged report has no failure", "the merged report has failures"),
     "compare": ("nothing is worse", "something is worse, or with `--against` a test regressed"),
-    "torch": ("there are no new failures", "a failure is new, or was not run on the older torch"),
+    "torch": (
+        "there are no new failures",
+        "there are new failures, or failures in tests that did not run on the older torch",
+    ),
     "baselines": ("the entries were listed or removed", ""),
     "diagnose": ("there are no findings", "there are findings"),
     "doctor": ("checks can run here", "a requirement of all checks is missing"),

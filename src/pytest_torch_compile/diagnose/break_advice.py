@@ -92,9 +92,9 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
 
 
 def _without_the_backend(subject: Subject) -> CompileReport:
-    """The check that changes are held against, since they are tried with backend eager.
+    """The check to compare changes with, since they are tried with backend eager.
 
-    Where a backend that failed made some of the breaks, it is the check with that backend and nothing else changed.
+    If a failing backend caused some of the breaks, this is the check with only the backend changed to eager.
     """
     if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in subject.report.graph_breaks):
         return _tried(subject, [], backend="eager") or subject.report

@@ -65,7 +65,7 @@ def _own_options(subject: Subject) -> dict[str, Any]:
 
 
 def _error(report: CompileReport) -> str:
-    return f"worst error {report.numerics.worst_ratio:.2g} of its limit" if report.numerics.leaves else "no finding"
+    return f"worst error {report.numerics.worst_ratio:.2g} times its limit" if report.numerics.leaves else "no finding"
 
 
 def _op(subject: Subject, table: Table) -> list[str]:

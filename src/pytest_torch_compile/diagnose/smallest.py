@@ -30,7 +30,9 @@ class Part:
     calls: list[Call]
 
     def changes(self, whole: Work) -> dict[str, Any]:
-        """The changes that turn a check of the whole into one of the part, without options that use argument names."""
+        """The changes that turn a check of the whole target into a check of the part; options with argument names are
+        dropped.
+        """
         alone = {"optimizer": None, "steps": 1, "dynamic_dims": None}
         return {"target": self.module, "calls": self.calls, "train": bool(whole.train), **alone}
 

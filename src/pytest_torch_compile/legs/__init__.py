@@ -1,1 +1,1 @@
-"""A leg: calls on a copy of the target that starts from the same state as every other leg."""
+"""A leg is one run of the calls; all legs of a check start from the same state."""

@@ -1,4 +1,4 @@
-"""How the compiled leg is made: ``torch.compile`` with the check's options, or the caller's own wrapper."""
+"""Compile the target with ``torch.compile`` and the check's options, or with a custom wrapper."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 @dataclass(frozen=True)
 class Compiling:
-    """Called with a target, gives it compiled.
+    """Compiles a target when called.
 
     Raises:
-        CompileUsageError: a backend or mode that torch does not know, or options that exclude each other.
+        CompileUsageError: an unknown backend or mode, or options that exclude each other.
     """
 
     backend: str | Callable[..., Any] = "inductor"
@@ -33,7 +33,7 @@ class Compiling:
     def __post_init__(self) -> None:
         if self.wrapper is not None:
             if not callable(self.wrapper):
-                raise CompileUsageError(f"compile={self.wrapper!r}; give a callable, target -> compiled")
+                raise CompileUsageError(f"compile={self.wrapper!r}; it must be a callable, target -> compiled")
             for name in (name for name, value in self.more.items() if value):
                 raise CompileUsageError(
                     f"{name} is an option of torch.compile, which compile= replaces: use it in that function"
@@ -42,7 +42,7 @@ class Compiling:
         support.require_backend(self.backend)
         support.require_mode(self.mode)
         if self.mode is not None and self.options is not None:
-            raise CompileUsageError("mode and options exclude each other in torch.compile: give one of them")
+            raise CompileUsageError("mode and options exclude each other in torch.compile: use only one")
         if self.options and self.backend == "inductor":
             support.require_inductor_options(self.options)
         support.newer_arguments(self.more)
@@ -57,7 +57,7 @@ class Compiling:
             dynamic=self.dynamic,
             backend=self.backend,
             mode=self.mode,
-            options=None if self.options is None else dict(self.options),  # torch takes some out of it
+            options=None if self.options is None else dict(self.options),  # torch removes some of them
             **support.newer_arguments(self.more),
         )
 
@@ -71,40 +71,40 @@ class Compiling:
 
     @property
     def checked_mode(self) -> str:
-        """What was checked: ``fullgraph``, ``default``, or the caller's own wrapper."""
+        """The checked mode: ``fullgraph``, ``default``, or a custom wrapper."""
         if self.wrapper is not None:
             return "own compile function"
         return "fullgraph" if self.fullgraph else "default"
 
     @property
     def is_torchs(self) -> bool:
-        """Whether ``torch.compile`` itself is called, and no wrapper of the caller's."""
+        """Whether ``torch.compile`` is called directly, without a custom wrapper."""
         return self.wrapper is None
 
     @property
     def can_relax(self) -> bool:
-        """Whether the same can be compiled without fullgraph."""
+        """Whether fullgraph is set and can be turned off."""
         return self.wrapper is None and self.fullgraph
 
     def relaxed(self) -> Compiling:
-        """The same without fullgraph."""
+        """The same options without fullgraph."""
         return replace(self, fullgraph=False)
 
     @property
     def is_strict(self) -> bool:
-        """Whether Inductor was asked for eager's own bits, by an option or for the whole process."""
+        """Whether Inductor must match eager bitwise, by an option or for the whole process."""
         asked = (self.options or {}).get("numerics", support.inductor_numerics())
         return self.wrapper is None and self.backend == "inductor" and asked == "strict"
 
     @property
     def remarks(self) -> list[str]:
-        """What torch accepts and does not do."""
+        """Remarks on options that torch accepts but does not apply."""
         if self.wrapper is not None or self.backend != "inductor" or not self.options:
             return []
         return support.options_left_out(self.options)
 
     @property
     def wants_cudagraphs(self) -> bool:
-        """Whether CUDA graphs were asked for, so that skipping them is a finding."""
+        """Whether CUDA graphs were requested, so that skipping them is a finding."""
         asked = (self.options or {}).get("triton.cudagraphs", False)
         return bool(asked) or self.backend == "cudagraphs" or self.mode in CUDAGRAPH_MODES

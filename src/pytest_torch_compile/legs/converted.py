@@ -1,4 +1,4 @@
-"""A target and its inputs in another dtype or on another device: the same objects with other numbers in them."""
+"""Convert a target and its inputs to another dtype or device, by replacing the data of the same objects."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Convert = Callable[[torch.Tensor], torch.Tensor]
 
 
 def to_float64(tensor: torch.Tensor) -> torch.Tensor:
-    """A floating or complex tensor in double precision; any other as it is."""
+    """A floating-point or complex tensor in double precision; others unchanged."""
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
 
 
 def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
-    """Let a leg have other numbers in every tensor that ``change`` changes.
+    """Replace the data of every tensor that ``change`` changes, for one leg.
 
-    The tensor objects get other memory, in which they share and overlap as before. A tensor that cannot get it (no
-    leaf, of a subclass, made in inference mode) is replaced by another object.
+    The tensor objects get new memory, in which they share storage as before. A tensor whose memory cannot be replaced
+    (a non-leaf, a subclass, an inference tensor) is replaced with a new object.
     """
     bases: dict[tuple[Any, ...], torch.Tensor] = {}
     for tensor in snapshot.tensors():
@@ -44,7 +44,7 @@ def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
             continue
         with below_subclasses():
             made = _converted(state, change, bases)
-        if not torch._has_compatible_shallow_copy_type(state.data, made):  # meta is another kind of tensor
+        if not torch._has_compatible_shallow_copy_type(state.data, made):  # meta tensors have a different type
             contents.replacements.add(tensor, _converted_whole(tensor, change))
         elif made is not state.data:
             contents.held[key] = state.with_data(made)
@@ -81,7 +81,7 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
 
 
 def with_replacements(call: Call, replacements: Replacements) -> Call:
-    """A call whose arguments are those that a leg has."""
+    """A call with the arguments of a leg."""
     if not replacements:
         return call
     kwargs = {name: replacements(value) for name, value in call.kwargs.items()}
@@ -90,10 +90,10 @@ def with_replacements(call: Call, replacements: Replacements) -> Call:
 
 @contextmanager
 def on_device(target: Any, calls: Sequence[Call], device: str | None) -> Iterator[list[Call]]:
-    """Have target and calls on a device in the body; the calls to make there.
+    """Move the target and calls to a device in the body; yields the calls to make there.
 
     Raises:
-        CompileUsageError: a device that is not there.
+        CompileUsageError: the device is not available.
     """
     tensors = [*tensors_of(calls), *(p for module in modules_of(target).values() for p in module.parameters())]
     if device is None or all(tensor.device == _resolved(device) for tensor in tensors):
@@ -112,4 +112,4 @@ def _resolved(device: str) -> torch.device:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise CompileUsageError(f"device {device!r} is not there: {reason}") from error
+        raise CompileUsageError(f"device {device!r} is not available: {reason}") from error

@@ -1,4 +1,4 @@
-"""Whatever a run may write to: each kind of holder says whether it still has a content, reads it, and puts it back."""
+"""Objects that a run may write to. Each kind of holder can compare, read and restore its content."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ Replace = Callable[[Any], Any]
 
 
 class Holder(Protocol):
-    """Something with a content that a run may change."""
+    """An object with content that a run may change."""
 
     @property
     def key(self) -> Key:
-        """The same for every holder of this content."""
+        """A key that is equal for all holders of the same content."""
 
     def has(self, content: Any) -> bool:
-        """Whether the content now is this one, which ``read`` returned earlier."""
+        """Whether the current content equals this one, which ``read`` returned earlier."""
 
     def read(self) -> Any:
-        """The content now: references to objects, or a copy of numbers."""
+        """The current content: references to objects, or a copy of data."""
 
     def put(self, content: Any) -> None:
-        """Make this the content."""
+        """Replace the content."""
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """The content with other objects in place of some; itself where it has none of them."""
+        """The content with some objects replaced; returns the same content if there are none."""
 
 
 @dataclass
 class Variable:
-    """A global variable, a closed-over one, or a default of a function, which cannot be assigned."""
+    """A global variable, a closed-over variable, or a function default, which cannot be assigned."""
 
     key: Key
     label: str
@@ -55,12 +55,12 @@ class Variable:
         return self.read() is content
 
     def put(self, content: Any) -> None:
-        """Give the variable this value; ``EMPTY`` removes it."""
+        """Set the variable; ``EMPTY`` deletes it."""
         if self.assign is not None and not self.has(content):
             self.assign(content)
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """The value, or another in its place."""
+        """The value or its replacement."""
         return replace(content) if self.assign is not None else content
 
 
@@ -95,7 +95,7 @@ def closed_over(label: str, cell: types.CellType) -> Variable:
 
 
 def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
-    """A context variable; one that was never set has its default, and cannot be emptied again where it has none."""
+    """A context variable. One that was never set has its default; without a default it cannot be unset again."""
 
     def read() -> Any:
         if (value := variable.get(EMPTY)) is not EMPTY:
@@ -129,7 +129,7 @@ class Attributes:
         return type(self.value), attributes(self.value)
 
     def put(self, content: tuple[type, dict[str, Any]]) -> None:
-        """Past what a module or a frozen dataclass makes of assigning."""
+        """Bypass the assignment methods of modules and frozen dataclasses."""
         kind, held = content
         if type(self.value) is not kind:
             object.__setattr__(self.value, "__class__", kind)
@@ -142,13 +142,13 @@ class Attributes:
         _reorder(self.value, held)
 
     def replaced(self, content: tuple[type, dict[str, Any]], replace: Replace) -> tuple[type, dict[str, Any]]:
-        """The attributes with other values in place of some."""
+        """The attributes with some values replaced."""
         held = _replaced_values(content[1], replace)
         return content if held is content[1] else (content[0], held)
 
 
 def _reorder(value: Any, held: dict[str, Any]) -> None:
-    """An attribute that was removed and put back goes to the end of ``__dict__``, which keeps an order."""
+    """A deleted and restored attribute moves to the end of ``__dict__``, which is ordered."""
     table = getattr(value, "__dict__", None)
     if type(table) is dict and list(table) != [name for name in held if name in table]:
         ordered = {name: held[name] for name in held if name in table}
@@ -181,7 +181,7 @@ class ClassAttributes:
         }
 
     def put(self, content: dict[str, Any]) -> None:
-        """Give the class these attributes, and no others, past its metaclass."""
+        """Set exactly these attributes of the class, bypassing its metaclass."""
         now = self.read()
         for name in now.keys() - content.keys():
             type.__delattr__(self.kind, name)
@@ -190,18 +190,18 @@ class ClassAttributes:
                 type.__setattr__(self.kind, name, value)
 
     def replaced(self, content: dict[str, Any], replace: Replace) -> dict[str, Any]:
-        """The attributes with other values in place of some."""
+        """The attributes with some values replaced."""
         return _replaced_values(content, replace)
 
     def labelled(self) -> Iterator[tuple[str, Any]]:
-        """The attributes with their labels, and descriptors of the user's own, which may keep values."""
+        """The attributes with their labels, and user-defined descriptors, which may store values."""
         for name, value in vars(self.kind).items():
             if name in self.read() or (is_descriptor(value) and is_open(value)):
                 yield f"class attribute {self.kind.__name__}.{name}", value
 
 
 def is_descriptor(value: Any) -> bool:
-    """Whether a class attribute decides itself what reading it from an object gives."""
+    """Whether a class attribute is a descriptor."""
     return any("__get__" in base.__dict__ for base in type(value).__mro__)
 
 
@@ -221,7 +221,7 @@ class Items:
         return items(self.value)
 
     def put(self, content: list[Any]) -> None:
-        """Past what a subclass makes of writing."""
+        """Bypass the methods of subclasses."""
         if self.has(content):
             return
         kind = container_kind(self.value)
@@ -233,14 +233,14 @@ class Items:
             (kind.update if is_a(self.value, set) else kind.extend)(self.value, content)
 
     def replaced(self, content: list[Any], replace: Replace) -> list[Any]:
-        """The items with others in place of some."""
+        """The items with some replaced."""
         pairs = is_a(self.value, dict)
         new = [(item[0], replace(item[1])) if pairs else replace(item) for item in content]
         return content if _same_objects(new, content) else new
 
 
 def _same_objects(before: list[Any], after: list[Any]) -> bool:
-    """Whether two results of ``items`` hold the same objects in the same order; pairs are made at each reading."""
+    """Whether two results of ``items`` contain the same objects in the same order; pairs are created on each read."""
     return len(before) == len(after) and all(
         one is other or (type(one) is type(other) is tuple and len(one) == len(other) and all(map(is_, one, other)))
         for one, other in zip(before, after, strict=True)
@@ -248,7 +248,7 @@ def _same_objects(before: list[Any], after: list[Any]) -> bool:
 
 
 class TensorObject:
-    """A tensor apart from its numbers: which memory it has, its gradient, flags, hooks and attributes."""
+    """The state of a tensor except its data: its memory, gradient, flags, hooks and attributes."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.value = tensor
@@ -267,12 +267,12 @@ class TensorObject:
         content.put(self.value)
 
     def replaced(self, content: TensorState, replace: Replace) -> TensorState:
-        """Nothing that a tensor holds is replaced."""
+        """Objects in a tensor's state are never replaced."""
         return content
 
 
 class Memory:
-    """The numbers of tensors: a range of bytes. ``on_host``: copies are held on the host."""
+    """The data of tensors, as a range of bytes. With ``on_host``, copies are kept on the host."""
 
     def __init__(self, bytes_: Extent, on_host: bool) -> None:
         self.extent = bytes_
@@ -285,7 +285,7 @@ class Memory:
         return self.extent.storage.nbytes() == self._size and holds(self.extent, content)
 
     def read(self) -> torch.Tensor:
-        """A copy of the bytes; none where the storage was given back."""
+        """A copy of the bytes; None if the storage was freed."""
         if self.extent.storage.nbytes() != self._size:
             return torch.empty(0, dtype=torch.uint8, device="cpu")
         live = self.extent.live()
@@ -306,10 +306,10 @@ class Memory:
 
 
 def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder]:
-    """What can be written to of an object.
+    """The holders of an object's writable content.
 
     Raises:
-        Unreadable: a tensor whose numbers cannot be reached.
+        Unreadable: a tensor whose data cannot be accessed.
     """
     if is_a(value, torch.Tensor):
         yield TensorObject(value)
@@ -328,13 +328,13 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         yield known
     elif is_a(value, torch.nn.Module):
         yield Attributes(value)
-        # The tables of parameters, modules and hooks are no attributes that the walk would come to.
+        # The walk does not reach the tables of parameters, modules and hooks as attributes.
         yield from (Items(table) for table in attributes(value).values() if is_a(table, (dict, set)))
     elif is_a(value, types.FunctionType) or is_open(value):
         yield Attributes(value)
 
 
 def is_mutable(value: Any) -> bool:
-    """Whether the content of an object can be changed in place, as far as that is looked into."""
+    """Whether the content of an object can be changed in place, as far as the snapshot supports it."""
     kinds = (torch.Tensor, torch.nn.Module, types.FunctionType)
     return is_a(value, kinds) or is_open(value) or stateful(value) is not None or is_a(value, (list, dict, set))

@@ -1,4 +1,4 @@
-"""Keyword arguments: which are options of a check and which are for its target."""
+"""Separate keyword arguments into options of a check and arguments of its target."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Keywords:
-    """The options of a function that runs a target, and the one among them that holds the target's own keywords.
+    """The options of a function that runs a target, including the one that contains the target's keywords.
 
-    That is ``calls`` for a check, ``kwargs`` for a measurement. Where it is given, every other keyword is an option.
+    This is ``calls`` for a check and ``kwargs`` for a measurement. If it is set, all other keywords are options.
     """
 
     function: str
@@ -31,10 +31,10 @@ class Keywords:
     holder: str
 
     def require_clear(self, target: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
-        """Refuse a keyword that the target knows as well, and a misspelt option.
+        """Reject keywords that are also arguments of the target, and misspelt options.
 
         Raises:
-            CompileUsageError: such a keyword; the message says how to write what was meant.
+            CompileUsageError: an ambiguous or misspelt keyword; the message shows the alternatives.
         """
         named = _named_parameters(target, args)
         held = given.get(self.holder) is not None
@@ -55,36 +55,39 @@ class Keywords:
     def split(
         self, target: Any, args: Sequence[Any], given: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The options among the keywords of one call, and the target's own.
+        """Split the keywords of one call into options and the target's keywords.
 
         Raises:
-            CompileUsageError: as ``require_clear``.
+            CompileUsageError: see ``require_clear``.
         """
         self.require_clear(target, args, given)
         options = {name: value for name, value in given.items() if name in self.options}
         return options, {name: value for name, value in given.items() if name not in self.options}
 
     def require_known(self, names: Iterable[str], where: str) -> None:
-        """Refuse names that are no option; ``where`` says who gave them.
+        """Reject names that are not options; ``where`` describes where they were set.
 
         Raises:
-            CompileUsageError: such a name, with the one that was meant.
+            CompileUsageError: an unknown name, with a suggestion.
         """
         for name in names:
             if name not in self.options:
                 meant = near(name, self.options)
                 end = f", did you mean {meant}?" if meant else f"; it has: {', '.join(sorted(self.options))}"
-                raise CompileUsageError(f"{where}: {name} is no option of {self.function}{end}")
+                raise CompileUsageError(f"{where}: {name} is not an option of {self.function}{end}")
 
     def _both(self, target: Any, name: str) -> str:
         return (
-            f"{name} is an option of {self.function} and an argument of {_name(target)}: for the target write "
-            f"{self._way(name)}; for the option write {self._way('')} and {name}=... beside it"
+            f"{name} is an option of {self.function} and an argument of {_name(target)}: for the "
+            f"target, use {self._way(name)}; for the option, use {self._way('')} together with "
+            f"{name}=..."
         )
 
     def _unknown(self, name: str, meant: str) -> str:
         end = f", did you mean {meant}?" if meant else "."
-        return f"{name} is no option of {self.function}{end} An argument of the target is given as {self._way(name)}"
+        return (
+            f"{name} is not an option of {self.function}{end} To pass an argument of the target, use {self._way(name)}"
+        )
 
     def _way(self, name: str) -> str:
         if self.holder == "kwargs":
@@ -93,7 +96,7 @@ class Keywords:
 
 
 def near(name: str, options: Collection[str]) -> str:
-    """The option that a misspelt name is meant for, or nothing."""
+    """The option most similar to a misspelt name, or None."""
     return next(iter(difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.8)), "")
 
 
@@ -104,9 +107,9 @@ def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: refuse keywords that are not clear before the function runs.
+    """A decorator that rejects ambiguous keywords before the function runs.
 
-    Within the function, an option that was given its default looks like one that was not given.
+    Inside the function, an option set to its default could not be distinguished from one that is not set.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -125,9 +128,9 @@ def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[
 
 
 def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
-    """The parameters of a target that a keyword could fill beside these positional arguments."""
+    """The parameters of a target that can be passed by keyword in addition to these positional arguments."""
     function = uncompiled(target)
-    # A module's own signature is that of __call__, which takes everything.
+    # A module's signature is that of __call__, which accepts everything.
     function = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         signature = inspect.signature(function)

@@ -1,4 +1,4 @@
-"""A module that is imported while a leg runs: what it changes is nobody's state, and stays."""
+"""Keep the changes of modules that are imported while a leg runs, which are not state of the target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Named = dict[Any, Any]
 
 
 class LateImport:
-    """Compares references before and after an import, and gives the contents of the start the same changes."""
+    """Compares references before and after an import, and applies the changes to the contents of the snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -39,7 +39,7 @@ def _referring(snapshot: Snapshot) -> dict[Key, Holder]:
 
 
 def _named(holder: Holder, content: Any) -> _Named:
-    """A content as names with values: keys, places in a list, the members of a set."""
+    """A content as a mapping: keys, list positions, or set members to values."""
     if isinstance(holder, Variable):
         return {"": content}
     if isinstance(holder, Attributes):
@@ -52,7 +52,7 @@ def _named(holder: Holder, content: Any) -> _Named:
 
 
 class _Name:
-    """A key of the user's, known by its identity: its ``==`` and its hash are not asked."""
+    """A user-defined key, compared by identity without calling its ``__eq__`` or ``__hash__``."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
@@ -65,7 +65,7 @@ class _Name:
 
 
 def _with(holder: Holder, content: Any, changed: _Named) -> Any:
-    """A content with some values changed; ``EMPTY`` takes one away."""
+    """A content with some values changed; ``EMPTY`` removes a value."""
     if isinstance(holder, Variable):
         return changed[""]
     new = {name: value for name, value in {**_named(holder, content), **changed}.items() if value is not EMPTY}

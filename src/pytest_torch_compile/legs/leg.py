@@ -1,4 +1,4 @@
-"""One leg of a check: the calls on the caller's own target, from the caller's state, in a random stream of its own."""
+"""One leg of a check: run the calls on the caller's target, from the caller's state, with a separate random stream."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
+from .._torch.lazy_libraries import set_up_imported
 from .._torch.process_state import ProcessState
 from .._torch.sandbox import (
     host_rng_state,
@@ -32,7 +33,7 @@ from .named_state import NamedState
 from .snapshot import Contents, Snapshot
 from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
 
-# What a compiled module adds to the names of its parameters: a wrapper may compile parts of a target in their place.
+# The prefix that a compiled module adds to parameter names, since a wrapper may compile parts of a target in place.
 COMPILED = "_orig_mod."
 
 Loss = Callable[[Any], torch.Tensor]
@@ -41,10 +42,10 @@ OptimizerFactory = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 
 @dataclass(frozen=True)
 class Work:
-    """What each leg does: the caller's target and calls, and how a call is carried out.
+    """The work of each leg: the caller's target and calls, and how to run a call.
 
-    ``snapshots`` is ``"host"`` where copies of the caller's tensors are held on the host, ``"device"`` where they are
-    held beside them; None decides by the room on the device.
+    ``snapshots`` is ``"host"`` to keep copies of the caller's tensors on the host, ``"device"`` to keep them on the
+    device; None decides by the free memory of the device.
     """
 
     target: Any
@@ -59,9 +60,10 @@ class Work:
 
 
 class World:
-    """What the legs of a check share with the caller, and put back: all that target and calls reach or name."""
+    """The state that legs share with the caller and restore: everything that target and calls reach or name."""
 
     def __init__(self, work: Work) -> None:
+        set_up_imported()
         target = None if isinstance(work.target, Factory) else work.target
         roots = [target, work.train, work.optimizer]
         for call in work.calls:
@@ -71,7 +73,7 @@ class World:
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
-        """Put a leg's contents in place in the body, and the caller's after it."""
+        """Install a leg's contents in the body, and restore the caller's afterwards."""
         with self.snapshot.in_force(contents):
             self.names.listening(True)
             try:
@@ -80,23 +82,23 @@ class World:
                 self.names.listening(False)
 
     def not_observable(self) -> list[str]:
-        """What could neither be compared nor put back, a line for each kind."""
+        """State that could be neither compared nor restored, with a line for each kind."""
         return self.snapshot.not_observable()
 
 
 @dataclass
 class _Left:
-    """Parameters and buffers, and what is kept apart from them, as a call leaves them."""
+    """Parameters, buffers and other state, as a call leaves them."""
 
     state: Flat = field(default_factory=Flat)
     kept: Flat = field(default_factory=Flat)
 
 
 class Leg:
-    """Runs the calls of ``work`` in order; ``wrap`` turns the target into what is called.
+    """Runs the calls of ``work`` in order; ``wrap`` turns the target into the called function.
 
-    ``modules`` are those of the target, by the name that leads to them. ``change`` converts what the leg computes with.
-    ``holds_records``: a record is looked at when later calls have run. ``mode`` is the context that calls run in.
+    ``modules`` are those of the target, by name. ``change`` converts the tensors of the leg. ``holds_records`` is true
+    if records are used after later calls. ``mode`` is the context of the calls.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class Leg:
             self._target = self._made_target()
         self._seeded = self._rng
         self._names = argument_names(self._target)
-        # Before the target is wrapped: a wrapper may put another module in the place of one.
+        # Before the target is wrapped, because a wrapper may replace modules.
         self.modules = modules_of(self._target)
         self._start(change)
         self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
@@ -143,9 +145,9 @@ class Leg:
         return made
 
     def _start(self, change: Convert | None) -> None:
-        """Let the leg start from what it does not have in common with the caller."""
+        """Set up the parts of the state that the leg does not share with the caller."""
         snapshot = self.world.snapshot
-        if self._work.train:  # backward ends at what the calls are given, and leaves the caller's own graph alone
+        if self._work.train:  # backward stops at the inputs of the calls, and does not enter the caller's graph
             for tensor in snapshot.tensors():
                 if tensor.requires_grad and not tensor.is_leaf:
                     self._contents.replacements.add(tensor, tensor.detach().requires_grad_())
@@ -155,13 +157,13 @@ class Leg:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the calls so far have drawn random numbers, or may have: on a device that they woke up."""
+        """Whether the calls so far have drawn random numbers, or may have on a device that they initialised."""
         if self._rng.keys() != self._seeded.keys():
             return True
         return any(not torch.equal(state, self._seeded[device]) for device, state in self._rng.items())
 
     def run(self, index: int) -> CallRecord:
-        """Carry out call ``index`` (0 is the first; they must come in order) and record what it did."""
+        """Run call ``index`` (from 0, in order) and record its results."""
         call = self._calls[index]
         record = CallRecord(index + 1, exceptions=call.exceptions, argument_names=self._names)
         record.parameters = frozenset(self._parameters())
@@ -173,14 +175,14 @@ class Leg:
             with self.mode:
                 self._call(call, index, record)
             if index + 1 == len(self._calls):
-                self._optimizer = None  # its state is as large as the model, or twice that
+                self._optimizer = None  # its state is once or twice as large as the model
             now = self._present()
             self._record_gradients(call, record)
             record.arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
             record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
             record.state, record.kept = dict(now.state.tensors), now.kept
             record.sharing = sharing_in(record)
-        if has_lazy:  # dynamo makes them while it traces, and puts the random state back after that
+        if has_lazy:  # dynamo creates them while tracing, and restores the random state afterwards
             record.rng = {}
         self._settle(record, arguments, left, before, last=index + 1 == len(self._calls))
         return record
@@ -196,7 +198,7 @@ class Leg:
             record.error = error
 
     def _present(self) -> _Left:
-        """What the target has now; the tensors are its own."""
+        """The current state of the target, with its own tensors."""
         buffers = self._named(lambda module: module.named_buffers())
         state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
         covered = [id(tensor) for tensor in (*self._parameters().values(), *buffers.values())]
@@ -206,7 +208,7 @@ class Leg:
         return _Left(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
 
     def _settle(self, record: CallRecord, arguments: Flat, left: _Left, before: Contents, *, last: bool) -> None:
-        """Have in the record what can be looked at now that the caller's contents are back."""
+        """Store values in the record that remain valid after the caller's contents are restored."""
         own = self._holds_records and not last
         held_on_to = {storage_key(tensor) for tensor in record.kept.tensors.values()} - {None}
 
@@ -227,7 +229,7 @@ class Leg:
         record.input_grads = settled(_flat(record.input_grads)).leaves
         if self._left is None:
             left = _Left(*(settled(flat, copy=False, contents=before) for flat in (left.state, left.kept)))
-        # A compile wrapper may put something of its own on its target; what it writes elsewhere is compared.
+        # A compile wrapper may add attributes to its target; other writes are compared.
         at_start = {path: node for path, node in left.kept.nodes.items() if path.startswith("attribute ")}
         self._at_start = self._at_start or Flat(at_start)
         record.kept_at_start, record.initial_kept = self._at_start, left.kept.tensors
@@ -264,7 +266,7 @@ class Leg:
             torch.autograd.backward(unique, self._cotangents(unique, index))
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """What backward starts from in call ``index``: the same numbers in every leg."""
+        """The gradients that backward starts from in call ``index``, equal in every leg."""
         return _cotangents(outputs, self._work.seed + index)
 
     def _zero_grad(self, call: Call) -> None:
@@ -299,7 +301,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_accelerator(self._work.seed)  # for a device that wakes up in this call, or that another leg woke up
+            seed_accelerator(self._work.seed)  # for a device that is initialised in this call, or was by another leg
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:
@@ -310,7 +312,7 @@ class Leg:
 
     @contextmanager
     def _own_process(self) -> Iterator[None]:
-        """The leg's state of the process: what one of its calls changes holds in the next, and nowhere else."""
+        """The leg's process state: changes made by a call apply to the leg's next call, and nowhere else."""
         callers = ProcessState.now()
         self._process.put()
         try:
@@ -325,7 +327,7 @@ def _flat(named: Mapping[str, Any]) -> Flat:
 
 
 def _whole(tensor: Any) -> Any:
-    """A tensor of which each rank holds a part (a DTensor), gathered; any other as it is."""
+    """A sharded tensor (DTensor), gathered; others unchanged."""
     if not hasattr(tensor, "full_tensor"):
         return tensor
     whole = tensor.full_tensor()
@@ -333,7 +335,7 @@ def _whole(tensor: Any) -> Any:
 
 
 def _eager(target: Any) -> Callable[..., Any]:
-    """The target in eager all the way down, even where it compiles a part of itself."""
+    """The target run entirely in eager, even if it compiles parts of itself."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch.compiler.set_stance("force_eager"):
@@ -343,9 +345,9 @@ def _eager(target: Any) -> Callable[..., Any]:
 
 
 class LazyLeg:
-    """A leg that runs only as far as somebody asks: the fp64 reference, the second eager run. Its records, or None.
+    """A leg that runs only on demand, such as the fp64 reference or the second eager run. Returns records, or None.
 
-    ``why_not`` is the error that keeps it from running.
+    ``why_not`` is the error that prevents it from running.
     """
 
     def __init__(self, build: Callable[[], Leg]) -> None:
@@ -356,7 +358,7 @@ class LazyLeg:
         self.why_not: BaseException | None = None
 
     def record(self, index: int) -> CallRecord | None:
-        """What the leg did on call ``index``, having run all calls up to it; None where it cannot run."""
+        """The record of call ``index``, after running all calls up to it; None if it cannot run."""
         while self.why_not is None and self._done <= index:
             self._advance()
         return None if self.why_not is not None else self._record
@@ -375,17 +377,17 @@ class LazyLeg:
 
 
 def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Random gradients for backward, the same in every leg: a plain sum would hide errors that cancel."""
+    """Random gradients for backward, equal in every leg, since a plain sum would hide errors that cancel out."""
     generator = torch.Generator("cpu").manual_seed(seed)
     return [_cotangent(tensor, generator) for tensor in tensors]
 
 
 def _cotangent(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if tensor.is_nested:  # its sizes are no plain numbers: the numbers are drawn for its values
+    if tensor.is_nested:  # its sizes are not plain numbers, so the gradients are drawn for its values
         made = torch.empty_like(tensor.detach())
         made.values().copy_(_cotangent(tensor.values(), generator))
         return made
     draw = partial(torch.randn, tensor.shape, generator=generator, dtype=torch.float32, device="cpu")
-    # Numbers of bfloat16 are exact in every dtype, so that all legs get the same.
+    # bfloat16 numbers are exact in every dtype, so all legs get the same values.
     noise = torch.complex(draw(), draw()) if tensor.is_complex() else draw().bfloat16()
     return noise.to(device=tensor.device, dtype=tensor.dtype)

@@ -1,6 +1,6 @@
-"""State that code names: global variables, attributes of classes and functions, and what they hold.
+"""State referenced by name in code: global variables, attributes of classes and functions, and their contents.
 
-It is found as eager runs: when a function begins, before it can change anything, the names in its code are looked up.
+It is found while eager runs: when a function starts, before it can change anything, the names in its code are resolved.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
 class NamedState:
-    """Adds to a snapshot what the target's code names. It hears of each piece of code before that runs.
+    """Adds state that the target's code names to a snapshot. Called for each piece of code before it runs.
 
-    What the import of a module changes, such as a registry that it fills, is no leg's own state: Python imports it
-    once, so that it stays.
+    Changes made by importing a module, such as filling a registry, are kept, because Python imports it only once.
     """
 
     def __init__(self, snapshot: Snapshot, target: Any, roots: Iterable[Any]) -> None:
@@ -46,39 +45,39 @@ class NamedState:
             self._note(value)
 
     def note_target(self, target: Any) -> None:
-        """Add a target that a leg has made for itself."""
+        """Add a target that was created for a leg."""
         self._target = target
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Whether a leg runs; reading and putting contents may run code too, which is no leg's."""
+        """Whether a leg is running; reading and restoring contents may run code too."""
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
-        """Note what code names before it runs."""
+        """Record the state that code names before it runs."""
         if self._listens:
             self._note_code(code, namespace)
         return self._listens
 
     def import_begins(self) -> None:
-        """Remember what there is before a module is imported."""
+        """Record the state before a module is imported."""
         self._import = LateImport(self._snapshot)
 
     def import_ends(self) -> None:
-        """What the import changed is the same for all legs from now on, and for the caller."""
+        """Apply the changes of the import to all legs and to the caller."""
         if self._import is not None:
             self._import.end()
         self._import = None
 
     def _note(self, value: Any) -> None:
-        """One object that the target reaches: the variables of a function, the attributes of a class."""
+        """Add an object that the target reaches: the variables of a function, the attributes of a class."""
         if is_a(value, types.FunctionType):
             self._note_function(value)
         elif not isinstance(value, type):
             self._note_class(type(value))
 
     def _note_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Global variables that code of the user's own names, what they hold, and functions that it calls."""
+        """Add global variables that the user's code names, their contents, and functions that it calls."""
         if id(code) in self._codes or not is_own(code.co_filename, self._packages):
             return
         self._codes[id(code)] = code
@@ -100,7 +99,7 @@ class NamedState:
                     if not isinstance(inner[attribute], (types.FunctionType, type, types.ModuleType)):
                         self._note_variable(f"global {name}.{attribute}", inner, attribute)
         elif is_a(value, types.FunctionType) and not is_own(value.__code__.co_filename, self._packages):
-            self._note_content([value])  # a wrapper of a library around a function of the user's
+            self._note_content([value])  # a library's wrapper around a user function
         else:
             self._note_variable(f"global {name}", namespace, name)
 
@@ -115,7 +114,7 @@ class NamedState:
             self._note(held)
 
     def _note_function(self, function: types.FunctionType) -> None:
-        """The variables that a function closes over, its defaults, and what its code names."""
+        """Add the closed-over variables of a function, its defaults, and the state that its code names."""
         if id(function) in self._noted or lives_in_torch(function):
             return
         self._noted.add(id(function))
@@ -127,7 +126,7 @@ class NamedState:
         self._note_code(function.__code__, function.__globals__)
 
     def _note_defaults(self, function: types.FunctionType) -> None:
-        """Defaults that can be changed in place; the function itself cannot assign them."""
+        """Mutable defaults; the function itself cannot assign them."""
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         named = zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False)
         for name, default in (*named, *(function.__kwdefaults__ or {}).items()):
@@ -140,7 +139,9 @@ class NamedState:
         return f"{kind} {name}" if function is self._target else f"{kind} {name} of {function.__name__}"
 
     def _note_class(self, kind: type) -> None:
-        """Attributes of a class of the user's own, what its methods close over, and what their code names."""
+        """Add attributes of a user class, variables that its methods close over, and the state that their code
+        names.
+        """
         for base in kind.__mro__:
             if id(base) in self._noted or not is_own(_file_of(base), self._packages):
                 continue
@@ -154,7 +155,7 @@ class NamedState:
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
-    """The function of a method, whatever kind of method it is."""
+    """The underlying function of any kind of method."""
     if is_a(value, (staticmethod, classmethod)):
         value = value.__func__
     elif is_a(value, property):
@@ -163,7 +164,7 @@ def _function_of(value: Any) -> types.FunctionType | None:
 
 
 def _file_of_module(module: types.ModuleType) -> str:
-    """Where a module is defined; one that code made at run time counts as the user's, built-in ones do not."""
+    """The file of a module. Modules created at run time count as the user's; built-in ones do not."""
     own = vars(module)
     return own.get("__file__") or ("" if own.get("__spec__") else "<made at run time>")
 
@@ -173,7 +174,7 @@ def _itself(value: Any) -> Any:
 
 
 def names_in(code: types.CodeType) -> set[str]:
-    """The global names and attributes that code mentions, functions and comprehensions inside it included."""
+    """The global names and attributes in code, including nested functions and comprehensions."""
     inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
     return set(code.co_names).union(*inner)
 

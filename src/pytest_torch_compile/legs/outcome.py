@@ -1,4 +1,4 @@
-"""What a call left behind, as flat structures by which two legs can be compared."""
+"""The results of a call, as flat structures that can be compared between legs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from .._torch.machine_faults import machine_fault
-from .._torch.tensor_state import is_plain, is_wrapper
+from .._torch.tensor_state import is_plain, is_tracing_type, is_wrapper
 from ..numerics import Flat, Node
 from ..numerics.tree import is_a
 from .holders import ClassAttributes, is_mutable
@@ -25,15 +25,15 @@ from .snapshot import Contents, Snapshot
 from .stateful import comparable, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
-# What holds more values than this, or holds them deeper, is no state of a model: it is left out from there on.
+# Objects with more values or levels than this are not model state, and the rest is skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
 
 
 def kept_by(target: Any, snapshot: Snapshot, covered: Collection[int]) -> Flat:
-    """What a target keeps apart from parameters and buffers: attributes, variables, and everything that they hold.
+    """The state of a target except parameters and buffers: attributes, variables, and their contents.
 
-    Each object is met once, at its first path. Tensors whose ids are in ``covered`` are compared elsewhere.
+    Each object appears once, at its first path. Tensors whose ids are in ``covered`` are compared elsewhere.
     """
     walk = _Walk(snapshot, frozenset(covered))
     walk.enter(target, "", "attribute")
@@ -55,7 +55,7 @@ class _Walk:
         self._placed_by_torch: set[int] = set()
 
     def enter(self, value: Any, path: str, kind: str) -> None:
-        """The parts of the target itself, which are named without it."""
+        """The parts of the target, named relative to it."""
         self._seen.add(id(value))
         for text, part in self._parts(value):
             if not text or (is_a(part, torch.nn.Module) and is_a(value, torch.nn.Module)):
@@ -64,7 +64,7 @@ class _Walk:
                 self.visit(part, f"{kind} {(path + text).lstrip('.')}")
 
     def visit(self, value: Any, path: str, depth: int = 0) -> None:
-        """One value and everything it holds."""
+        """One value and its contents."""
         if is_plain_value(value):
             self.flat.nodes[path] = Node(type(value), True, value)
             return
@@ -102,11 +102,14 @@ class _Walk:
                 self.visit(part, f"{path}{text}", depth + 1)
 
     def _parts(self, value: Any) -> Any:
-        """The parts of a value; those of a function without the variables that are compared under their own name."""
+        """The parts of a value, without function variables that are compared under their own names."""
         if is_a(value, torch.optim.Optimizer):
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
         if id(value) in self._placed_by_torch:
             return ((text, part) for text, part in parts(value) if text != "['capturable']")
+        if is_a(value, dict) and (traced := _entries_of_tracing(value)):
+            entries = len(items(value))
+            return (pair for index, pair in enumerate(parts(value)) if index >= entries or index not in traced)
         if not is_a(value, types.FunctionType):
             return parts(value)
         named = [name for name, cell in cells(value) if ("cell", id(cell)) in self._snapshot.holders]
@@ -115,10 +118,10 @@ class _Walk:
 
 
 def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """The parts of an optimizer that torch changes while it traces a step on a GPU, and that mean the same after it.
+    """The parts of an optimizer that torch changes in an equivalent way while it traces a step on a GPU.
 
-    It sets ``capturable`` in the groups, up to torch 2.14 for good, and keeps step counts and other single numbers on
-    the device, where eager keeps them on the CPU. Only their values are compared.
+    torch sets ``capturable`` in the groups (permanently, up to torch 2.14), and keeps step counts and other scalars on
+    the device instead of the CPU. Only their values are compared.
     """
     groups = optimizer.__dict__.get("param_groups", ())
     states = optimizer.__dict__.get("state", {}).values()
@@ -127,14 +130,14 @@ def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
 
 
 def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
-    """Whether a tensor's numbers can be copied, so that legs can be compared by it."""
+    """Whether a tensor's data can be copied for the comparison."""
     if id(tensor) in snapshot.unreadable:
         return False
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
         return True
     try:
         tensor.detach().clone()
-    except Exception as error:  # a tensor subclass may raise anything
+    except Exception as error:  # a tensor subclass may raise any exception
         if machine_fault(error, compiling=False):
             raise
         snapshot.unreadable[id(tensor)] = tensor
@@ -143,7 +146,7 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """A structure in which tensors of several parts, such as sparse ones, are copied before they are put back."""
+    """A structure with copies of tensors that have several parts, such as sparse ones, before they are restored."""
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
 
 
@@ -154,7 +157,7 @@ def _copied_whole(tensor: torch.Tensor, snapshot: Snapshot) -> torch.Tensor:
 
 
 def as_left(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
-    """A structure whose tensors are as a leg left them, to be looked at when the caller's contents are back."""
+    """A structure with the tensors as a leg left them, valid after the caller's contents are restored."""
     return _with_tensors(flat, lambda tensor: snapshot.as_left(tensor, contents, copy=copy))
 
 
@@ -166,9 +169,15 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
     return Flat(nodes)
 
 
+def _entries_of_tracing(mapping: dict[Any, Any]) -> set[int]:
+    """Where a library keeps a table by type of tensor: the entries for types that torch only has while it traces."""
+    return {index for index, (key, _) in enumerate(items(mapping)) if is_a(key, type) and is_tracing_type(key)}
+
+
 def _shape(value: Any) -> str:
     if is_a(value, dict):
-        keys = [key for key, _ in items(value)]
+        traced = _entries_of_tracing(value)
+        keys = [key for index, (key, _) in enumerate(items(value)) if index not in traced]
         plain = [str(key) for key in keys if is_plain_key(key)]
         return f"keys {', '.join(plain)}" if plain and len(plain) == len(keys) else f"length {len(keys)}"
     return f"length {len(items(value))}" if is_a(value, (list, tuple, deque)) else ""

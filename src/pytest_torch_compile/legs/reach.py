@@ -1,7 +1,7 @@
-"""What an object holds, one step at a time: attributes, items, closed-over variables, defaults, gradients, hooks.
+"""Walk the contents of objects: attributes, items, closed-over variables, defaults, gradients, hooks.
 
-Nothing here runs code of the user's: no ``len``, ``==``, ``bool``, ``repr``, ``hash``, no property and no
-``__getattr__`` of an object's class.
+This never runs user code: no ``len``, ``==``, ``bool``, ``repr``, ``hash``, properties or ``__getattr__`` of an
+object's class.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .._torch.user_lines import is_torch
 from ..numerics.tree import attributes, is_a
 
 EMPTY: Any = object()
-"""The content of a variable that has no value yet."""
+"""The content of a variable without a value."""
 
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
-"""Most of what a model holds: values without parts that cannot be changed."""
+"""The most common types: immutable values without parts."""
 
-# Objects of these packages are never looked into: they hold no state of a model, or far too much of everything else.
+# Objects of these packages are not walked: they contain no model state, or too many other objects.
 _CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
     "numpy", "pytest", "_pytest", "pluggy", "torch",
 }  # fmt: skip
-# What the standard library and torch have of their own that does keep state.
+# Types of the standard library and torch that have state.
 _OPEN_KINDS = (threading.local, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
 _OPEN_IN_TORCH = ("torch.optim", "torch.distributions", "torch.amp", "torch.cuda.amp")
 _MODULE_INTERNALS = frozenset(vars(torch.nn.Module())) - {"training"}
@@ -43,19 +43,19 @@ _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.M
 _CACHED = type(functools.lru_cache(lambda: None))
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-# Far more than any model has: beyond it lies something that is no model, such as the state of an application.
+# Far more than any model has; a larger graph includes other objects, such as the state of an application.
 MOST_OBJECTS = 100_000
 
 Parts = Iterator[tuple[str, Any]]
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value has no parts and cannot be changed; a metaclass of the user's is not asked for its hash."""
+    """Whether a value is immutable and has no parts, without calling a user-defined metaclass's hash."""
     return type(type(value)) is type and type(value) in PLAIN
 
 
 def parts(value: Any) -> Parts:
-    """What ``value`` holds, each with the text that leads to it: ``.name``, ``[0]``, ``['key']``. A leaf holds none."""
+    """The parts of ``value`` with their access path: ``.name``, ``[0]``, ``['key']``. A leaf has none."""
     if is_plain(value) or is_a(value, (str, bytes, int, float)):
         return
     if is_a(value, torch.Tensor):
@@ -94,13 +94,13 @@ def _key(position: int, key: Any) -> str:
 
 
 def is_plain_key(key: Any) -> bool:
-    """Whether a key can be written: a plain value, or a tuple of them."""
+    """Whether a key can be written as source: a plain value, or a tuple of plain values."""
     return is_plain(key) or (type(key) is tuple and all(map(is_plain, key)))
 
 
 def _function_parts(function: types.FunctionType) -> Parts:
     if lives_in_torch(function):
-        # What torch keeps in a wrapper of its own is not the model's; the function that it wraps is.
+        # Attributes of torch's wrappers are not model state; the wrapped function is.
         yield from ((f".{n}", held) for n, cell in cells(function) if is_a(held := content(cell), _CALLABLE))
         return
     yield from ((f".{name}", content(cell)) for name, cell in cells(function) if content(cell) is not EMPTY)
@@ -122,7 +122,7 @@ def _module_parts(module: torch.nn.Module) -> Parts:
 
 
 def _tensor_parts(tensor: torch.Tensor) -> Parts:
-    """A tensor's gradient, its own attributes (the tensors inside, for a wrapper) and its hooks."""
+    """A tensor's gradient, attributes (for a wrapper, the inner tensors) and hooks."""
     with without_torch_function():
         grad = tensor.grad if tensor.is_leaf else None
         hooks = [hook for name in _TENSOR_HOOKS for hook in (getattr(tensor, name) or {}).values()]
@@ -135,16 +135,16 @@ def _tensor_parts(tensor: torch.Tensor) -> Parts:
 
 
 def is_open(value: Any) -> bool:
-    """Whether an object of no built-in kind is looked into, by its attributes."""
+    """Whether to walk the attributes of an object that is not of a built-in type."""
     kind = type(value)
-    if id(kind) not in _known:  # by its id: a metaclass may refuse to compare
+    if id(kind) not in _known:  # by id, because a metaclass may raise on comparison
         if len(_known) >= MOST_KINDS:
             _known.clear()
         _known[id(kind)] = kind, _is_open_kind(kind)
     return _known[id(kind)][1]
 
 
-# The table keeps its classes alive.
+# The table keeps the classes alive.
 MOST_KINDS = 4096
 _known: dict[int, tuple[type, bool]] = {}
 
@@ -159,17 +159,17 @@ def _is_open_kind(kind: type) -> bool:
 
 
 def lives_in_torch(function: types.FunctionType) -> bool:
-    """Whether a function is torch's own, a wrapper around another function included."""
+    """Whether a function belongs to torch, including torch's wrappers around other functions."""
     return (function.__module__ or "").partition(".")[0] == "torch" or is_torch(function.__code__.co_filename)
 
 
 def container_kind(value: Any) -> Any:
-    """The container type of Python's own that a value is of; None for what is no container."""
+    """The built-in container type of a value; None if it is not a container."""
     return next((kind for kind in _CONTAINERS if is_a(value, kind)), None)
 
 
 def items(container: Any) -> list[Any]:
-    """The items of a container, pairs for a mapping, past what a subclass makes of reading them."""
+    """The items of a container (pairs for a mapping), bypassing methods of subclasses."""
     kind = container_kind(container)
     return list(kind.items(container) if is_a(container, dict) else kind.__iter__(container))
 
@@ -180,7 +180,7 @@ def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
 
 
 def content(cell: types.CellType) -> Any:
-    """What a closed-over variable holds; ``EMPTY`` before it is assigned."""
+    """The value of a closed-over variable; ``EMPTY`` before it is assigned."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -188,9 +188,9 @@ def content(cell: types.CellType) -> Any:
 
 
 def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[Any]:
-    """Every object that the roots hold, at any depth, each once, the roots included; plain values are left out.
+    """All objects reachable from the roots, including the roots, each once; without plain values.
 
-    Objects whose ids are in ``closed`` are left out with all that only they hold.
+    Objects whose ids are in ``closed`` are skipped, with everything reachable only through them.
     """
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < MOST_OBJECTS:

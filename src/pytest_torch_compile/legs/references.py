@@ -1,4 +1,4 @@
-"""The legs that a wrong leaf is judged by: eager in float64, and eager with its rounding perturbed."""
+"""The reference legs for judging a leaf: eager in float64, and eager with perturbed rounding."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..numerics import CallRecord
 from .converted import to_float64
 from .leg import LazyLeg, Leg, Work, World
 
-# A gate that rounding may open or shut does so in one run of ten or so.
+# Rounding changes the state of a sensitive gate in about one run of ten.
 RUNS = 32
-# Large models get fewer: after this much processor time, no further one is begun.
+# After this much processor time no further run starts, so large models get fewer.
 LEAST_RUNS = 4
 SECONDS = 20.0
 
 
 class ReferenceLeg(Leg):
-    """Runs the calls in fp64, and so do casts and factories in them that name another float type.
+    """Runs the calls in fp64, including casts and factories with another float type.
 
-    Where eager draws random numbers, a twin in eager's dtypes runs first and hands them on.
+    If eager draws random numbers, a run in eager's dtypes records them first.
 
-    A call whose random numbers cannot be handed on (dropout inside a fused attention kernel) has an error in its
-    record, so that it is no reference.
+    If random numbers cannot be replayed (dropout inside a fused attention kernel), the record has an error, and the
+    call has no reference.
     """
 
     def __init__(self, work: Work, eager: Leg) -> None:
@@ -39,7 +39,7 @@ class ReferenceLeg(Leg):
         self.mode = self._widening = Widening()
 
     def run(self, index: int) -> CallRecord:
-        """Carry out call ``index`` and record what it did."""
+        """Run call ``index`` and record its results."""
         with ExitStack() as modes:
             if self._twin is not None:
                 tape = Tape()
@@ -54,7 +54,7 @@ class ReferenceLeg(Leg):
 
 
 class PerturbedLeg(Leg):
-    """Eager, with every op's rounding disturbed by its own random stream; the model's random numbers stay the same."""
+    """Eager with perturbed rounding in every op, from a random stream separate from the model's."""
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
         super().__init__(work, world)
@@ -67,14 +67,14 @@ class PerturbedLeg(Leg):
 
 @dataclass
 class PerturbedLegs:
-    """Eager legs with perturbed rounding, made as they are asked for. ``why_not`` is an error that kept one from it."""
+    """Eager legs with perturbed rounding, created on demand. ``why_not`` is an error of a leg that could not run."""
 
     work: Work
     world: World | None = None
     why_not: BaseException | None = None
 
     def records(self, index: int) -> Iterator[CallRecord]:
-        """What such legs do on call ``index``, one after the other; one that cannot run is left out."""
+        """Yield the records of perturbed legs on call ``index``, without legs that cannot run."""
         started = time.process_time()
         for seed in range(1, RUNS + 1):
             leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world))

@@ -1,4 +1,4 @@
-"""Objects that only go forward, such as iterators: each leg gets one of its own that starts at the same place."""
+"""Recreate objects that only move forward, such as iterators, for each leg at the same position."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CACHED = type(functools.lru_cache(lambda: None))
 
 
 class SharedItems:
-    """What a generator yields, which can be asked for once: each leg gets the same items from the first on."""
+    """The items of a started generator, recorded so that each leg gets the same items."""
 
     def __init__(self, source: Iterator[Any]) -> None:
         self._source, self._items = source, list[Any]()
@@ -42,23 +42,23 @@ class SharedItems:
 
 
 def renewal(value: Any) -> Callable[[], Any] | None:
-    """How another object is made that is where ``value`` is now; None for what needs none."""
+    """A function that creates an object at the position of ``value``; None if that is not needed."""
     if is_a(value, types.GeneratorType):
         has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED
         return SharedItems(value).from_start if has_started else functools.partial(_made_again, value)
     if _is_iterator(value):
         return functools.partial(_copied, value)
-    if type(value) is _CACHED:  # a cache that is filled would keep the next leg from running the function
+    if type(value) is _CACHED:  # a filled cache would prevent the next leg from running the function
         return functools.partial(_uncached, value)
     return None
 
 
 def _is_iterator(value: Any) -> bool:
-    return id(type(value)) in _ITERATOR_IDS  # by its id: a metaclass may refuse to compare
+    return id(type(value)) in _ITERATOR_IDS  # by id, because a metaclass may raise on comparison
 
 
 def _made_again(generator: types.GeneratorType[Any, Any, Any]) -> Any:
-    """A generator that has not started yet, once more: its function is called with the same arguments."""
+    """Recreate an unstarted generator by calling its function with the same arguments."""
     code, frame = generator.gi_code, generator.gi_frame
     assert frame is not None, "it has not started"
     held = dict(frame.f_locals)
@@ -77,7 +77,7 @@ def _made_again(generator: types.GeneratorType[Any, Any, Any]) -> Any:
 
 
 def _copied(iterator: Any) -> Any:
-    """A copy of an iterator and of the iterators that it reads, with the very objects that they yield."""
+    """A copy of an iterator and of its source iterators, which yields the same objects."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # itertools, from Python 3.12 on
         make, arguments, *state = iterator.__reduce__()
@@ -97,7 +97,7 @@ def _uncached(cached: Any) -> Any:
 
 
 class Replacements:
-    """The objects that a leg has in place of the caller's."""
+    """The objects that replace the caller's in a leg."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[Any, Any]] = {}
@@ -106,11 +106,13 @@ class Replacements:
         return bool(self._by_id)
 
     def add(self, value: Any, replacement: Any) -> None:
-        """Put ``replacement`` in the place of ``value``."""
+        """Replace ``value`` with ``replacement``."""
         self._by_id[id(value)] = value, replacement
 
     def __call__(self, value: Any) -> Any:
-        """What a leg has in the place of a value: itself, mostly. Tuples and partials that hold it are made again."""
+        """The replacement of a value in a leg, usually the value itself. Tuples and partials that contain replaced
+        values are recreated.
+        """
         if (found := self._by_id.get(id(value))) is not None:
             return found[1]
         if is_a(value, tuple) and type(value) is not torch.Size:

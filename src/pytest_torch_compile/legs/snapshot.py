@@ -1,7 +1,7 @@
-"""The caller's world: what a run may write to, noted before it and put back after it.
+"""Record the state that a run may write to, and restore it afterwards.
 
-Every leg runs on the caller's own objects. A leg starts from the contents that were noted, goes on from its own in its
-next call, and the caller's are put back after each call.
+Every leg runs on the caller's own objects. A leg starts from the recorded contents and continues from its own in each
+later call. The caller's contents are restored after each call.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .holders import Holder, Key, Memory, TensorObject, Variable, holders_of
 from .reach import reached
 from .renewed import Replacements, renewal
 
-# Float64 copies and a snapshot may take this part of a device's free memory; beyond it, the snapshot is on the host.
+# The fraction of a device's free memory for float64 copies and a snapshot; above it, the snapshot is kept on the host.
 ROOM = 0.85
 
 
 @dataclass
 class Contents:
-    """What a leg has that the caller does not: contents that differ, and objects in place of the caller's."""
+    """The state of a leg that differs from the caller's: changed contents and replaced objects."""
 
     held: dict[Key, Any] = field(default_factory=dict)
     replacements: Replacements = field(default_factory=Replacements)
 
 
 class Snapshot:
-    """What can be written to of all that ``roots`` reach, with the contents of the start."""
+    """Everything writable that ``roots`` reach, with the initial contents."""
 
     def __init__(self, roots: Iterable[Any], *, on_host: bool | None = None) -> None:
         self.holders: dict[Key, Holder] = {}
@@ -63,7 +63,7 @@ class Snapshot:
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
-        """Add what the values reach; for the leg that is running, its replacements are put in place."""
+        """Add everything that the values reach, and install the replacements of the running leg."""
         found = list(reached(values, closed=self._reached))
         self._reached |= {id(value): value for value in found}
         new: list[Holder] = []
@@ -80,7 +80,7 @@ class Snapshot:
                 self._memory_at_start[id(holder.value)] = self._memory_under(holder.value)
 
     def add(self, holder: Holder) -> None:
-        """Note one holder with its content."""
+        """Record one holder with its content."""
         if holder.key in self.holders:
             return
         if isinstance(holder, Memory):
@@ -99,7 +99,7 @@ class Snapshot:
             return list(holders_of(value, self._is_on_host))
         except Unreadable:
             self.unreadable[id(value)] = value
-        except Exception as error:  # a class may raise anything when it is read
+        except Exception as error:  # reading may raise any exception
             if machine_fault(error, compiling=False):
                 raise
             self.unreadable[id(value)] = value
@@ -109,14 +109,14 @@ class Snapshot:
         return bool(self._host) and found.storage.device.type != "cpu"
 
     def new_leg(self) -> Contents:
-        """The contents that a leg starts from: the caller's, with iterators and their like of its own."""
+        """The initial contents of a leg: the caller's, with its own iterators and similar objects."""
         contents = Contents()
         for value, make in self._renewals.values():
             contents.replacements.add(value, make())
         return contents
 
     def replace(self, contents: Contents) -> None:
-        """Let a leg find its replacements wherever the caller's objects are held."""
+        """Install a leg's replacements wherever the caller's objects are referenced."""
         for key, holder in self.holders.items() if contents.replacements else ():
             content = contents.held.get(key, self.initial[key])
             new = holder.replaced(content, contents.replacements)
@@ -125,9 +125,10 @@ class Snapshot:
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
-        """Put a leg's contents in place in the body, and the caller's after it; ``contents`` gets the leg's new ones.
+        """Install a leg's contents in the body and restore the caller's afterwards; ``contents`` receives the leg's
+        changes.
 
-        The caller's are put back however the body ends, and however often that is interrupted.
+        The caller's contents are restored however the body ends, even if this is interrupted.
         """
         try:
             self._running = contents
@@ -136,16 +137,16 @@ class Snapshot:
             self._running = None
             self._take(contents)
         except BaseException:
-            self._now = {}  # not known: everything is put back
+            self._now = {}  # unknown, so everything is restored
             raise
         finally:
             self._running = None
             self.put_back()
 
     def put_back(self) -> None:
-        """Give everything the content of the start.
+        """Restore all initial contents.
 
-        An interruption (Ctrl-C, a time limit) and the error of one holder are raised when all others are as they were.
+        An interruption (Ctrl-C, a time limit) or an error of one holder is raised after all others are restored.
         """
         first: BaseException | None = None
         refused: set[Key] = set()
@@ -154,7 +155,7 @@ class Snapshot:
                 for key in waiting:
                     try:
                         self._place(self.holders[key], self.initial[key])
-                    except Exception as error:  # a class of the user's may raise anything
+                    except Exception as error:  # a user class may raise any exception
                         first = first or error
                         refused.add(key)
                     except BaseException as error:
@@ -178,7 +179,7 @@ class Snapshot:
         self._now[holder.key] = content
 
     def _take(self, contents: Contents) -> None:
-        """Note what the leg has changed."""
+        """Record the leg's changes."""
         with torch.inference_mode(False), torch.no_grad():
             for key, holder in list(self.holders.items()):
                 known = self._now.get(key, self.initial[key])
@@ -192,9 +193,9 @@ class Snapshot:
                     contents.held[key] = known
 
     def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
-        """A tensor as a leg left it, to be looked at when the caller's content is back.
+        """A tensor as a leg left it, valid after the caller's content is restored.
 
-        The tensor itself where the leg did not change it. ``copy`` what is in memory of the leg's own, which a further
+        Returns the tensor itself if the leg did not change it. ``copy`` also copies the leg's own memory, which a later
         call may write to.
         """
         key = "tensor", id(tensor)
@@ -225,7 +226,7 @@ class Snapshot:
         return _of_kind(data, state)
 
     def is_noted(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor, or its memory, is among what is put back."""
+        """Whether a tensor or its memory is restored."""
         if ("tensor", id(tensor)) in self.holders:
             return True
         return is_plain(tensor) and self._memory_under(tensor) is not None
@@ -239,25 +240,25 @@ class Snapshot:
         return next((memory for memory in known if place is not None and memory.extent.covers(place)), None)
 
     def variables(self) -> Iterator[Variable]:
-        """The variables that have a name: globals, closed-over ones, defaults."""
+        """The named variables: globals, closed-over variables, defaults."""
         named = [holder for holder in self.holders.values() if isinstance(holder, Variable) and holder.label]
         yield from named
 
     def tensors(self) -> list[torch.Tensor]:
-        """Every tensor that was noted."""
+        """All recorded tensors."""
         return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
 
     def not_observable(self) -> list[str]:
-        """What of the state cannot be read, and so is neither compared nor put back: a line, or none."""
+        """A line about state that cannot be read and so is neither compared nor restored, if any."""
         unread = (value for value in self.unreadable.values() if not (is_a(value, torch.Tensor) and is_lazy(value)))
         kinds = sorted({type(value).__name__ for value in unread})
         if not kinds:
             return []
-        return [f"state of type {', '.join(kinds)}: it cannot be copied, so it was neither compared nor put back"]
+        return [f"state of type {', '.join(kinds)}: it cannot be copied, so it was neither compared nor restored"]
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
-    """Numbers as a tensor of the class that they had."""
+    """Data as a tensor of its original class."""
     with without_torch_function(), torch.inference_mode(data.is_inference()):
         if issubclass(state.kind, torch.nn.Parameter):
             return torch.nn.Parameter(data, state.requires_grad)
@@ -266,7 +267,7 @@ def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
 
 
 def _needs_host(tensors: Iterable[torch.Tensor]) -> bool:
-    """Whether a device lacks room for a copy of the tensors and for their numbers in float64."""
+    """Whether a device does not have enough memory for a copy of the tensors and their data in float64."""
     needed: dict[torch.device, int] = {}
     for tensor in tensors:
         if tensor.device.type not in ("cpu", "meta") and is_plain(tensor):

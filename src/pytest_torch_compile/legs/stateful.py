@@ -1,4 +1,4 @@
-"""A table of types whose objects have a state of their own, such as random generators, buffers and open files."""
+"""Types of objects with special state, such as random generators, buffers and open files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 @dataclass
 class Stateful:
-    """An object with a state of its own kind, such as a generator of random numbers or an open file."""
+    """An object with special state, such as a random generator or an open file."""
 
     value: Any
     get: Callable[[Any], Any]
@@ -27,7 +27,7 @@ class Stateful:
         return "stateful", id(self.value)
 
     def has(self, content: Any) -> bool:
-        """Whether the object is in this state."""
+        """Whether the object has this state."""
         now = self.get(self.value)
         return bool(torch.equal(now, content)) if type(now) is torch.Tensor else _as_bytes(now) == _as_bytes(content)
 
@@ -36,7 +36,7 @@ class Stateful:
         return self.get(self.value)
 
     def put(self, content: Any) -> None:
-        """Put the object in this state."""
+        """Restore this state."""
         self.set(self.value, content)
 
     def replaced(self, content: Any, replace: Callable[[Any], Any]) -> Any:
@@ -45,12 +45,12 @@ class Stateful:
 
 
 def comparable(state: Any) -> Any:
-    """A state as a value that two legs can be compared by: numbers of arrays as they are, any other as plain data."""
+    """A state as a value for comparing two legs: arrays unchanged, everything else as plain data."""
     return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
 
 
 def _as_bytes(state: Any) -> Any:
-    """A state in a form that can be compared: arrays of NumPy give no single answer to ``==``."""
+    """A state in a comparable form, since ``==`` on NumPy arrays does not return a bool."""
     if isinstance(state, Mapping):
         return {name: _as_bytes(value) for name, value in state.items()}
     if isinstance(state, (list, tuple)):
@@ -80,7 +80,7 @@ def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
     value.frombytes(content)
 
 
-# The table of types with a state of their own: how it is read, and how it is put back.
+# The types with special state, with functions that read and restore it.
 _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]], ...] = (
     (random.Random, (random.Random.getstate, random.Random.setstate)),
     (torch.Generator, (torch.Generator.get_state, torch.Generator.set_state)),
@@ -102,7 +102,7 @@ _NUMPY = {
 
 
 def stateful(value: Any) -> Stateful | None:
-    """The holder of an object with a state of its own kind; None for any other."""
+    """The holder of an object with special state; None for other objects."""
     kind = type(value)
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return Stateful(value, *_NUMPY[kind.__name__])
@@ -115,7 +115,7 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def _seeks(file: Any) -> bool:
-    """Whether an open file can be read from a place again."""
+    """Whether an open file can be repositioned."""
     try:
         return bool(file.readable() and file.seekable() and file.tell() >= 0)
     except (OSError, ValueError):  # closed, or read by iterating

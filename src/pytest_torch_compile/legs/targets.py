@@ -1,4 +1,4 @@
-"""The target of a check and its arguments: the modules it reaches, their names, dynamic dimensions, the device."""
+"""The target of a check and its arguments: modules, names, dynamic dimensions, and the device."""
 
 from __future__ import annotations
 
@@ -23,30 +23,32 @@ DynamicDims = Mapping[str | int, Any]
 
 @dataclass(frozen=True)
 class Factory:
-    """A target that is made for each leg: ``check_compile(factory(make_model), x)``. Made by ``factory(...)``."""
+    """A target that is created separately for each leg. Created by ``factory(...)``."""
 
     make: Callable[[], Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make a target and call it."""
+        """Create a target and call it."""
         return self.make()(*args, **kwargs)
 
 
 def factory(make: Callable[[], Any]) -> Factory:
-    """A target that each leg makes for itself, under the seed of the check: ``check_compile(factory(make_model), x)``.
+    """Create a separate target for each leg, under the seed of the check: ``check_compile(factory(make_model), x)``.
 
-    For a target with state that cannot be put back after a leg, such as a connection or a file that it writes.
+    Use it for a target whose state cannot be restored, such as a connection or a file that it writes.
 
     Raises:
-        CompileUsageError: not a function, or a module that was made already.
+        CompileUsageError: not a function, or a module instance.
     """
     if not callable(make) or isinstance(make, torch.nn.Module):
-        raise CompileUsageError(f"factory() takes a function that makes the target; got {type(make).__name__}")
+        raise CompileUsageError(f"factory() expects a function that creates the target, not {type(make).__name__}")
     return Factory(make)
 
 
 def modules_of(target: Any) -> dict[str, torch.nn.Module]:
-    """The modules whose state belongs to a target: itself, a bound method's owner, or those a function closes over."""
+    """The modules whose state belongs to a target: itself, a bound method's owner, or modules that a function closes
+    over.
+    """
     if is_a(target, torch.nn.Module):
         return {"": target}
     by_name: dict[str, torch.nn.Module] = {}
@@ -70,7 +72,7 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """The names of a target's positional arguments, as far as its signature shows."""
+    """The names of a target's positional arguments, as far as its signature shows them."""
     if is_a(target, Factory):
         return ()
     function = target.forward if is_a(target, torch.nn.Module) else target
@@ -82,17 +84,17 @@ def argument_names(target: Any) -> tuple[str, ...]:
 
 
 def argument_label(names: Sequence[str], position: int) -> str:
-    """The name of a positional argument, or its number where the name is not known."""
+    """The name of a positional argument, or its position if the name is unknown."""
     return names[position] if position < len(names) else f"argument {position}"
 
 
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
     """Mark dimensions of a call's tensors dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
 
-    A name in place of the range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, is an unbacked size, shared by that name.
+    A name instead of a range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks unbacked sizes that are equal.
 
     Raises:
-        CompileUsageError: a name or position that is no tensor argument of the call, or a dimension it does not have.
+        CompileUsageError: a name or position that is not a tensor argument, or a dimension that does not exist.
     """
     named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
     for key, dims in dynamic_dims.items():
@@ -100,12 +102,15 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
         if not isinstance(tensor, torch.Tensor):
             given = [argument_label(names, i) for i in range(len(call.args))] + list(call.kwargs)
             raise CompileUsageError(
-                f"dynamic_dims names {key!r}, which is no tensor argument of the call; it has: {', '.join(given)}"
+                f"dynamic_dims contains {key!r}, which is not a tensor argument of the call; it has: {', '.join(given)}"
             )
         ranges = dims if isinstance(dims, Mapping) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
         for dim, bounds in ranges.items():
             if not -tensor.ndim <= dim < tensor.ndim:
-                raise CompileUsageError(f"dynamic_dims: {key!r} has {tensor.ndim} dimensions, so no dimension {dim}")
+                s = "" if tensor.ndim == 1 else "s"
+                raise CompileUsageError(
+                    f"dynamic_dims: {key!r} has {tensor.ndim} dimension{s}, so dimension {dim} does not exist"
+                )
             if isinstance(bounds, str):
                 mark_unbacked_dim(tensor, dim % tensor.ndim, bounds, shared=named.count(bounds) > 1)
             else:

@@ -1,4 +1,4 @@
-"""Which outputs share memory with arguments, parameters, buffers and each other."""
+"""Compare which outputs share memory with arguments, parameters, buffers and each other."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 import torch
 
 Sharing = dict[tuple[str, str], int]
-"""Pairs (output, other tensor) on one memory block, with the distance between their first elements."""
+"""Pairs (output, other tensor) in one memory block, with the distance between their first elements."""
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
-    """What two tensors of one memory block have in common; None where they share no block."""
+    """A key that is equal for two tensors in one memory block; None without memory."""
     if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta":
         return None
     try:
         pointer = tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):  # a wrapper subclass has no memory of its own
+    except (RuntimeError, NotImplementedError):  # a wrapper subclass has no memory
         return None
     return (str(tensor.device), pointer) if pointer else None
 
 
 def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> Sharing:
-    """Every pair (output, other tensor) on one memory block, with the distance between their first elements."""
+    """All pairs (output, other tensor) in one memory block, with the distance between their first elements."""
     holders: dict[tuple[str, int], list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in others.items():
         key = storage_key(tensor)
@@ -42,12 +42,12 @@ def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
 def aliasing_differences(
     eager: Mapping[tuple[str, str], int], compiled: Mapping[tuple[str, str], int]
 ) -> Iterator[tuple[str, str]]:
-    """An output and a readable line, for each pair that shares memory in one leg only or at another place in it."""
+    """An output and a message for each pair that shares memory in one leg only, or at a different offset."""
     for name, other in dict.fromkeys([*eager, *compiled]):
         here, there = eager.get((name, other)), compiled.get((name, other))
         if there is None:
-            yield name, f"{name} shares memory with {other} in eager, but not compiled"
+            yield name, f"{name} shares memory with {other} in eager, but not when compiled"
         elif here is None:
-            yield name, f"{name} shares memory with {other} compiled, but not in eager"
+            yield name, f"{name} shares memory with {other} when compiled, but not in eager"
         elif here != there:
-            yield name, f"{name} starts {here} elements after {other} in eager, {there} elements compiled"
+            yield name, f"{name} starts {here} elements after {other} in eager, {there} elements when compiled"

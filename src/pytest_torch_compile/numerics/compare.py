@@ -1,4 +1,4 @@
-"""Two legs' records of one call, compared: every finding, and every leaf's verdict."""
+"""Compare two legs' records of one call: all findings, and the verdict of every leaf."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Legs = tuple[Flat, Flat]  # eager's and compiled's
 
 @dataclass
 class Comparison:
-    """What comparing one call showed. ``reference`` says what judged the leaves that no tolerance passed.
+    """The comparison of one call. ``reference`` is the reference for leaves that no tolerance passed.
 
-    ``not_compared`` names the leaves in which eager differs from itself by more than rounding, ``ignored`` those that
-    the user leaves out. ``raised``: a leg raised, so that there was nothing to compare.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, ``ignored`` those that the
+    user ignores. ``raised`` is true if a leg raised, so that there was nothing to compare.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Comparison:
 
     @property
     def worst_ratio(self) -> float:
-        """The largest measured error as a multiple of its limit; over 1 is a finding."""
+        """The largest measured error as a multiple of its limit; above 1 is a finding."""
         return max((leaf.ratio for leaf in self.leaves), default=0.0)
 
 
@@ -55,11 +55,11 @@ def compare_calls(
     tolerances: Tolerances,
     perturbed: Callable[[], Iterable[CallRecord]] = tuple,
 ) -> Comparison:
-    """Compare what two legs did on one call.
+    """Compare two legs on one call.
 
     ``reference`` runs (or looks up) the fp64 eager leg's record of the call, ``repeat`` a second eager run; each is
-    asked at most once, and only when a leaf needs it. Either may return None: it could not run. ``perturbed`` gives
-    eager runs with perturbed rounding, one after the other, asked for as long as a leaf is wrong.
+    called at most once, and only if a leaf needs it. Either may return None if it could not run. ``perturbed`` yields
+    eager runs with perturbed rounding, which are requested only while a leaf is wrong.
 
     Raises:
         CompileUsageError: an output that cannot be compared.
@@ -67,7 +67,7 @@ def compare_calls(
     if eager.error is not None or compiled.error is not None:
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs: dict[SectionName, Legs] = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
-    # A compile wrapper may put other modules in place: what only one leg has before the call is not compared.
+    # A compile wrapper may replace modules, so state that only one leg has before the call is not compared.
     known = eager.initial_state and compiled.initial_state
     apart = eager.initial_state.keys() ^ compiled.initial_state.keys() if known else set()
     own = [label for one in apart for label in (eager.state_label(one), compiled.state_label(one), f"grad of {one}")]
@@ -115,9 +115,9 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """What both legs keep, as far as it can be compared, and where eager differs from itself.
+    """The comparable state of both legs, and the paths where eager is not deterministic.
 
-    What only one leg has before the first call, as what a compile wrapper puts on its target, is not compared.
+    State that only one leg has before the first call, such as attributes that a compile wrapper adds, is not compared.
     """
     own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
     one, other = _without(eager.kept, own), _without(compiled.kept, own)
@@ -128,12 +128,12 @@ def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallReco
 
 
 def _without(flat: Flat, paths: Sequence[str]) -> Flat:
-    """What is left when some paths, and what they lead to, are taken out."""
+    """The entries without some paths and everything below them."""
     return Flat({k: v for k, v in flat.nodes.items() if k not in paths and not is_below(k, paths)}) if paths else flat
 
 
 def _differing(one: Flat, other: Flat) -> list[str]:
-    """Where two legs keep other containers or other values that are not tensors."""
+    """Differences in containers and in values that are not tensors."""
     paths = [path for path, _ in structure_differences(one, other)]
     for path, left, right in _common((one, other)):
         if not isinstance(left, torch.Tensor) and plain_leaf_difference(path, left, right, strict=False):
@@ -157,8 +157,8 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
 
 
 def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
-    """What differs in the tensors of both legs apart from their values, by path."""
-    # torch gives a gradient the strides that suit it, eager or compiled.
+    """Differences in the metadata of tensors, by path."""
+    # torch chooses the strides of a gradient, in eager and compiled.
     is_value = name not in GRADIENTS
     differences = {
         path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)
@@ -169,7 +169,7 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
-    """The leaves of both legs that can be compared: two tensors, or two of one type."""
+    """The comparable leaves of both legs: two tensors, or two values of one type."""
     eager, compiled = legs
     for path, node in eager.nodes.items():
         other = compiled.nodes.get(path)
@@ -186,7 +186,7 @@ def _pairs(name: SectionName, legs: Legs) -> Iterator[Pair]:
         if one is None or two is None or one.layout is not two.layout:
             continue
         parts = plain_tensors(one, path)
-        # What neither leg changed is one object in both.
+        # A value that neither leg changed is the same object in both.
         others = parts if one is two else plain_tensors(two, path)
         for part, value in parts.items():
             other = others.get(part)
@@ -205,12 +205,14 @@ def _value_findings(
     judged: Judgement,
     metadata: dict[str, list[MetadataDifference]],
 ) -> list[Finding]:
-    """A finding for each kind of wrong value. What else differs in these leaves goes into it, out of ``metadata``."""
+    """A finding for each kind of wrong value. Metadata differences of these leaves are moved into it from
+    ``metadata``.
+    """
     before = before_the_call(record, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}
     groups: dict[tuple[FindingKind, messages.Write], list[LeafVerdict]] = {}
     for pair in failing:
-        # A parameter that an optimizer wrote is a result, and no side effect.
+        # A parameter written by an optimizer is a result, not a side effect.
         kind = "numerics" if name == "state" and pair.path in stepped else messages.VALUE_KINDS[name]
         group = groups.setdefault((kind, _write(pair, before.get(pair.path))), [])
         group.append(judged.verdicts[pair.path])
@@ -238,5 +240,5 @@ def _aliasing(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
 def _random_streams(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
     devices = [d for d in eager.rng if d in compiled.rng and not torch.equal(eager.rng[d], compiled.rng[d])]
     if devices:
-        message = f"the random stream of {', '.join(devices)} was consumed differently than in eager"
+        message = f"the random stream of {', '.join(devices)} was consumed differently from eager"
         yield Finding("numerics", message, hint=advice.RANDOM_STREAM, calls=(eager.number,))

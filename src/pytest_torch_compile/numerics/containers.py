@@ -1,4 +1,4 @@
-"""Containers and leaves that are not tensors, eager against compiled."""
+"""Compare containers and leaves that are not tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """Path and a readable line for each container or leaf type that differs; what lies below one is left out."""
+    """The path and a message for each container or leaf type that differs, without entries below it."""
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
         if is_below(path, found):
@@ -25,7 +25,7 @@ def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, st
 
 
 def is_below(path: str, others: Iterable[str]) -> bool:
-    """Whether a path is a part of what one of the others leads to."""
+    """Whether a path is below one of the others."""
     return any(path.startswith(other) and path[len(other) : len(other) + 1] in (".", "[") for other in others)
 
 
@@ -38,12 +38,12 @@ def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> st
     if left != right or (eager.kind is not compiled.kind and not both_tensors):
         if left == right:
             left, right = f"{eager.kind.__module__}.{left}", f"{compiled.kind.__module__}.{right}"
-        return f"{path} is {left} in eager, {right} compiled"
+        return f"{path} is {left} in eager, {right} when compiled"
     if eager.is_leaf != compiled.is_leaf or eager.shape != compiled.shape:
         keys = [node.shape.removeprefix(KEYS) for node in (eager, compiled)]
         if keys[0] != eager.shape and sorted(keys[0].split(", ")) == sorted(keys[1].split(", ")):
-            return f"{path} has its keys in the order {keys[0]} in eager, {keys[1]} compiled"
-        return f"{path} has {eager.shape or 'no parts'} in eager, {compiled.shape or 'no parts'} compiled"
+            return f"{path} has its keys in the order {keys[0]} in eager, {keys[1]} when compiled"
+        return f"{path} has {eager.shape or 'no parts'} in eager, {compiled.shape or 'no parts'} when compiled"
     return ""
 
 
@@ -54,23 +54,23 @@ def _type_name(node: Node) -> str:
 
 
 def as_tensor(leaf: Any) -> torch.Tensor | None:
-    """A leaf whose value is judged by error: a tensor, a NumPy array or number, a Python float or complex."""
+    """A leaf that is judged by its error: a tensor, a NumPy array or number, a Python float or complex."""
     if isinstance(leaf, torch.Tensor):
         return leaf
     if isinstance(leaf, (float, complex)) and not isinstance(leaf, bool):
-        # Python numbers come out of tensors with ``.item()``, so they carry no more than float32 in general.
+        # Python numbers usually come from ``tensor.item()``, so their precision is that of float32.
         dtype = torch.complex64 if isinstance(leaf, complex) else torch.float32
         return torch.tensor(leaf, dtype=dtype, device="cpu")
     if type(leaf).__module__ != "numpy" or not hasattr(leaf, "dtype"):
         return None
     try:
         return torch.as_tensor(leaf if getattr(leaf, "ndim", 0) == 0 else leaf.copy(), device="cpu")
-    except (TypeError, ValueError, RuntimeError):  # a dtype that torch does not have
+    except (TypeError, ValueError, RuntimeError):  # a dtype that torch does not support
         return None
 
 
 def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool) -> str:
-    """A readable line if two leaves that are not tensors differ, else nothing.
+    """A message if two leaves that are not tensors differ, otherwise an empty string.
 
     Raises:
         CompileUsageError: ``strict`` and the objects cannot be compared.
@@ -80,14 +80,14 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
     equal = _equal(eager, compiled)
     if equal is None and strict:
         raise CompileUsageError(
-            f"{path} is a {type(eager).__name__}, which cannot be compared: give the class an __eq__, or leave it out "
-            "of what the checked function returns"
+            f"{path} is a {type(eager).__name__}, which cannot be compared: define __eq__ "
+            "in the class, or do not return it from the checked function"
         )
-    return f"{path} is {_short(eager)} in eager, {_short(compiled)} compiled" if equal is False else ""
+    return f"{path} is {_short(eager)} in eager, {_short(compiled)} when compiled" if equal is False else ""
 
 
 def _equal(eager: Any, compiled: Any) -> bool | None:
-    """None: the objects cannot be compared."""
+    """Whether two objects are equal; None if they cannot be compared."""
     if isinstance(eager, AbstractSet) and any(isinstance(item, torch.Tensor) for item in eager):
         return None
     if isinstance(eager, FUNCTIONS):  # each leg may have its own copy
@@ -102,7 +102,7 @@ def _equal(eager: Any, compiled: Any) -> bool | None:
         return True if has_state and type(eager) is type(compiled) else None
     try:
         return bool(eager == compiled) or (eager != eager and compiled != compiled)
-    except Exception:  # any class may raise anything from its __eq__
+    except Exception:  # __eq__ may raise any exception
         return None
 
 

@@ -1,4 +1,4 @@
-"""Leaves judged by tolerance; those that fail against fp64, then by eager's own spread, then by perturbed rounding."""
+"""Judge leaves by tolerance; those that fail are judged against fp64, eager's own spread, and perturbed rounding."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Scalar = float | complex | int | bool
 
 @dataclass(frozen=True)
 class LeafVerdict:
-    """One leaf's verdict, by its measures. ``index`` is the worst element's, the scalars are its values in each leg.
+    """The verdict of one leaf. ``index`` is that of the worst element, the scalars are its values in each leg.
 
-    ``nonfinite``: NaN or infinity is at other places than in eager. ``perturbed_runs`` counts the eager runs with
-    perturbed rounding that widened the limits. ``compared`` is False where eager differs from itself by more than
-    rounding, so that passing proves little.
+    ``nonfinite`` is true if NaN or infinity are at different positions than in eager. ``perturbed_runs`` counts the
+    eager runs with perturbed rounding that widened the limits. ``compared`` is False if two eager runs differ by more
+    than rounding, so that passing proves little.
     """
 
     path: str
@@ -44,7 +44,7 @@ class LeafVerdict:
 
     @property
     def worst(self) -> Measured:
-        """The measure that is the furthest over its limit."""
+        """The measure with the largest ratio to its limit."""
         return max(self.measures, key=lambda measured: measured.ratio, default=Measured("error", 0.0, 0.0))
 
     @property
@@ -60,7 +60,7 @@ class LeafVerdict:
 
 @dataclass(frozen=True)
 class Pair:
-    """One leaf of both legs, as plain dense tensors of equal shape and dtype."""
+    """One leaf of both legs, as dense tensors of equal shape and dtype."""
 
     path: str
     section: SectionName
@@ -70,14 +70,14 @@ class Pair:
 
 @dataclass
 class Judgement:
-    """All verdicts of a call, and what had to be asked for them."""
+    """All verdicts of a call, and the references that were needed."""
 
     verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
     reference: Reference = Reference.NOT_NEEDED
     nondeterministic: bool = False
 
     def failing(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """Those of the pairs that do not pass so far."""
+        """The pairs that do not pass so far."""
         return [pair for pair in pairs if not self.verdicts[pair.path].ok]
 
 
@@ -88,9 +88,9 @@ def judge(
     tolerances: Tolerances,
     perturbed: Callable[[], Iterable[Values]] = tuple,
 ) -> Judgement:
-    """Judge every pair; ask for the fp64 run and for further eager runs only where a leaf needs them."""
+    """Judge every pair; request the fp64 run and further eager runs only if a leaf needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
-    # Where the user gave a tolerance, it has decided alone.
+    # A tolerance set by the user is decisive.
     unexplained = [pair for pair in result.failing(pairs) if tolerances.given_for(pair.path, pair.eager.dtype) is None]
     floating = [pair for pair in unexplained if is_floating(pair.eager)]
     truth: Values = {}
@@ -107,14 +107,14 @@ def judge(
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
-    """The verdict without a reference: equality, the user's tolerance, or the one that is never wrong."""
+    """The verdict without a reference: equality, the user's tolerance, or the strict default tolerance."""
     if pair.eager is pair.compiled or bitwise_equal(pair.eager, pair.compiled):
         return LeafVerdict(pair.path, elements=pair.eager.numel())
     if is_floating(pair.eager):
         given = tolerances.given_for(pair.path, pair.eager.dtype)
         return _verdict_within(pair, given or rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
     verdict = _verdict_within(pair, Tolerance(0.0, 0.0))
-    # Large integers that differ may be equal as float64, in which they were measured.
+    # Errors are measured in float64, where large integers that differ may be equal.
     return replace(verdict, measures=(Measured("wrong elements", float(max(verdict.differing, 1)), 0.0),))
 
 
@@ -139,7 +139,9 @@ def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None
 
 
 def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: Values, result: Judgement) -> None:
-    """Against fp64, compiled may be about as wrong as eager. Where that is no use, the dtype's tolerance decides."""
+    """Compiled code may have about the same error against fp64 as eager. Without a usable reference, the dtype's
+    tolerance decides.
+    """
     measured: dict[str, Errors] = {}
     by_section: dict[str, list[Errors]] = {}
     for pair in pairs:
@@ -148,8 +150,8 @@ def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: V
             by_section.setdefault(pair.section, []).append(found)
     levels = {section: Level.of(found) for section, found in by_section.items()}
     overall = Level.of(measured.values())
-    # Gradients can be all rounding error and still be right; whether fp64 computed the same thing shows in the outputs.
-    # Outputs that are bitwise equal were not measured: they say nothing against the reference.
+    # Correct gradients can consist only of rounding errors, so the outputs show whether fp64 computed the same
+    # function. Bitwise equal outputs were not measured, so they are no evidence against the reference.
     has_outputs = any(pair.section == "output" for pair in pairs)
     outputs = levels.get("output", Level() if has_outputs else overall)
     for pair in failing:
@@ -176,7 +178,7 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
 
 
 def _judge_by_spread(failing: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement) -> None:
-    """Where eager differs from itself, compiled may differ from it by a multiple of that."""
+    """If two eager runs differ, compiled code may differ by a multiple of their distance."""
     _dirty_free_memory(failing)
     again = repeat() or {}
     for pair in failing:
@@ -188,7 +190,7 @@ def _judge_by_spread(failing: Sequence[Pair], repeat: Callable[[], Values | None
 
 
 def _dirty_free_memory(pairs: Sequence[Pair]) -> None:
-    """Leave other bytes in the blocks a second run will be given, so that uninitialised memory shows itself."""
+    """Fill memory blocks that a second run will reuse, so that reads of uninitialised memory are noticed."""
     dirty = [
         torch.full_like(pair.eager.detach(), 85) for pair in pairs for _ in range(3) if pair.eager.numel() < 1 << 20
     ]
@@ -201,7 +203,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
         return nothing_to_compare
     if all_finite(pair.eager) and not all_finite(second):
         return nothing_to_compare
-    # Measured from the first eager run, the second one's distance is what is allowed.
+    # The allowed distance from the first eager run is based on that of the second one.
     found = errors(eager=second, compiled=pair.compiled, truth=pair.eager)
     if found.rms_eager > rule.MEANINGLESS * found.rms_reference:
         return nothing_to_compare
@@ -215,7 +217,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
 def _judge_by_perturbed_rounding(
     failing: Sequence[Pair], truth: Values, runs: Iterable[Values], result: Judgement
 ) -> None:
-    """What eager reaches itself when its rounding is perturbed is no mistake: such runs may widen a leaf's limits."""
+    """Errors that eager reaches with perturbed rounding are acceptable, so such runs may widen a leaf's limits."""
     candidates = [
         _Widening(pair, result.verdicts[pair.path], truth)
         for pair in failing
@@ -225,23 +227,23 @@ def _judge_by_perturbed_rounding(
         for candidate in candidates:
             result.verdicts[candidate.pair.path] = candidate.after(run.get(candidate.pair.path))
         candidates = [candidate for candidate in candidates if not candidate.verdict.ok]
-        # One leaf that is given up decides the call: it is a finding whatever the others do.
+        # A leaf that is given up is a finding regardless of the others, so the call is decided.
         if not candidates or (number >= rule.PATIENCE and any(candidate.is_hopeless for candidate in candidates)):
             return
 
 
 class _Widening:
-    """One failing leaf while eager runs with perturbed rounding widen its limits, run by run."""
+    """A failing leaf whose limits are widened by each eager run with perturbed rounding."""
 
     def __init__(self, pair: Pair, verdict: LeafVerdict, truth: Values) -> None:
         self.pair, self.verdict, self._before = pair, verdict, verdict
         self._truth = truth[pair.path] if verdict.rule == "fp64" else pair.eager
         self._runs: list[Errors] = []
-        # Near the largest number of fp16 a step of rounding decides what is infinite.
+        # Near the largest fp16 number, a rounding step decides whether a value is infinite.
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """The verdict after one run more; as it was if the run has no such leaf, or overflows elsewhere."""
+        """The verdict after another run; unchanged if the run does not have the leaf, or overflows elsewhere."""
         eager, compiled = self.pair.eager, self.pair.compiled
         if run is None or run.shape != eager.shape or run.dtype != eager.dtype:
             return self.verdict
@@ -265,16 +267,16 @@ class _Widening:
 
 
 class Overflow:
-    """Where eager is finite, in some of its runs and in all of them."""
+    """Elements that are finite in some, and in all, eager runs."""
 
     def __init__(self, eager: torch.Tensor) -> None:
         self._sometimes = self._always = eager.isfinite()
 
     def add(self, run: torch.Tensor) -> None:
-        """Take one more run of eager into account."""
+        """Add an eager run."""
         finite = run.isfinite()
         self._sometimes, self._always = self._sometimes | finite, self._always & finite
 
     def explains(self, compiled: torch.Tensor) -> bool:
-        """Whether compiled is finite, and not finite, only where some run of eager was so too."""
+        """Whether every compiled element is finite, or not finite, like in some eager run."""
         return bool(torch.where(compiled.isfinite(), self._sometimes, ~self._always).all())

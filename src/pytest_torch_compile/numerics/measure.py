@@ -1,4 +1,4 @@
-"""Errors between tensors, measured block by block in float64."""
+"""Measure errors between tensors, block by block in float64."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import torch
 
-PIECE = 1 << 20  # elements that are copied at once where they are not in order in memory
-# Elements that are held in float64 at once: on a CPU what fits in the cache of a core, and less than the 32,768 from
-# which torch starts threads for an op, which would cost more than the block. On other devices a piece is one block.
+PIECE = 1 << 20  # number of elements copied at once if they are not contiguous
+# Number of float64 elements held at once. On a CPU they must fit in a core's cache, and stay below 32,768, the size at
+# which torch starts threads, which would cost more than the block. On other devices, a piece is one block.
 BLOCK_ON_CPU = 24 << 10
 
 
 @dataclass
 class Difference:
-    """Eager against compiled: the worst element, as a multiple of what a tolerance allows there."""
+    """The worst element of a comparison with eager, as a multiple of its tolerance."""
 
     ratio: float = 0.0
     error: float = 0.0
@@ -30,9 +30,9 @@ class Difference:
 class Errors:
     """Eager's and compiled's errors against a reference, over the elements that are finite in all three.
 
-    ``carrying`` is how many normally distributed elements would make a mean as steady as these do in the slopes: all of
-    them in most leaves, few where few are large (from the kurtosis of the reference, which is 3 for a normal one).
-    ``channels`` is 0 where the errors of the channels' means were not taken.
+    ``carrying`` is the effective number of elements for slopes: all of them in most leaves, few if only a few elements
+    are large (computed from the kurtosis of the reference, which is 3 for a normal distribution). ``channels`` is 0 if
+    the channel means were not measured.
     """
 
     count: int = 0
@@ -52,7 +52,7 @@ class Errors:
 
 
 def is_floating(tensor: torch.Tensor) -> bool:
-    """Floating or complex: judged by error. Everything else must be equal."""
+    """Whether a leaf is floating-point or complex and judged by its error. All others must be equal."""
     return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
 
@@ -62,7 +62,7 @@ def real_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def bitwise_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Equal in every element, NaN being equal to NaN."""
+    """Whether all elements are equal, with NaN equal to NaN."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     if not is_floating(left):
@@ -75,7 +75,7 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Equally shaped tensors as copies in flat float64 blocks (complex ones as pairs of reals), with their offset."""
+    """Copies of tensors of equal shape as flat float64 blocks (complex ones as pairs of reals), with the offset."""
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0
     for pieces in _split(views):
@@ -105,12 +105,12 @@ def _to_double(tensor: torch.Tensor, *, copy: bool = False) -> torch.Tensor:
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Whether no element is NaN or infinite, for every dtype: torch cannot ask float8 itself."""
+    """Whether elements are finite, for every dtype, since torch has no ``isfinite`` for float8."""
     return all(bool(values.isfinite().all()) for _, (values,) in blocks(tensor))
 
 
 def root_mean_square(tensor: torch.Tensor) -> float:
-    """Over the finite elements; 0 for none."""
+    """The root mean square of the finite elements; 0 if there are none."""
     total, count = 0.0, 0
     for _, (values,) in blocks(tensor):
         squared = float(values.square().sum())
@@ -122,7 +122,7 @@ def root_mean_square(tensor: torch.Tensor) -> float:
 
 
 def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: float) -> Difference:
-    """Compare every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same places."""
+    """Compare every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same positions."""
     result = Difference()
     for offset, (left, right) in blocks(eager, compiled):
         error = (left - right).abs_()
@@ -135,7 +135,7 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
                 result.nonfinite = offset + int((~(same | finite)).to(torch.uint8).argmax())
             error, left = (torch.where(finite, part, 0.0) for part in (error, left))
         allowed = left.abs_().mul_(rtol).add_(atol)
-        ratio = (error / allowed).nan_to_num_(0.0, math.inf)  # no error where none is allowed: 0 / 0
+        ratio = (error / allowed).nan_to_num_(0.0, math.inf)  # 0 / 0: no error, and none allowed
         largest = float(ratio.max())
         if largest > result.ratio:
             worst = int(ratio.argmax())
@@ -145,10 +145,10 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
 
 
 def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> Errors:
-    """The errors of an eager and a compiled run against what counts as the truth, in one pass.
+    """The errors of an eager and a compiled run against a reference, in one pass.
 
-    The eager run is the leg itself, one with perturbed rounding, or a second one; the truth is the fp64 run, or the
-    eager leg where there is no fp64 run.
+    The eager run is the leg itself, one with perturbed rounding, or a second one; the reference is the fp64 run, or the
+    eager leg if there is no fp64 run.
     """
     result = Errors()
     sums = [0.0] * 6
@@ -184,7 +184,7 @@ def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) 
 
 
 def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> None:
-    """Errors averaged over everything but the channels: rounding averages out there, a wrong constant does not."""
+    """Errors averaged over all dimensions except the channels: rounding averages out, a wrong constant does not."""
     complete = result.count == truth.numel() and not truth.dtype.is_complex
     if truth.dim() < 2 or truth.numel() > PIECE or not complete:
         return
@@ -198,7 +198,7 @@ def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, t
 
 
 def element(tensor: torch.Tensor, position: int) -> tuple[tuple[int, ...], float | complex | int | bool]:
-    """The index and the value of one element, counted in the blocks' order."""
+    """The index and the value of one element, given its position in the order of the blocks."""
     if tensor.dtype.is_complex:
         position //= 2
     index: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Differences as findings: which kind, the subject, the worst element, and what to do."""
+"""Turn differences into findings with kind, subject, worst element and fix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STRUCTURE_KINDS: dict[SectionName, FindingKind] = {**VALUE_KINDS, "output": "met
 METADATA_KINDS: dict[SectionName, FindingKind] = {"argument": "mutation", "kept": "state"}
 
 _LISTED = 5
-# Rounding that adds up badly misses its limit by a little; a wrong kernel, index or mask by orders of magnitude.
+# Accumulated rounding exceeds its limit by a little; a wrong kernel, index or mask by orders of magnitude.
 _CLOSE, _FAR = 10, 1000
 
 
@@ -39,19 +39,19 @@ def value_finding(
     metadata: Mapping[str, Sequence[MetadataDifference]],
     reference: Reference,
 ) -> Finding:
-    """One finding for all leaves of one kind that are wrong: the worst with its figures, the others by name.
+    """One finding for all wrong leaves of one kind: the worst with its figures, the others by name.
 
-    ``metadata`` is what else differs in these leaves, so that no leaf has two findings.
+    ``metadata`` contains other differences in these leaves, so that no leaf has two findings.
     """
     worst = max(leaves, key=lambda leaf: leaf.ratio)
     figures = worst.worst
     message = {
-        "lost": f"the write to {worst.path} is lost: eager changes it, compiled leaves it as it was",
-        "unexpected": f"{worst.path} is changed by the compiled function, and not by eager",
+        "lost": f"the write to {worst.path} is lost: eager changes it, but compiled code does not",
+        "unexpected": f"{worst.path} is changed by compiled code, but not by eager",
         "": f"{worst.path} differs from eager",
     }[write]
     if worst.nonfinite and not write:
-        message += ": NaN or infinity at different places"
+        message += ": NaN or infinity at different positions"
     names_figures = not (write or worst.nonfinite)
     return Finding(
         kind,
@@ -86,16 +86,16 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
     if worst.worst.name == "wrong elements":
         lines.append(f"{worst.differing} of {worst.elements} elements differ; they must be equal")
     elif worst.rule == "fp64":
-        runs = f", or what {worst.perturbed_runs} eager runs with perturbed rounding reach"
+        runs = f", or of the error in {worst.perturbed_runs} eager runs with perturbed rounding"
         limit = f"the limit is a multiple of eager's own error{runs if worst.perturbed_runs else ''}"
         lines.append(f"errors are measured against an fp64 run of eager; {limit}")
     elif worst.rule == "spread":
-        lines.append("eager differs from itself here; the limit is a multiple of the spread of two eager runs")
+        lines.append("eager is not deterministic here; the limit is a multiple of the spread of two eager runs")
     elif worst.perturbed_runs:
-        reached = f"what {worst.perturbed_runs} eager runs with perturbed rounding reach"
-        lines.append(f"no fp64 run was possible; the limit is {reached}")
+        reached = f"the error in {worst.perturbed_runs} eager runs with perturbed rounding"
+        lines.append(f"an fp64 run was not possible; the limit is a multiple of {reached}")
     elif reference is Reference.TWO_EAGER_RUNS:
-        lines.append("no fp64 run was possible; the limit is the tolerance of the dtype")
+        lines.append("an fp64 run was not possible; the limit is the tolerance of the dtype")
     others = [leaf.path for leaf in leaves if leaf is not worst]
     if others:
         more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
@@ -141,7 +141,7 @@ def plain_finding(record: CallRecord, section: SectionName, path: str, line: str
 
 
 def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
-    """One leg raises and the other does not, or they raise exceptions that are not of one kind."""
+    """The finding if only one leg raises, or if the exceptions are of different kinds."""
     left, right = eager.error, compiled.error
     if left is not None and right is not None:
         if _same_exception(left, right):
@@ -149,10 +149,10 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
         message = f"eager raises {type(left).__name__}, compiled raises {type(right).__name__}"
         evidence, hint = f"eager: {error_summary(left)}\ncompiled: {error_summary(right)}", advice.BOTH_RAISE
     elif left is not None:
-        message = f"eager raises {type(left).__name__}, compiled does not"
+        message = f"eager raises {type(left).__name__}, but compiled does not"
         evidence, hint = error_summary(left), advice.ONLY_EAGER_RAISES
     elif right is not None:
-        message = f"compiled raises {type(right).__name__}, eager does not"
+        message = f"compiled raises {type(right).__name__}, but eager does not"
         evidence, hint = error_summary(right), advice.ONLY_COMPILED_RAISES
     else:
         return []
@@ -160,7 +160,7 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Same class, one a subclass of the other, or compiled's wraps eager's."""
+    """Whether the classes are equal or subclasses, or compiled's exception wraps eager's."""
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True
     name = type(eager).__name__

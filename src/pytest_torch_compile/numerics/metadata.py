@@ -1,4 +1,4 @@
-"""What a tensor is apart from its values, and the plain tensors that its values are made of."""
+"""Compare the metadata of tensors, and split tensors into dense parts for comparing values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from .._torch.float_types import is_packed
 from ..findings import CompileUsageError
 
-PADDING_BYTES = 128  # rows that Inductor pads begin at multiples of at most so many bytes
+PADDING_BYTES = 128  # Inductor pads rows to multiples of at most this many bytes
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 
 
 @dataclass(frozen=True)
 class MetadataDifference:
-    """One thing about a tensor that is not the same in both legs."""
+    """One metadata field of a tensor that differs between the legs."""
 
     what: str
     eager: Any
@@ -31,7 +31,7 @@ class MetadataDifference:
 def metadata_differences(
     eager: torch.Tensor, compiled: torch.Tensor, *, strides: bool = True, requires_grad: bool = True
 ) -> list[MetadataDifference]:
-    """What differs, such as ``dtype: eager torch.float32, compiled torch.float16``."""
+    """The differences, such as ``dtype: eager torch.float32, compiled torch.float16``."""
     checked = [
         MetadataDifference("type", type(eager).__name__, type(compiled).__name__),
         MetadataDifference("shape", _shape(eager), _shape(compiled)),
@@ -42,7 +42,7 @@ def metadata_differences(
     if requires_grad:
         checked.append(MetadataDifference("requires_grad", eager.requires_grad, compiled.requires_grad))
     if strides and is_dense(eager) and _shape(eager) == _shape(compiled) and compiled.layout is torch.strided:
-        # A dimension of one element is never stepped over: its stride is arbitrary.
+        # The stride of a dimension with one element is arbitrary.
         sized = [dim for dim, size in enumerate(eager.shape) if size > 1] if eager.numel() else []
         same = all(eager.stride(dim) == compiled.stride(dim) for dim in sized)
         if not same and not (compiled.device.type != "cpu" and rows_are_padded(eager, compiled)):
@@ -55,9 +55,9 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 
 
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-    """Whether ``compiled`` lies in memory as ``eager``, only with each row begun at an aligned place.
+    """Whether ``compiled`` has the layout of ``eager`` except for aligned rows.
 
-    Inductor pads the products it makes on accelerators, and promises the order of an output's strides, not the strides.
+    Inductor pads matrix products on accelerators, and guarantees only the order of an output's strides.
     """
     expected, slack = 1, 0
     for dim in sorted((d for d in range(eager.dim()) if eager.shape[d] > 1), key=eager.stride):
@@ -69,7 +69,7 @@ def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill a block of memory exactly, in some order of dimensions."""
+    """Whether the elements fill a memory block without gaps, in some order of dimensions."""
     if tensor.layout is not torch.strided or tensor.is_nested:
         return False
     expected = 1
@@ -83,7 +83,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    """The strided tensors that hold the values: several for sparse, nested and quantised ones, and for subclasses.
+    """The strided tensors with the values: several for sparse, nested and quantised tensors, and for subclasses.
 
     Raises:
         CompileUsageError: a layout that cannot be compared.

@@ -1,4 +1,4 @@
-"""What one leg did on one call."""
+"""The record of one leg on one call."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from .tree import Flat
 
 @dataclass
 class CallRecord:
-    """What one leg did on one call.
+    """The record of one leg on one call.
 
-    ``number`` counts the calls from 1.
-    ``output`` and ``arguments`` are structures taken apart, or the values themselves: for the arguments ``(args,
-    kwargs)`` after the call. ``pristine`` is the same before it, which shows what eager changed in place. ``state``
-    holds parameters and buffers after the call by name, ``initial_state`` the same before it (may be empty), ``grads``
-    the parameters' gradients, ``input_grads`` those of the inputs.
-    ``kept`` is what the target keeps apart from those, such as attributes and closed-over variables, and
-    ``kept_at_start`` the same before the first call; ``initial_kept`` holds its tensors before this call.
-    ``sharing`` is which outputs shared memory with what, where it was noted while the leg's tensors were in place.
-    ``parameters`` names the entries of ``state`` that are parameters (the keys of ``grads`` when empty).
-    ``exceptions`` are those that the call is meant to raise. ``argument_names`` gives the positional arguments names
-    for messages.
+    ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
+    the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, which show
+    the changes that eager made in place. ``state`` contains parameters and buffers after the call by name,
+    ``initial_state`` before it (may be empty), ``grads`` the parameters' gradients, ``input_grads`` those of the
+    inputs. ``kept`` is other state of the target, such as attributes and closed-over variables, and ``kept_at_start``
+    the same before the first call; ``initial_kept`` contains its tensors before this call. ``sharing`` lists outputs
+    that share memory, if it was recorded while the leg's tensors were installed. ``parameters`` contains the names of
+    the entries of ``state`` that are parameters (if empty, the keys of ``grads``). ``exceptions`` are the exceptions
+    that the call is expected to raise. ``argument_names`` are names of positional arguments for messages.
     """
 
     number: int = 1
@@ -49,7 +47,7 @@ class CallRecord:
     exceptions: tuple[type[Exception], ...] = ()
 
     def is_parameter(self, name: str) -> bool:
-        """Whether an entry of ``state`` is a parameter, and no buffer."""
+        """Whether an entry of ``state`` is a parameter instead of a buffer."""
         known = self.parameters or frozenset(self.grads)
         return name in known or isinstance(self.state.get(name), torch.nn.Parameter)
 
@@ -58,6 +56,6 @@ class CallRecord:
         return f"{'parameter' if self.is_parameter(name) else 'buffer'} {name}"
 
     def argument_label(self, position: int) -> str:
-        """``argument NAME``, or ``argument 0`` where the name is not known."""
+        """``argument NAME``, or ``argument 0`` if the name is unknown."""
         names = self.argument_names
         return f"argument {names[position] if position < len(names) else position}"

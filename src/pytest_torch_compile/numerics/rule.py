@@ -1,4 +1,4 @@
-"""The rule for one floating leaf: all its constants, and the limits they give. ``docs/numerics.md`` has the reasons."""
+"""The rule for one floating-point leaf: its constants and limits. ``docs/numerics.md`` explains them."""
 
 from __future__ import annotations
 
@@ -13,63 +13,64 @@ import torch
 from .measure import Errors, real_dtype
 from .tolerances import Tolerance
 
-# Passed without asking fp64: so close that only the order of additions can differ. Half types always ask.
+# Leaves this close pass without fp64, because only the order of additions can differ. Half types always need fp64.
 NEAR_EPS = 4.0
 NEAR_FLOAT64 = 1e-9
 
-# No reference could run: relative to the element and to the leaf's own root mean square.
+# Tolerances without a reference, relative to the element and to the leaf's root mean square.
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
-# Compiled's error against fp64, in multiples of eager's own, by number of elements: few say little about eager's error.
+# The allowed error against fp64 as a multiple of eager's, by number of elements: few give a poor estimate of its error.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
-# Errors below this part of the leaf's scale cannot be seen in a half type: there the multiple may be larger.
+# Errors below this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
 NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
 WORST_QUIET = 12.0
 
-# Storing a value in its dtype costs this many eps (root mean square).
+# The error of storing a value in its dtype, in eps (root mean square).
 STORE_RMS_EPS = 0.25
-# Eager may sum in double where a compiled reduction sums in fp32: batch statistics on the CPU.
+# Eager may sum in double where compiled code sums in fp32, as in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
-# Below this many elements, the call's usual relative error counts where eager was lucky.
+# Below this many elements, the call's usual relative error is used if eager's own happens to be smaller.
 SMALL = 64
 
-# A leaf this far below the usual scale of its kind is zero up to rounding: a gradient that cancels exactly.
+# A leaf this far below the usual scale of its kind is zero up to rounding, like a gradient that cancels exactly.
 ZERO_EPS = 8.0
 ZERO_OWN_EPS = 2.0
 
-# Errors that point the same way: in scale, and in the means of the channels.
+# Systematic errors, in scale and in the channel means.
 SYSTEMATIC_FROM = 64
 SCALE_NOISE = 8.0
 SCALE_OWN = 3.0
 SCALE_ROUNDING = 6e-3
 CHANNEL_ROWS = 8
-# The means of fewer channels say little: over the 3 of an image, an honest bf16 run was twice as far off as eager.
+# The means of fewer channels scatter too much: with 3 channels, the error of a correct bf16 run was twice eager's.
 FEWEST_CHANNELS = 16
 CHANNEL_NOISY = ((4096, 2.0), (1024, 2.5), (0, 4.0))
 
-# Median relative error of eager from which the fp64 run did not compute the same thing.
+# The median relative error of eager above which the fp64 run did not compute the same function.
 UNRELATED = {torch.float64: 1e-6, torch.float32: 1e-2}
 UNRELATED_OTHER = 0.5
 
-# Of the largest error that eager reaches itself with perturbed rounding; errors that have a sign vary more.
+# Multiples of the largest error of eager with perturbed rounding; signed errors vary more.
 PERTURBED = 1.1
 PERTURBED_GRADIENT = 1.5
 PERTURBED_GRADIENT_LARGEST = 2.0
 PERTURBED_CHANNEL = 1.5
 PERTURBED_SCALE = 2.0
-# After this many such runs, a leaf that is so many times over its limit is given up: gates move gradients the most.
+# After this many such runs, a leaf that exceeds its limit by this factor is given up; gates affect gradients the most.
 PATIENCE = 4
 HOPELESS, HOPELESS_GRADIENT = 5.0, 1e5
-# Of the largest distance between eager and such runs, where there is no reference.
+# Multiple of the largest distance between eager and such runs, if there is no reference.
 PERTURBED_ALONE = 2.0
 
-# Of the distance between two eager runs, where eager differs from itself.
+# Multiple of the distance between two eager runs, if they differ.
 SPREAD = 4.0
-# Two eager runs this far apart, in root mean squares of the leaf, are two draws of something: uninitialised memory.
+# Two eager runs this far apart, relative to the leaf's root mean square, are unrelated, for example because of
+# uninitialised memory.
 MEANINGLESS = 0.5
 
 Measure = Literal[
@@ -79,7 +80,7 @@ Measure = Literal[
 
 @dataclass(frozen=True)
 class Measured:
-    """One of the rule's measures of a leaf: passes if ``error`` is within ``limit``."""
+    """One measure of a leaf, which passes if ``error`` is within ``limit``."""
 
     name: Measure
     error: float
@@ -87,24 +88,24 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """Measured error over limit; infinite where nothing is allowed."""
+        """The measured error divided by the limit; infinite if no error is allowed."""
         if self.error == 0:
             return 0.0
         return self.error / self.limit if self.limit > 0 else math.inf
 
 
 def eps(dtype: torch.dtype) -> float:
-    """The distance from 1 to the next number."""
+    """The machine epsilon of a dtype."""
     return float(torch.finfo(real_dtype(dtype)).eps)
 
 
 def floor_eps(dtype: torch.dtype) -> float:
-    """The error, in eps of the dtype, that no leaf is blamed for however exact eager was."""
+    """The error, in eps of the dtype, that is always accepted, even if eager is exact."""
     return REDUCE_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
 
 
 def near(dtype: torch.dtype, scale: float) -> Tolerance:
-    """The tolerance that needs no reference."""
+    """The tolerance at which no reference is needed."""
     dtype = real_dtype(dtype)
     if dtype is torch.float64:
         return Tolerance(NEAR_FLOAT64, NEAR_FLOAT64 * scale)
@@ -113,21 +114,23 @@ def near(dtype: torch.dtype, scale: float) -> Tolerance:
 
 
 def alone(dtype: torch.dtype, scale: float) -> Tolerance:
-    """The tolerance where there is no usable reference."""
+    """The tolerance without a usable reference."""
     relative = ALONE.get(real_dtype(dtype), ALONE_OTHER)
     return Tolerance(relative, relative * scale)
 
 
 @dataclass(frozen=True)
 class Level:
-    """How wrong eager usually is in this call: the median of its relative errors, per kind of leaf."""
+    """The usual error of eager in this call: the median of its relative errors, for each kind of leaf."""
 
     relative: float = 0.0
     scale: float = 0.0
 
     @classmethod
     def of(cls, measured: Iterable[Errors]) -> Level:
-        """From the leaves that were measured against the reference; small ones only where there are no others."""
+        """Computed from the leaves that were measured against the reference; from small ones only if there are no
+        others.
+        """
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
         if not usable:
@@ -137,22 +140,22 @@ class Level:
         )
 
     def is_unrelated(self, dtype: torch.dtype) -> bool:
-        """Whether the reference computed something else, for example with other random numbers."""
+        """Whether the reference computed a different function, for example with different random numbers."""
         return self.relative > UNRELATED.get(real_dtype(dtype), UNRELATED_OTHER)
 
 
 def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[Measured]:
     """The measures of a leaf against fp64, each with its limit."""
     scale, step = errors.rms_reference, eps(dtype)
-    # A leaf that is zero up to rounding has no scale of its own.
+    # A leaf that is zero up to rounding has no scale.
     cancels = scale <= ZERO_EPS * step * level.scale
-    # Eager's error, not below what rounding costs anyway.
+    # Eager's error, at least that of rounding.
     own = max(errors.rms_eager, floor_eps(dtype) * step * scale)
     if errors.count < SMALL:
         own = max(own, level.relative * scale)
     if cancels:
         own = max(own, ZERO_OWN_EPS * step * level.scale)
-    # What a normal distribution of these errors would reach, where eager was lucky in its worst element.
+    # The expected largest error of a normal distribution, if eager's own happens to be smaller.
     own_worst = max(errors.max_eager, own * math.sqrt(2 * math.log(2 * errors.count + 1)))
     visible = NOISY_FROM * (level.scale if cancels else scale)
     noisy = by_count(RMS_NOISY, errors.count)
@@ -163,7 +166,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
     if errors.count < SYSTEMATIC_FROM or own <= NOISY_FROM * scale:
         return measures
     if scale > 0:
-        # Rounding does not average out where one large element among small ones makes the slope.
+        # Rounding does not average out if a single large element determines the slope.
         noise = SCALE_NOISE * own / scale / math.sqrt(errors.carrying)
         limit = max(SCALE_OWN * abs(errors.slope_eager), noise, SCALE_ROUNDING)
         measures.append(Measured("error in scale", abs(errors.slope_compiled), limit))
@@ -175,7 +178,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
 
 
 def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradient: bool = False) -> list[Measured]:
-    """The measures, with limits that let pass what eager runs with perturbed rounding reach too."""
+    """The measures with limits widened by eager runs with perturbed rounding."""
     multiple, largest = (PERTURBED_GRADIENT, PERTURBED_GRADIENT_LARGEST) if gradient else (PERTURBED, PERTURBED)
     reached: dict[str, float] = {
         "error": multiple * max(run.rms_eager for run in perturbed),
@@ -187,7 +190,7 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
-    """The same where there is no reference: compiled's distance from eager, within that of such runs."""
+    """The same without a reference: compares the distance from eager with that of such runs."""
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
     distance = perturbed[0]
@@ -200,5 +203,5 @@ def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
 
 
 def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
-    """``quiet`` times a small error, ``noisy`` times one that is visible, and no jump in between."""
+    """``quiet`` times a small error, ``noisy`` times a visible one, with a continuous transition."""
     return max(noisy * own, min(quiet * own, visible))

@@ -1,4 +1,4 @@
-"""The parts of a call record that are compared, each with its name."""
+"""The compared parts of a call record, with their names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRADIENTS: tuple[SectionName, ...] = ("grad", "input grad")
 
 
 def section(record: CallRecord, name: SectionName) -> Flat:
-    """One part of a record taken apart, with readable paths."""
+    """One part of a record, flattened with readable paths."""
     if name == "output":
         return record.output if isinstance(record.output, Flat) else flatten(record.output, "output")
     if name == "argument":
@@ -36,7 +36,7 @@ def section(record: CallRecord, name: SectionName) -> Flat:
 
 
 def before_the_call(record: CallRecord, name: SectionName) -> Mapping[str, torch.Tensor]:
-    """What arguments or state were before the call, by the same paths; empty where not known."""
+    """The arguments or state before the call, by the same paths; empty if unknown."""
     if name == "argument" and record.pristine is not None:
         return _arguments(record, record.pristine).tensors
     if name == "state":
@@ -45,7 +45,7 @@ def before_the_call(record: CallRecord, name: SectionName) -> Mapping[str, torch
 
 
 def plain_values(record: CallRecord) -> dict[str, torch.Tensor]:
-    """Everything that can be measured in a record, as plain tensors by path."""
+    """Everything measurable in a record, as dense tensors by path."""
     values: dict[str, torch.Tensor] = {}
     for name in SECTIONS:
         for path, leaf in section(record, name).leaves.items():
@@ -63,7 +63,7 @@ def sharing_in(record: CallRecord) -> Sharing:
 
 
 def arguments_of(record: CallRecord, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Flat:
-    """The arguments of a call taken apart, by the names that messages give them."""
+    """The flattened arguments of a call, by the names used in messages."""
     flat = Flat()
     for position, value in enumerate(args):
         flat.nodes.update(flatten(value, record.argument_label(position)).nodes)

@@ -1,4 +1,4 @@
-"""What a user may say about how far a compiled value may be from eager; the rule itself is in ``rule``."""
+"""User-defined tolerances; the default rule is in ``rule``."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """How leaves are judged. Without arguments: the documented rule, by dtype and against fp64.
+    """How leaves are judged. Without arguments, the documented rule applies.
 
     Args:
-        rtol, atol: given together, they decide alone for every floating leaf, as in ``torch.testing.assert_close``.
-        leaves: a tolerance for single leaves by path, ``*`` and ``?`` as wildcards, for example
-            ``{"output.logits": Tolerance(rtol=1e-2, atol=1e-3)}``. The first pattern that matches decides.
-        dtypes: a tolerance for all leaves of a dtype.
-        ignored: leaves that are not compared, by path, ``*`` and ``?`` as wildcards, for example
+        rtol, atol: tolerances for every floating-point leaf, as in ``torch.testing.assert_close``. Both must be set.
+        leaves: tolerances for leaves by path, with ``*`` and ``?`` as wildcards, for example
+            ``{"output.logits": Tolerance(rtol=1e-2, atol=1e-3)}``. The first matching pattern applies.
+        dtypes: tolerances for all leaves of a dtype.
+        ignored: paths of leaves that are not compared, with ``*`` and ``?`` as wildcards, for example
             ``["attribute statistics*"]``.
-        state: compare what the target keeps apart from parameters and buffers: attributes, closed-over and global
+        state: compare other state of the target than parameters and buffers: attributes, closed-over and global
             variables.
         strides: compare the strides of dense tensors.
         aliasing: compare which outputs share memory with arguments, parameters, buffers and each other.
-        rng: compare the state of the random generators after the call. This holds where compiled code draws the same
-            random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for what it does not cover.
+        rng: compare the state of the random generators after the call. This requires compiled code to draw the same
+            random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for exceptions.
 
     Raises:
-        ValueError: only one of ``rtol`` and ``atol``, a number that is negative or not finite, an entry that is not a
+        ValueError: only one of ``rtol`` and ``atol`` is set, a number is negative or not finite, or an entry is not a
             ``Tolerance``.
     """
 
@@ -65,27 +65,29 @@ class Tolerances:
 
     def __post_init__(self) -> None:
         if (self.rtol is None) != (self.atol is None):
-            raise ValueError("give rtol and atol together, or neither")
+            raise ValueError("set both rtol and atol, or neither")
         if self.rtol is not None and self.atol is not None:
-            Tolerance(self.rtol, self.atol)  # refuses what is no number
+            Tolerance(self.rtol, self.atol)  # rejects values that are not numbers
         for name, entries in (("leaves", self.leaves), ("dtypes", self.dtypes)):
             if not isinstance(entries, Mapping):
-                raise ValueError(f"{name} must be a mapping, got {type(entries).__name__}")
+                raise ValueError(f"{name} must be a mapping, not {type(entries).__name__}")
             for key, tolerance in entries.items():
                 if not isinstance(tolerance, Tolerance):
-                    raise ValueError(f"{name}[{key!r}] is {tolerance!r}; write Tolerance(rtol=..., atol=...)")
+                    raise ValueError(f"{name}[{key!r}] is {tolerance!r}; it must be Tolerance(rtol=..., atol=...)")
         for dtype in self.dtypes:
             if not isinstance(dtype, torch.dtype):
                 raise ValueError(f"dtypes: {dtype!r} is not a torch.dtype")
         if isinstance(self.ignored, str):
-            raise ValueError(f"ignored is one text, {self.ignored!r}; write a list of patterns: [{self.ignored!r}]")
+            raise ValueError(
+                f"ignored is a single string, {self.ignored!r}; it must be a list of patterns: [{self.ignored!r}]"
+            )
 
     def ignores(self, path: str) -> bool:
-        """Whether the user leaves this leaf out."""
+        """Whether the user ignores this leaf."""
         return any(_matches(path, pattern) for pattern in self.ignored)
 
     def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
-        """The tolerance the user gave for this leaf, or None: the documented rule decides."""
+        """The user's tolerance for this leaf, or None for the documented rule."""
         for pattern, tolerance in self.leaves.items():
             if _matches(path, pattern):
                 return tolerance
@@ -96,24 +98,24 @@ class Tolerances:
         return None
 
     def unmatched(self, paths: Iterable[str]) -> list[str]:
-        """The patterns of ``leaves`` and ``ignored`` that match none of these paths."""
+        """The patterns of ``leaves`` and ``ignored`` that do not match any of these paths."""
         known = list(paths)
         patterns = (*self.leaves, *self.ignored)
         return [pattern for pattern in patterns if not any(_matches(path, pattern) for path in known)]
 
 
 def require_tolerances(name: str, given: object, wanted: type[Tolerance] | type[Tolerances] = Tolerances) -> None:
-    """Refuse a number, or one of the two classes in place of the other; None is the documented rule.
+    """Reject a number, or the wrong one of the two classes; None means the documented rule.
 
     Raises:
-        CompileUsageError: with what to write.
+        CompileUsageError: the message shows the correct form.
     """
     if given is None or isinstance(given, wanted):
         return
     number = given if isinstance(given, (int, float)) and not isinstance(given, bool) else "..."
     values = f"rtol={given.rtol}, atol={given.atol}" if isinstance(given, (Tolerance, Tolerances)) else ""
     raise CompileUsageError(
-        f"{name} is {given!r}; write {name}={wanted.__name__}({values or f'rtol={number}, atol={number}'})"
+        f"{name} is {given!r}; use {name}={wanted.__name__}({values or f'rtol={number}, atol={number}'})"
     )
 
 

@@ -1,4 +1,4 @@
-"""Any Python structure as leaves with readable paths, and what its containers are."""
+"""Flatten any Python structure into leaves and containers with readable paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, ty
 
 @dataclasses.dataclass
 class Flat:
-    """A structure taken apart: containers and leaves by path, in the order they were met."""
+    """A flattened structure: containers and leaves by path, in order."""
 
     nodes: dict[str, Node] = dataclasses.field(default_factory=dict)
 
@@ -38,7 +38,7 @@ class Flat:
 
 @dataclasses.dataclass
 class Node:
-    """One container (``shape`` says which, ``value`` is None) or one leaf."""
+    """A container (``shape`` describes it, ``value`` is None) or a leaf."""
 
     kind: type
     is_leaf: bool
@@ -47,7 +47,7 @@ class Node:
 
 
 def flatten(value: Any, root: str = "output") -> Flat:
-    """Take ``value`` apart. Cycles are cut; shared objects appear under each of their paths."""
+    """Flatten ``value``. Cycles are cut; shared objects appear under each of their paths."""
     flat = Flat()
     _walk(value, root, flat, frozenset())
     return flat
@@ -55,7 +55,7 @@ def flatten(value: Any, root: str = "output") -> Flat:
 
 def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
     if id(value) in above:
-        flat.nodes[path] = Node(type(value), False, shape="a reference back to one of its own containers")
+        flat.nodes[path] = Node(type(value), False, shape="a reference to an enclosing container")
         return
     children = _children(value, path)
     if children is None:
@@ -68,7 +68,7 @@ def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
 
 
 def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | None:
-    """What kind of container ``value`` is and what it holds; None for a leaf."""
+    """The kind and contents of a container; None for a leaf."""
     leaves = (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum, *FUNCTIONS)
     if value is None or is_a(value, leaves):
         return None
@@ -78,7 +78,7 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
         tensors = dict(value.named_parameters()) | dict(value.named_buffers())
         return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
     if is_mapping(value) and (pairs := _pairs(value)) is not None:
-        # A dataclass that is also a mapping (transformers' ModelOutput) reads best with dots.
+        # Use dots for a dataclass that is also a mapping (transformers' ModelOutput).
         dotted = _has(type(value), "__dataclass_fields__")
         keys = [_key(position, key) for position, (key, _) in enumerate(pairs)]
         texts = (f".{text}" if dotted else f"[{text!r}]" if quoted else f"[{text}]" for text, quoted in keys)
@@ -95,7 +95,7 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
         own = attributes(value)
         kept = {name: own[name] for name in type(value).__dataclass_fields__ if name in own}
         return f"fields {_names(kept)}", ((f"{path}.{k}", v) for k, v in kept.items())
-    # An object of any other class: its attributes, unless the class says itself when two are equal.
+    # An object of another class is compared by its attributes, unless the class defines ``__eq__``.
     data = data_attributes(value) if type(value).__module__ != "numpy" else {}
     if not data or (defines_equality(value) and not _holds_tensors(value, 6)):
         return None
@@ -103,51 +103,51 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
-    """Keys and values. A dict is read past its class; where a class of its own kind raises, None."""
+    """Keys and values. Methods of dict subclasses are bypassed; returns None if another mapping raises."""
     if is_a(value, OrderedDict):
         return list(OrderedDict.items(value))
     if is_a(value, dict):
         return list(dict.items(value))
     try:
-        # Iterating is not the same as asking for the keys: a TensorDict iterates over its batch.
+        # Use keys(), because iteration may differ: a TensorDict iterates over its batch.
         return [(key, value[key]) for key in value.keys()]  # noqa: SIM118
-    except Exception:  # any class may raise anything: its attributes are compared
+    except Exception:  # if a class raises, compare its attributes
         return None
 
 
 def _key(position: int, key: Any) -> tuple[Any, bool]:
-    """A key as messages show it, and whether it is quoted: plain values as they are, others by class and place."""
+    """A key as text, and whether it is quoted: plain values unchanged, others by class and position."""
     plain = type(type(key)) is type and isinstance(key, (str, int, float, bytes, type(None), torch.dtype))
     whole = plain or (type(key) is tuple and all(type(part) in (str, int, float, bool) for part in key))
     return (key, True) if whole else (f"{type(key).__name__} {position}", False)
 
 
 def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
-    """Whether an object is of a class; ``isinstance`` would ask the object's own ``__class__`` too."""
+    """Whether an object is an instance of a class, without evaluating its ``__class__`` like ``isinstance``."""
     return issubclass(type(value), kinds)
 
 
 def _has(kind: type, name: str) -> bool:
-    """Whether a class has an attribute, without asking its metaclass for a missing one."""
+    """Whether a class has an attribute, without calling its metaclass's ``__getattr__``."""
     return any(name in base.__dict__ for base in kind.__mro__)
 
 
 def is_mapping(value: Any) -> bool:
-    """Whether it has keys with values: mappings, and classes that look like one without saying so."""
+    """Whether it is a mapping, or a class with the methods of one."""
     if is_a(value, type):
         return False
     return is_a(value, dict) or all(_has(type(value), name) for name in ("keys", "items", "__getitem__"))
 
 
 def defines_equality(value: Any) -> bool:
-    """Whether the class says itself when two of its objects are equal."""
+    """Whether the class defines ``__eq__``."""
     return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in the order they were assigned.
+    """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of assignment.
 
-    They are read past properties and ``__getattr__`` of the object's class.
+    They are read without calling properties or ``__getattr__`` of the class.
     """
     base: Any = threading.local if is_a(value, threading.local) else object
     try:
@@ -163,7 +163,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def data_attributes(value: Any) -> dict[str, Any]:
-    """The attributes that are not callables."""
+    """The attributes that are not callable."""
     return {k: v for k, v in attributes(value).items() if isinstance(k, str) and not isinstance(v, FUNCTIONS)}
 
 

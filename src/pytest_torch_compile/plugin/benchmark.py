@@ -66,7 +66,7 @@ class CompileBenchmark:
         allow_more: AllowMore | None = None,
         **options: Any,
     ) -> SpeedSample | None:
-        """Time ``target(*args)`` compiled through pytest-benchmark, and measure it against eager.
+        """Time compiled ``target(*args)`` with pytest-benchmark, and compare it with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times it, and nothing is returned. ``cold_start=True`` also
         compiles it in two fresh processes, with an empty and then a filled cache. ``allow_more`` allows counted

@@ -101,7 +101,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Save the compile cache if it is a URL; a failure only costs the next run its warm start."""
     try:
         session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
-    except Exception as error:  # pytest would leave out its summary
+    except Exception as error:  # an exception would suppress pytest's summary
         session.config.stash[_CACHE_LINES] = [f"nothing was stored: {unwritten.reason(error)}"]
 
 

@@ -109,7 +109,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
     mine, theirs = (ranks[group[0]].facts(check, kind) for group in (others[0], usual))
     first = next(iter([*_without(mine, theirs), *_without(theirs, mine)]), None)
     if kind == "collective" or len(mine) == len(theirs):
-        message = f"other {kind}s in {name} than on {numbered('rank', usual)}"
+        message = f"{kind}s in {name} differ from {numbered('rank', usual)}"
     else:
         message = f"{count(len(mine), kind)} in {name}, {len(theirs)} on {numbered('rank', usual)}"
     lines = [line for kind, groups in sides.items() for line in _side_by_side(ranks, check, kind, groups)]

@@ -137,7 +137,7 @@ def report(compared: Iterable[Compared]) -> list[str]:
 
 
 def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
-    """Run the speed tests of one side once, from an empty compile cache, a GPU for each worker."""
+    """Run the speed tests of one side once, from an empty compile cache, with one GPU for each worker."""
     with TemporaryFolder("torch-compile-cache-") as cache:
         # As arguments instead of options of the job, which the plugin of an older revision may not support.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
