@@ -54,10 +54,11 @@ def truth(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
     """The oracle's word on a target; None where there is nothing to train."""
     if built(factory, mode) is None:
         return None
+    # First, before eager fills the caches that the library keeps from run to run.
+    compiled, said = run_compiled(factory, mode, backend)
     eager = run(factory, mode)
     again = run(factory, mode)
     exact = run(factory, mode, convert=in_float64)
-    compiled, said = run_compiled(factory, mode, backend)
     found = Truth(
         eager_raises=eager.raised,
         compiled_raises=compiled.raised,
@@ -84,12 +85,8 @@ def run(
     mode: str,
     convert: Callable[[Target], Target] = lambda target: target,
     compile: Callable[[Any], Any] = lambda target: target,
-    whole: bool = True,
 ) -> Leg:
-    """Build the target, make its calls, and note what they give and what they write.
-
-    The calls after one that raises are made too, unless ``whole`` is False.
-    """
+    """Build the target, make its calls up to one that raises, and note what they give and what they write."""
     made = convert(built(factory, mode))  # type: ignore[arg-type]
     compiled = compile(made.target)
     seed(1)
@@ -103,8 +100,7 @@ def run(
                     leg.raised or f"call {number}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
                 )
                 leg.facts[f"call {number} raised"] = type(error).__name__
-                if not whole:
-                    break
+                break
     leg.leaves.update(state_of(made.target))
     return leg
 
@@ -165,12 +161,7 @@ def one_compiled(factory: Factory, mode: str, backend: str, fullgraph: bool) -> 
         return lookup_backend(backend)(graph, examples)
 
     with listening(trace=not fullgraph) as heard:
-        leg = run(
-            factory,
-            mode,
-            compile=lambda it: torch.compile(it, backend=counting, fullgraph=fullgraph),
-            whole=not fullgraph,
-        )
+        leg = run(factory, mode, compile=lambda it: torch.compile(it, backend=counting, fullgraph=fullgraph))
     torch._dynamo.reset()
     counted = [
         why for why in counters["graph_break"] | counters["unimplemented"] if "recompile limit" not in why.lower()

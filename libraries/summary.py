@@ -113,7 +113,7 @@ def table(document: Mapping[str, Any]) -> str:
         lines.append(f"| {row.package} {row.version} | " + " | ".join(map(str, figures)) + " |")
     columns = ("targets", "checks", "agree", "findings", "crashes", "false_alarms", "misses")
     sums = [sum(getattr(row, column) for row in rows) for column in columns]
-    lines.append(f"| {len(rows)} packages | " + " | ".join(map(str, sums)) + " |")
+    lines.append(f"| all {len(rows)} | " + " | ".join(map(str, sums)) + " |")
     return "\n".join(lines)
 
 

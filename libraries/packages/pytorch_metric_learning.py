@@ -28,7 +28,7 @@ TARGETS = {
     "ContrastiveLoss": lambda: Target(losses.ContrastiveLoss(), batch()),
     "CosFaceLoss": lambda: Target(losses.CosFaceLoss(4, 8), batch()),
     "CrossBatchMemory": lambda: Target(losses.CrossBatchMemory(losses.ContrastiveLoss(), 8, 16), batch()),
-    "DynamicSoftMarginLoss": lambda: Target(losses.DynamicSoftMarginLoss(), batch()),
+    "DynamicSoftMarginLoss": lambda: Target(losses.DynamicSoftMarginLoss(), batch(), train=False),
     "FastAPLoss": lambda: Target(losses.FastAPLoss(), batch()),
     "IntraPairVarianceLoss": lambda: Target(losses.IntraPairVarianceLoss(), batch()),
     "LargeMarginSoftmaxLoss": lambda: Target(losses.LargeMarginSoftmaxLoss(4, 8), batch()),
