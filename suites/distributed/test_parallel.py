@@ -44,5 +44,5 @@ def test_a_rank_that_differs_is_named(ranks, kind, how, outside):
         ranks.run(diverging, kind, outside, how)
     findings = [finding for finding in caught.value.findings if finding.kind == "rank-divergence"]
     assert [finding.ranks for finding in findings] == [(ranks.world_size - 1,)], caught.value
-    says = {"batch": "recompile", "collective": "other collectives", "branch": "graph"}[how]
+    says = {"batch": "recompile", "collective": "collectives in", "branch": "graph"}[how]
     assert says in findings[0].message, caught.value

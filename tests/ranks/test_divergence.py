@@ -157,8 +157,8 @@ PLANTED = [
     (a_break_on_one, "1 graph break in", "graph breaks of rank 1: 1", "graph breaks of rank 0: none"),
     (none_in_place_of_a_tensor, "other graphs in", "sin", "*"),
     (a_layer_less, "other graphs in Sequential", "linear", "x2"),
-    (reductions_in_another_order, "other collectives in", "all_reduce max", "all_reduce sum"),
-    (a_collective_more_in_a_group_of_one, "other collectives in", "all_reduce sum", "collectives of rank 0: none"),
+    (reductions_in_another_order, "collectives in", "all_reduce max", "all_reduce sum"),
+    (a_collective_more_in_a_group_of_one, "collectives in", "all_reduce sum", "collectives of rank 0: none"),
     (fallback_at_the_limit, "1 eager fallback in", "recompile-limit", "eager fallbacks of rank 0: none"),
     (a_global_that_changes, "1 recompile in", "SCALE", "recompiles of rank 0: none"),
 ]  # fmt: skip
@@ -216,7 +216,7 @@ def returns_early():
 @pytest.mark.parametrize(
     ("plant", "says", "told"),
     [
-        (one_more_collective, "other collectives in the guarded region", "all_reduce sum"),
+        (one_more_collective, "collectives in the guarded region", "all_reduce sum"),
         (recompiles_then_is_killed, "1 recompile in the guarded region, 0 on rank 0", "expected 4, actual 3"),
         (returns_early, "returned while rank 0 still ran", ""),
     ],
