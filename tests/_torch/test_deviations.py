@@ -113,7 +113,7 @@ def test_error_on_recompile_is_named_and_no_stage_is_blamed():
     (finding,) = failure.findings
     assert finding.kind == "compile-error"
     assert finding.cause == "torch._dynamo.config.error_on_recompile is True (torch's default: False)"
-    assert finding.hint.startswith("set torch._dynamo.config.error_on_recompile back to False")
+    assert finding.hint.startswith("reset torch._dynamo.config.error_on_recompile to False")
     assert "stage:" not in str(failure) and "aot_eager'" not in str(failure)
 
 

@@ -149,14 +149,14 @@ SCALE = 2
 
 
 PLANTED = [
-    (branch_on_the_rank, "other graphs in", "graphs of rank 1: 1", "sin"),
+    (branch_on_the_rank, "graphs in", "graphs of rank 1: 1", "sin"),
     (a_batch_of_another_size, "1 recompile in doubled, 0 on rank 0", "expected 4, actual 3", "recompiles of rank 0: none"),
     (another_dtype, "1 recompile in the guarded region, 0 on rank 0", "dtype", "recompiles of rank 0: none"),
     (another_number, "1 recompile in scaled, 0 on rank 0", "factor", "recompiles of rank 0: none"),
     (another_grad_mode, "1 recompile in the guarded region, 0 on rank 0", "grad", "recompiles of rank 0: none"),
     (a_break_on_one, "1 graph break in", "graph breaks of rank 1: 1", "graph breaks of rank 0: none"),
-    (none_in_place_of_a_tensor, "other graphs in", "sin", "*"),
-    (a_layer_less, "other graphs in Sequential", "linear", "x2"),
+    (none_in_place_of_a_tensor, "graphs in", "sin", "*"),
+    (a_layer_less, "graphs in Sequential", "linear", "x2"),
     (reductions_in_another_order, "collectives in", "all_reduce max", "all_reduce sum"),
     (a_collective_more_in_a_group_of_one, "collectives in", "all_reduce sum", "collectives of rank 0: none"),
     (fallback_at_the_limit, "1 eager fallback in", "recompile-limit", "eager fallbacks of rank 0: none"),

@@ -159,7 +159,7 @@ def test_two_agents_make_one_report_and_end_when_one_of_them_is_killed(agents):
     assert re.search(f"1. exception: {gone}", report) and "rank 0 was at test_ranks.py" in report
     assert "short test summary" not in quiet and "test session starts" not in quiet
     assert (
-        "FAILED test_ranks.py::test_diverges" in report and "rank-divergence: rank 1: call 1: other graphs in" in report
+        "FAILED test_ranks.py::test_diverges" in report and "rank-divergence: rank 1: call 1: graphs in" in report
     )
     assert "FAILED test_ranks.py::test_fails_on_rank_1 - rank 1: " in report and "not on this rank" in report
     assert "3 failed, 1 passed" in report
@@ -267,7 +267,7 @@ def test_a_file_has_the_same_verdicts_and_one_report_however_it_is_started(tmp_p
         "test_fails_on_rank_1": [on_rank_1],
         "test_waits": [],
     }
-    found = "rank-divergence: rank 1: call 1: other graphs in diverging"
+    found = "rank-divergence: rank 1: call 1: graphs in diverging"
     assert [found in log for log in logs].count(True) == 1
     document = json.loads((tmp_path / "report" / "report.json").read_text())
     reported = {test["id"].rpartition("::")[2]: (test["outcome"], len(test["checks"])) for test in document["tests"]}
