@@ -171,7 +171,13 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
 
 def _entries_of_tracing(mapping: dict[Any, Any]) -> set[int]:
     """Where a library keeps a table by type of tensor: the entries for types that torch only has while it traces."""
-    return {index for index, (key, _) in enumerate(items(mapping)) if is_a(key, type) and is_tracing_type(key)}
+    return {index for index, (key, _) in enumerate(items(mapping)) if _is_of_tracing(key)}
+
+
+def _is_of_tracing(key: Any) -> bool:
+    if is_a(key, (tuple, frozenset)):
+        return any(_is_of_tracing(part) for part in items(key))
+    return is_a(key, type) and is_tracing_type(key)
 
 
 def _shape(value: Any) -> str:
