@@ -158,9 +158,7 @@ def test_two_agents_make_one_report_and_end_when_one_of_them_is_killed(agents):
     assert re.search(f"pytest-torch-compile: {gone}.*; stopping all tests", report)
     assert re.search(f"1. exception: {gone}", report) and "rank 0 was at test_ranks.py" in report
     assert "short test summary" not in quiet and "test session starts" not in quiet
-    assert (
-        "FAILED test_ranks.py::test_diverges" in report and "rank-divergence: rank 1: call 1: graphs in" in report
-    )
+    assert "FAILED test_ranks.py::test_diverges" in report and "rank-divergence: rank 1: call 1: graphs in" in report
     assert "FAILED test_ranks.py::test_fails_on_rank_1 - rank 1: " in report and "not on this rank" in report
     assert "3 failed, 1 passed" in report
     assert (agents.folder / "report" / "report.json").exists()
