@@ -51,7 +51,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--only", nargs="*", default=[], metavar="PACKAGE[/TARGET]", help="these and no others, in this order"
     )
-    made.add_argument("--again", action="store_true", help="run anew what disagreed, or with --only all of it")
+    made.add_argument(
+        "--again", action="store_true", help="run disagreements again, or with --only everything selected"
+    )
     made.add_argument("--backend", default="aot_eager")
     made.add_argument("--limit", type=float, default=60, help="seconds for one target")
     return made

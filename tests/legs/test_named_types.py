@@ -110,7 +110,7 @@ def test_reference_that_cannot_run_is_said():
 
     report = checked(Doubles(), torch.randn(6, 6))
     (line,) = report.observation.not_observable
-    assert line.startswith("errors against float64") and "no doubles here" in line
+    assert line.startswith("errors relative to float64") and "no doubles here" in line
 
 
 def test_perturbed_runs_that_cannot_run_are_said():

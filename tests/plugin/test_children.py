@@ -149,7 +149,7 @@ def test_isolated_test_that_dies_is_a_failure_in_the_report(project):
     source = "import os\ndef test_dies(compile_options):\n    os._exit(7)\n"
     project(source, "--compile-isolate", "--compile-report=out").assert_outcomes(failed=1)
     (entry,) = json.loads((project.tester.path / "out" / "report.json").read_text())["tests"]
-    assert entry["outcome"] == "failed" and "ended with 7" in entry["message"]
+    assert entry["outcome"] == "failed" and "exited with status 7" in entry["message"]
 
 
 def test_flag_of_the_ini_file_can_be_switched_off_in_a_child(project):

@@ -218,7 +218,7 @@ def returns_early():
     [
         (one_more_collective, "collectives in the guarded region", "all_reduce sum"),
         (recompiles_then_is_killed, "1 recompile in the guarded region, 0 on rank 0", "expected 4, actual 3"),
-        (returns_early, "returned while rank 0 still ran", ""),
+        (returns_early, "returned while rank 0 was still running", ""),
     ],
 )
 def test_a_divergence_is_told_though_ranks_hang_or_die(ranks, plant, says, told):

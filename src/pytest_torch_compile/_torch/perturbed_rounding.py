@@ -175,7 +175,7 @@ class _PerturbedSteps:
     """Perturbs the learning rates of every optimizer during a step, by the float32 error of its bias correction."""
 
     def __init__(self, seed: int) -> None:
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator("cpu").manual_seed(seed)
         self._rates: list[Any] = []
         self._hooks = ExitStack()
 
@@ -192,7 +192,7 @@ class _PerturbedSteps:
     def _move(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._rates = [group.get("lr") for group in optimizer.param_groups]
         for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
-            noise = float(torch.rand((), generator=self._generator, dtype=torch.float64))
+            noise = float(torch.rand((), generator=self._generator, dtype=torch.float64, device="cpu"))
             if rate is not None:
                 group["lr"] = rate * (1 + (2 * noise - 1) * _error_of_update(group, optimizer.state))
 
