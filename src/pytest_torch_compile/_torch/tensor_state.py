@@ -52,12 +52,6 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
         return True
 
 
-def is_tracing_type(kind: type) -> bool:
-    """Whether this is a class of tensors that torch only makes while it traces, such as ``FakeTensor``."""
-    inside = ("torch._subclasses", "torch._functorch")
-    return torch.Tensor in kind.__mro__ and str(kind.__module__).startswith(inside)
-
-
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether the data is in one strided memory block."""
     with torch._C.DisableTorchFunctionSubclass():

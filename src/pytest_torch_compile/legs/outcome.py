@@ -15,7 +15,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from .._torch.machine_faults import machine_fault
-from .._torch.tensor_state import is_plain, is_tracing_type, is_wrapper
+from .._torch.tensor_state import is_plain, is_wrapper
 from ..numerics import Flat, Node
 from ..numerics.tree import is_a
 from .holders import ClassAttributes, is_mutable
@@ -107,9 +107,9 @@ class _Walk:
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
         if id(value) in self._placed_by_torch:
             return ((text, part) for text, part in parts(value) if text != "['capturable']")
-        if is_a(value, dict) and (traced := _entries_of_tracing(value)):
+        if is_a(value, dict) and (left_out := _by_type_of_tensor(value)):
             entries = len(items(value))
-            return (pair for index, pair in enumerate(parts(value)) if index >= entries or index not in traced)
+            return (pair for index, pair in enumerate(parts(value)) if index >= entries or index not in left_out)
         if not is_a(value, types.FunctionType):
             return parts(value)
         named = [name for name, cell in cells(value) if ("cell", id(cell)) in self._snapshot.holders]
@@ -169,21 +169,25 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
     return Flat(nodes)
 
 
-def _entries_of_tracing(mapping: dict[Any, Any]) -> set[int]:
-    """Where a library keeps a table by type of tensor: the entries for types that torch only has while it traces."""
-    return {index for index, (key, _) in enumerate(items(mapping)) if _is_of_tracing(key)}
+def _by_type_of_tensor(mapping: dict[Any, Any]) -> set[int]:
+    """The positions of entries whose key is a class of tensors, or a collection of classes with one among them.
+
+    A library that remembers what it does for a type of tensor has an entry for ``Tensor`` in eager, and one for
+    ``FakeTensor`` where torch traces it: the entries mean the same and are not compared.
+    """
+    return {index for index, (key, _) in enumerate(items(mapping)) if _names_type_of_tensor(key)}
 
 
-def _is_of_tracing(key: Any) -> bool:
+def _names_type_of_tensor(key: Any) -> bool:
     if is_a(key, (tuple, frozenset)):
-        return any(_is_of_tracing(part) for part in items(key))
-    return is_a(key, type) and is_tracing_type(key)
+        return any(_names_type_of_tensor(part) for part in items(key))
+    return is_a(key, type) and torch.Tensor in key.__mro__
 
 
 def _shape(value: Any) -> str:
     if is_a(value, dict):
-        traced = _entries_of_tracing(value)
-        keys = [key for index, (key, _) in enumerate(items(value)) if index not in traced]
+        left_out = _by_type_of_tensor(value)
+        keys = [key for index, (key, _) in enumerate(items(value)) if index not in left_out]
         plain = [str(key) for key in keys if is_plain_key(key)]
         return f"keys {', '.join(plain)}" if plain and len(plain) == len(keys) else f"length {len(keys)}"
     return f"length {len(items(value))}" if is_a(value, (list, tuple, deque)) else ""
