@@ -11,16 +11,15 @@ but a compiled step uses float32 tensors. There is no op result to perturb, so t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .float_types import is_packed
+from .pausable_mode import PausableMode
 
 _TABLE = "_pytest_torch_compile_table"
 # One of this many elements moves by one step, about the error of rounding to nearest.
@@ -45,14 +44,13 @@ _EXACT = (
 EXACT = frozenset(_EXACT.split())
 
 
-class PerturbedRounding(TorchDispatchMode):
+class PerturbedRounding(PausableMode):
     """Perturbs the results of ops that round, by the size of rounding errors."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
         self._generators: dict[torch.device, torch.Generator] = {}
-        self._paused = False
         self._optimizers = _PerturbedSteps(seed)
 
     def __enter__(self) -> Any:
@@ -63,24 +61,15 @@ class PerturbedRounding(TorchDispatchMode):
         super().__exit__(*error)
         self._optimizers.__exit__(*error)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Do not perturb ops in the body, which prepare inputs of the model."""
-        self._paused = True
-        try:
-            yield
-        finally:
-            self._paused = False
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not self._paused and _takes_tf32(func):
+        if not self.is_paused and _takes_tf32(func):
             args = tree_map_only(torch.Tensor, self._as_tf32, args)
         result = func(*args, **(kwargs or {}))
         results = [r for r in (result if isinstance(result, (tuple, list)) else (result,)) if type(r) is torch.Tensor]
         if _is_table(func, args):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
-        elif not self._paused and rounds(func):
+        elif not self.is_paused and rounds(func):
             for tensor in [*results, *_statistics(func, args)]:
                 if _can_be_perturbed(tensor):
                     self._perturb(tensor)

@@ -7,12 +7,11 @@ reference. Views as another type (``x.view(torch.int32)``) are not changed. Uses
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from .pausable_mode import PausableMode
 
 
 def widened(dtype: Any) -> Any:
@@ -24,24 +23,11 @@ def widened(dtype: Any) -> Any:
     return torch.float64 if dtype.is_floating_point else dtype
 
 
-class Widening(TorchDispatchMode):
+class Widening(PausableMode):
     """Makes casts and factories with a float type produce float64."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._paused = False
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Do not change ops in the body, which prepare inputs of the model."""
-        self._paused = True
-        try:
-            yield
-        finally:
-            self._paused = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not self._paused and kwargs.get("dtype") is not None and not func.is_view:
+        if not self.is_paused and kwargs.get("dtype") is not None and not func.is_view:
             kwargs = {**kwargs, "dtype": widened(kwargs["dtype"])}
         return func(*args, **kwargs)

@@ -1,0 +1,28 @@
+"""A dispatch mode that leaves some ops alone: those that prepare inputs of the model.
+
+Uses ``torch.utils._python_dispatch.TorchDispatchMode``, which is the same on torch 2.6 to 2.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class PausableMode(TorchDispatchMode):
+    """A mode that its subclasses do not apply while ``is_paused``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_paused = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not change ops in the body, which prepare inputs of the model."""
+        self.is_paused = True
+        try:
+            yield
+        finally:
+            self.is_paused = False
