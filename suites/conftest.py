@@ -19,3 +19,14 @@ def compile_options(request: pytest.FixtureRequest) -> dict[str, Any]:
     case = getattr(request.node, "callspec", None) and request.node.callspec.params.get("case")
     asked = request.config.getoption("--compile-backend")
     return {"backend": case.backend} if case is not None and not asked else {}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deal the tests out to pytest-xdist's workers, slow ones first, so that no long test begins at the end of the run.
+
+    Each worker starts with an equal share of adjacent tests (`--dist worksteal`).
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        items[:] = [item for worker in reversed(range(workers)) for item in items[worker::workers]]
