@@ -1,7 +1,8 @@
 """Memory that a check takes on top of its target's weights: `python benchmarks/check_memory.py --device cuda`.
 
 Each row runs in a fresh process. "beyond" is the peak of the check over that of the same work by hand, in multiples of
-the weights; the compiled leg runs with backend aot_eager, so that no code is generated.
+the weights; the compiled leg runs with backend aot_eager, so that no code is generated. The rows of a Llama with random
+weights need transformers and a GPU of 80 GB.
 """
 
 from __future__ import annotations
@@ -11,82 +12,130 @@ import json
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-ROWS = ("inference", "inference, snapshots on the host", "training with AdamW", "float64 reference")
+import torch
+
+
+@dataclass(frozen=True)
+class Row:
+    """A target, and how it is checked. ``layers`` are those of a Llama; 0 checks linear layers."""
+
+    name: str
+    train: bool = False
+    snapshots: str | None = None
+    differs: bool = False
+    layers: int = 0
+
+
+ROWS = (
+    Row("inference"),
+    Row("inference, snapshots on the host", snapshots="host"),
+    Row("training with AdamW", train=True),
+    Row("training with AdamW, snapshots on the device", train=True, snapshots="device"),
+    Row("values that differ: float64 and perturbed runs", differs=True),
+    Row("Llama in bfloat16, inference", layers=32),
+    Row("Llama in bfloat16, training a slice", train=True, layers=4),
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--layers", type=int, default=16, help="linear layers of 64 MiB in float32")
-    parser.add_argument("--row", help="measure one row in this process")
+    parser.add_argument("--row", type=int, help="measure one row, from 0, in this process")
     options = parser.parse_args()
-    if options.row:
-        print(json.dumps(measured(options.row, options.device, options.layers)))
+    if options.row is not None:
+        print(json.dumps(measured(ROWS[options.row], options.device, options.layers)))
         return
-    for row in ROWS:
-        command = [sys.executable, __file__, "--device", options.device, "--layers", str(options.layers), "--row", row]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        print(
-            f"{row}: {done.stdout.strip().splitlines()[-1] if done.returncode == 0 else done.stderr[-400:]}", flush=True
-        )
+    for number, row in enumerate(ROWS):
+        if row.layers and options.device == "cpu":
+            continue
+        command = [sys.executable, __file__, "--device", options.device, "--layers", str(options.layers)]
+        done = subprocess.run([*command, "--row", str(number)], capture_output=True, text=True, check=False)
+        said = done.stdout.strip().splitlines()[-1] if done.returncode == 0 else done.stderr[-400:]
+        print(f"{row.name}: {said}", flush=True)
 
 
-def measured(row: str, device: str, layers: int) -> dict[str, float]:
-    import torch
+def measured(row: Row, device: str, layers: int) -> dict[str, float]:
+    """Peaks in multiples of the weights, and the seconds of the check."""
+    from pytest_torch_compile import CompileCheckFailed, check_compile
 
-    from pytest_torch_compile import check_compile
-
-    model = torch.nn.Sequential(*(torch.nn.Linear(4096, 4096, bias=False) for _ in range(layers))).to(device)
-    x = torch.randn(2, 4096, device=device)
+    model, arguments = llama(row.layers, device) if row.layers else linear(layers, device)
     weights = sum(parameter.nbytes for parameter in model.parameters())
-    peak = _peak_on(device)
+    peak = peak_on(device)
     adamw = partial(torch.optim.AdamW, foreach=False)
 
     def by_hand() -> None:
-        if "AdamW" in row:
+        output = model(*arguments)
+        if row.train:
             optimizer = adamw(model.parameters())
-            model(x).sum().backward()
+            output.sum().backward()
             optimizer.step()
             model.zero_grad()
-        else:
-            with torch.no_grad():
-                model(x)
 
-    torch._dynamo.config.suppress_errors = False
-    begin = peak()
-    by_hand()
-    hand = peak() - begin
-    options: dict[str, object] = {"backend": "aot_eager"}
-    options |= {"train": True, "optimizer": adamw} if "AdamW" in row else {}
-    options |= {"snapshots": "host"} if "host" in row else {}
-    target: Callable[..., object] = model
-    if "float64" in row:  # compiled differs by rounding, so that the reference has to run
-        target = torch.nn.Sequential(*model, _Off())
-    with torch.no_grad() if "AdamW" not in row else torch.enable_grad():
-        check_compile(target, x, **options)
+    options: dict[str, Any] = {"backend": "aot_eager", "snapshots": row.snapshots, "diagnose": "off"}
+    options |= {"train": True, "optimizer": adamw} if row.train else {}
+    with torch.enable_grad() if row.train else torch.no_grad():
+        begin = peak()
+        by_hand()
+        hand = peak() - begin
+        target = Differs(model) if row.differs else model  # compiled differs, so that the reference runs
+        started = time.perf_counter()
+        with suppress(CompileCheckFailed):
+            check_compile(target, *arguments, **options)
+        seconds = time.perf_counter() - started
     whole = peak() - begin
-    return {"weights GB": weights / 1e9, "by hand W": hand / weights, "beyond W": (whole - hand) / weights}
+    return {
+        "weights GB": round(weights / 1e9, 2),
+        "by hand W": round(hand / weights, 3),
+        "beyond W": round((whole - hand) / weights, 3),
+        "seconds": round(seconds, 1),
+    }
 
 
-def _peak_on(device: str) -> Callable[[], int]:
-    import torch
+def linear(layers: int, device: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    model = torch.nn.Sequential(*(torch.nn.Linear(4096, 4096, bias=False) for _ in range(layers))).to(device)
+    return model, (torch.randn(2, 4096, device=device),)
 
+
+def llama(layers: int, device: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """The shape of Llama 2 7B with some of its layers, and logits as its only output."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with torch.device(device):
+        made = LlamaForCausalLM._from_config(LlamaConfig(num_hidden_layers=layers), dtype=torch.bfloat16)
+    return Logits(made.eval()), (torch.randint(0, 32_000, (2, 64), device=device),)
+
+
+class Logits(torch.nn.Module):
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor) -> Any:
+        return self.model(input_ids=ids, use_cache=False).logits
+
+
+class Differs(torch.nn.Module):
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = self.model(x)
+        return y * (1 + 1e-4) if torch.compiler.is_compiling() else y * 1
+
+
+def peak_on(device: str) -> Callable[[], int]:
     if device == "cuda":
         return torch.cuda.max_memory_allocated
     return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _Off() -> object:
-    import torch
-
-    class Off(torch.nn.Module):
-        def forward(self, y: torch.Tensor) -> torch.Tensor:
-            return y * (1 + 5e-7) if torch.compiler.is_compiling() else y * 1
-
-    return Off()
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def one_compiled(factory: Factory, mode: str, backend: str, fullgraph: bool) -> 
         why for why in counters["graph_break"] | counters["unimplemented"] if "recompile limit" not in why.lower()
     ]
     breaks = {} if fullgraph else heard.breaks
-    if counted and not breaks and not fullgraph:
+    if counted and not breaks and not (fullgraph or leg.raised):
         breaks = {f"counted:{number}": why for number, why in enumerate(counted)}
     return leg, {
         "breaks": sorted(breaks),

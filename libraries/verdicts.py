@@ -7,6 +7,8 @@ from typing import Any
 
 WRONG = {"numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"}
 AGREE, FALSE_ALARM, MISS, CRASH, UNUSABLE = "agree", "false alarm", "miss", "crash", "unusable"
+# What torch raises where it cannot compile code that eager runs.
+FAILED = ("BackendCompilerFailed", "InternalTorchDynamoError", "InductorError", "TorchRuntimeError")
 Words = Mapping[str, Any]
 
 
@@ -28,7 +30,7 @@ def compared(product: Words, oracle: Words) -> dict[str, str]:
         "recompiles": (product["recompiles"], oracle["recompiles"]),
         "values": (bool(WRONG & set(product["kinds"])), bool(oracle["wrong"]) and not failed(oracle)),
         "fallbacks": (bool(product["fallbacks"]), bool(oracle["fallbacks"])),
-        "nothing compiled": ("nothing-compiled" in product["kinds"], not oracle["graphs"]),
+        "nothing compiled": ("nothing-compiled" in product["kinds"], not (oracle["graphs"] or failed(oracle))),
         "compile error": ("compile-error" in product["kinds"], failed(oracle)),
         "no verdict": ("not-observable" in product["kinds"], False),
         "planted defect": (bool(expected & set(product["kinds"])), bool(expected)),
@@ -49,7 +51,7 @@ def places(product: Words, oracle: Words) -> tuple[int, int]:
 
 def failed(oracle: Words) -> bool:
     """The compiler itself failed, and not the code that it compiled."""
-    return any(name in oracle["compiled_raises"] for name in ("BackendCompilerFailed", "InternalTorchDynamoError", "InductorError"))  # fmt: skip
+    return any(f": {name}:" in oracle["compiled_raises"] for name in FAILED)
 
 
 def findings(oracle: Words) -> list[str]:

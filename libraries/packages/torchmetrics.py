@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torchmetrics as tm
 import torchmetrics.functional as f
@@ -39,7 +41,7 @@ def update(made: tm.Metric, inputs: Calls) -> Target:
 TARGETS = {
     "accuracy": lambda: Target(lambda x, y: f.accuracy(x, y, "multiclass", num_classes=4), classes(), train=False),
     "auroc": lambda: Target(lambda x, y: f.auroc(x, y, "binary"), binary(), train=False),
-    "auroc_binned": lambda: Target(lambda x, y: f.auroc(x, y, "binary", thresholds=5), binary(), train=False),
+    "auroc_binned": lambda: Target(partial(f.auroc, task="binary", thresholds=5), binary(), train=False),
     "average_precision": lambda: Target(lambda x, y: f.average_precision(x, y, "binary"), binary(), train=False),
     "calibration_error": lambda: Target(lambda x, y: f.calibration_error(x, y, "binary"), binary(), train=False),
     "cohen_kappa": lambda: Target(

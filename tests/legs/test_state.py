@@ -277,6 +277,34 @@ def test_what_a_leg_writes_beside_a_late_import_is_put_back(package, tmp_path):
     assert counted.SEEN == {"calls": 0, "late": True} and counted.NAMES == ["late"]
 
 
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """An installed package that decides once, at its first call, and compiles only the decision made."""
+    home = tmp_path / "site-packages" / "decides_once"
+    home.mkdir(parents=True)
+    (home / "__init__.py").write_text(
+        "import torch\n\nclass Cache:\n    pass\n\nCACHE = Cache()\n\n"
+        "def scaled(x, by):\n    if not hasattr(CACHE, 'known'):\n"
+        "        CACHE.known = 3 if torch.compiler.is_compiling() else 2\n    return x * CACHE.known * by\n\n"
+        "class Scale:\n    def apply(self, x):\n        return scaled(x, 1)\n"
+    )
+    monkeypatch.syspath_prepend(home.parent)
+    yield importlib.import_module(home.name)
+    del sys.modules[home.name]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [lambda lib: functools.partial(lib.scaled, by=1), lambda lib: lib.Scale().apply],
+    ids=["partial", "method"],
+)
+def test_cache_of_an_installed_package_is_empty_in_each_leg(installed, target):
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(target(installed), torch.ones(2), backend="eager")
+    assert {finding.kind for finding in failed.value.findings} == {"numerics", "state"}
+    assert not hasattr(installed.CACHE, "known")
+
+
 def test_a_sparse_tensor_of_a_module_can_be_put_back():
     @torch.compiler.disable
     def factor():

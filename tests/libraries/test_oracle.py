@@ -64,6 +64,9 @@ QUIET = {"kinds": [], "breaks": [], "recompiles": 0, "fallbacks": 0, "left": ""}
         ({}, {"recompiles": 2}, {"recompiles": "miss"}),
         ({"expect": ["gradient"]}, {}, {"planted defect": "miss"}),
         ({"left": "changed"}, {}, {"left as it was": "false alarm"}),
+        ({}, {"compiled_raises": "call 1: TorchRuntimeError: fake tensors", "graphs": 0}, {"compile error": "miss"}),
+        ({"kinds": ["compile-error"]}, {"compiled_raises": "call 2: TorchRuntimeError: x", "wrong": ["output"]}, {}),
+        ({}, {"compiled_raises": "call 1: ValueError: TorchRuntimeError", "wrong": ["output"]}, {"values": "miss"}),
         ({"crash": "CompileUsageError"}, {"eager_raises": "ValueError"}, {"eager": "unusable"}),
     ],
 )

@@ -139,11 +139,13 @@ def holds(extent: Extent, saved: torch.Tensor) -> bool:
 
 def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
     """Saved bytes of an extent as a tensor like ``like``, which is within it, on its device."""
-    if saved.device != like.device:
-        saved = saved.to(like.device)
     width = like.element_size()
-    offset, rest = divmod(like.storage_offset() * width - extent.start, width)
-    if rest:  # the extent starts inside an element of this dtype, for example because of a view in another dtype
+    start = like.storage_offset() * width - extent.start
+    offset, rest = divmod(start, width)
+    if saved.device != like.device:  # only its part, because many tensors may be views of one flat buffer
+        last = sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
+        saved, offset = saved.view(torch.uint8)[start : start + (last + 1) * width].to(like.device), 0
+    elif rest:  # the extent starts inside an element of this dtype, for example because of a view in another dtype
         raw = saved.view(torch.uint8)[rest:]
         saved, offset = raw.clone(), offset
     empty = torch.empty(0, dtype=like.dtype, device=like.device)

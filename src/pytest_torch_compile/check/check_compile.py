@@ -131,8 +131,8 @@ def check_compile(
         warmup: The number of initial calls that may compile, within the budget; no later call may compile.
         custom_ops: True runs ``torch.library.opcheck`` on each ``torch.library`` op that eager calls, with the inputs
             it receives. A failure is a ``custom-op`` finding. Gradients are tested under ``train=True``.
-        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default on the host only
-            if the device does not have enough memory for them and for the float64 run.
+        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default on the host
+            if the device does not have enough memory for them and for the float64 run, and in training from 1 GiB on.
         diagnose: The level of diagnosis of a failure: ``off``, ``auto`` or ``full``. By default that of
             ``--compile-diagnose``.
         **kwargs: Keyword arguments of the single call. Names that are also options of this function are rejected; use

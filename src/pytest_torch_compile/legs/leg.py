@@ -45,7 +45,7 @@ class Work:
     """The work of each leg: the caller's target and calls, and how to run a call.
 
     ``snapshots`` is ``"host"`` to keep copies of the caller's tensors on the host, ``"device"`` to keep them on the
-    device; None decides by the free memory of the device.
+    device; None decides by their size and the free memory of the device.
     """
 
     target: Any
@@ -68,7 +68,8 @@ class World:
         roots = [target, work.train, work.optimizer]
         for call in work.calls:
             roots += [call.args, call.kwargs, call.actions, call.contexts]
-        self.snapshot = Snapshot(roots, on_host=None if work.snapshots is None else work.snapshots == "host")
+        on_host = None if work.snapshots is None else work.snapshots == "host"
+        self.snapshot = Snapshot(roots, on_host=on_host, training=bool(work.train))
         self.names = NamedState(self.snapshot, target, roots)
 
     @contextmanager

@@ -6,10 +6,10 @@ It is found while eager runs: when a function starts, before it can change anyth
 from __future__ import annotations
 
 import dis
+import functools
 import sys
 import types
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import torch
@@ -34,7 +34,8 @@ class NamedState:
         self._snapshot = snapshot
         self._target = target
         held = list(reached([target]))
-        own = target if is_a(target, types.FunctionType) else type(target)
+        called = _innermost(target)
+        own = called if is_a(called, types.FunctionType) else type(called)
         homes = (type(value).__module__ for value in held if is_a(value, torch.nn.Module))
         self._packages = frozenset(home.partition(".")[0] for home in (own.__module__ or "", *homes))
         self._codes: dict[int, types.CodeType] = {}
@@ -133,7 +134,7 @@ class NamedState:
             if is_mutable(default):
                 label = self._label("default", name, function)
                 key = ("default", id(function), name)
-                self._snapshot.add(Variable(key, label, partial(_itself, default), None))
+                self._snapshot.add(Variable(key, label, functools.partial(_itself, default), None))
 
     def _label(self, kind: str, name: str, function: types.FunctionType) -> str:
         return f"{kind} {name}" if function is self._target else f"{kind} {name} of {function.__name__}"
@@ -152,6 +153,13 @@ class NamedState:
             self._note_class(type(base))
             methods = (_function_of(value) for value in list(vars(base).values()))
             self._note_content(method for method in methods if method is not None)
+
+
+def _innermost(target: Any) -> Any:
+    """The function that a partial or a bound method calls."""
+    while is_a(target, (functools.partial, types.MethodType)):
+        target = target.func if is_a(target, functools.partial) else target.__func__
+    return target
 
 
 def _function_of(value: Any) -> types.FunctionType | None:

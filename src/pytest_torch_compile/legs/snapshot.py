@@ -6,6 +6,7 @@ later call. The caller's contents are restored after each call.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ from .renewed import Replacements, renewal
 
 # The fraction of a device's free memory for float64 copies and a snapshot; above it, the snapshot is kept on the host.
 ROOM = 0.85
+# In training, eager's parameters and gradients stay on the device until they are compared. From this size on (bytes),
+# the snapshot is kept on the host, since the copies cost little time beside the compilation of a model this large.
+LARGE_IN_TRAINING = 2**30
 
 
 @dataclass
@@ -46,7 +50,7 @@ class Contents:
 class Snapshot:
     """Everything writable that ``roots`` reach, with the initial contents."""
 
-    def __init__(self, roots: Iterable[Any], *, on_host: bool | None = None) -> None:
+    def __init__(self, roots: Iterable[Any], *, on_host: bool | None = None, training: bool = False) -> None:
         self.holders: dict[Key, Holder] = {}
         self.initial: dict[Key, Any] = {}
         self.unreadable: dict[int, Any] = {}
@@ -59,7 +63,7 @@ class Snapshot:
         self._host = on_host
         roots = list(roots)
         if on_host is None:
-            self._host = _needs_host(value for value in reached(roots) if is_a(value, torch.Tensor))
+            self._host = _needs_host((value for value in reached(roots) if is_a(value, torch.Tensor)), training)
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
@@ -266,14 +270,17 @@ def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
         return made.requires_grad_(state.requires_grad)
 
 
-def _needs_host(tensors: Iterable[torch.Tensor]) -> bool:
+def _needs_host(tensors: Iterable[torch.Tensor], training: bool) -> bool:
     """Whether a device does not have enough memory for a copy of the tensors and their data in float64."""
-    needed: dict[torch.device, int] = {}
+    copies: Counter[torch.device] = Counter()
+    doubles: Counter[torch.device] = Counter()
     for tensor in tensors:
         if tensor.device.type not in ("cpu", "meta") and is_plain(tensor):
-            numbers = tensor.numel() * (8 if tensor.is_floating_point() else 0)
-            needed[tensor.device] = needed.get(tensor.device, 0) + numbers + tensor.numel() * tensor.element_size()
-    for device, size in needed.items():
+            copies[tensor.device] += tensor.numel() * tensor.element_size()
+            doubles[tensor.device] += tensor.numel() * (8 if tensor.is_floating_point() else 0)
+    if training and copies.total() > LARGE_IN_TRAINING:
+        return True
+    for device, size in (copies + doubles).items():
         module = torch.get_device_module(device)
         if hasattr(module, "mem_get_info") and size > ROOM * module.mem_get_info(device)[0]:
             return True
