@@ -114,6 +114,10 @@ OTHER_TORCH = (
     "update pytest-torch-compile, or use a supported torch version (see pytest-torch-compile "
     "doctor); the results were still compared with eager"
 )
+MAKE_AFRESH = (
+    "check factory(make_target), which creates the target and these objects for each run, or leave the result out with "
+    "Tolerances(ignored=[...])"
+)
 LONGER = "if it is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
 ISOLATE = "with --compile-isolate such a test is terminated, and the run continues"
 FIND_STAGE = "try backend='eager' and then 'aot_eager': the first that fails is the stage at fault"

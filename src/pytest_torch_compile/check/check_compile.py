@@ -37,6 +37,7 @@ from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.leg import LazyLeg, Leg, Loss, OptimizerFactory, Work
+from ..legs.outcome import not_restorable
 from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import DynamicDims, argument_names
 from ..numerics import CallRecord, Comparison, Tolerances, compare_calls
@@ -49,7 +50,7 @@ from .custom_ops import CheckedOps, check_ops
 from .describe import call_row, device_name, located, rerun_command, target_name
 from .exact_limits import Figures, counting_kernels, limit_findings, measured_on_gpu, require_countable
 from .expected_exceptions import compared_exceptions, given_up, without_expected
-from .judge import judge, merged_over_calls
+from .judge import judge, merged_over_calls, not_restored
 from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error, without_failed_compilations
 from .remarks import not_judged_by, unused_breaks, unused_tolerances
 from .requirements import require_usable
@@ -249,6 +250,7 @@ class _Run:
     late: list[LateCompilation] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     expected: dict[int, BaseException] = field(default_factory=dict)
+    not_restorable: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -317,6 +319,7 @@ def _compiled_beside(
             break
     else:
         _require_backward(work, eager.leg)
+    run.not_restorable = not_restorable(eager.records[-1], work.calls[len(eager.records) - 1])
     run.seen.not_observable += [*world.not_observable(), *not_judged_by(reference.why_not, perturbed.why_not)]
     return run
 
@@ -367,6 +370,7 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
         frame = run.seen.errors[-1].location if run.seen.errors else None
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
     judged += given_up(run.seen, run.expected, work.calls, budget)
+    judged += not_restored([path for one in run.comparisons for path in one.not_compared], run.not_restorable)
     judged += steady_findings(run.late, run.seen, work.warmup)
     judged += limit_findings(budget, run.seen, run.figures) if run.compile_error is None else []
     compared = merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)

@@ -59,6 +59,16 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
     return [Finding("not-observable", message, None, "\n".join(undecided), advice.OTHER_TORCH)]
 
 
+def not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]:
+    """The finding for results that no two eager runs share, in a target that holds objects that cannot be restored."""
+    if not (paths and objects):
+        return []
+    changing = ", ".join(dict.fromkeys(paths))
+    message = f"{changing} could not be compared, because two eager runs give different results"
+    detail = f"the state of these objects cannot be restored for each run: {', '.join(objects)}"
+    return [Finding("not-observable", message, None, detail, advice.MAKE_AFRESH)]
+
+
 def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
     limits, findings = budget.breaks_by_package, list[Finding]()
     for name, counted in budget.exceeded(breaks).items():

@@ -16,13 +16,14 @@ from torch.nn.parameter import is_lazy
 
 from .._torch.machine_faults import machine_fault
 from .._torch.tensor_state import is_plain, is_wrapper
-from ..numerics import Flat, Node
+from ..numerics import CallRecord, Flat, Node
 from ..numerics.tree import is_a
+from .calls import Call
 from .holders import ClassAttributes, is_mutable
 from .reach import cells, is_plain_key, items, parts
 from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
-from .stateful import comparable, stateful
+from .stateful import comparable, is_outside, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
 # Objects with more values or levels than this are not model state, and the rest is skipped.
@@ -127,6 +128,14 @@ def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
     states = optimizer.__dict__.get("state", {}).values()
     numbers = [value for state in states if is_a(state, dict) for _, value in items(state)]
     return [*groups, *(number for number in numbers if is_a(number, torch.Tensor) and number.dim() == 0)]
+
+
+def not_restorable(record: CallRecord, call: Call) -> list[str]:
+    """The objects of a target, and arguments of a call, with state that no leg can restore."""
+    named = {path: node.value for path, node in record.kept.nodes.items() if node.is_leaf}
+    named |= {record.argument_label(position): value for position, value in enumerate(call.args)}
+    named |= {f"argument {name}": value for name, value in call.kwargs.items()}
+    return [f"{path} ({type(value).__name__})" for path, value in named.items() if is_outside(value)]
 
 
 def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:

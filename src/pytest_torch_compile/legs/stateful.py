@@ -5,12 +5,20 @@ from __future__ import annotations
 import array
 import io
 import logging
+import mmap
+import queue
 import random
+import socket
+import subprocess
+import threading
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from ..numerics.tree import is_a
 
 
 @dataclass
@@ -90,6 +98,12 @@ _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], No
     (io.StringIO, (lambda value: (value.getvalue(), value.tell()), _put_buffer)),
     (logging.Logger, (lambda value: (value.level, value.disabled, value.propagate), _put_logger)),
 )
+# Objects with state outside of this process, or which other threads may use, so it cannot be restored.
+_OUTSIDE: tuple[type, ...] = (
+    socket.socket, io.IOBase, mmap.mmap, subprocess.Popen, types.CoroutineType, types.AsyncGeneratorType,
+    threading.Event, threading.Condition, threading.Semaphore, threading.Barrier, queue.Queue, queue.SimpleQueue,
+)  # fmt: skip
+_LOCK = type(threading.Lock())
 _FILES = (io.TextIOWrapper, io.BufferedReader, io.FileIO)
 _NUMPY = {
     "ndarray": (lambda value: value.copy(), _put_array),
@@ -112,6 +126,17 @@ def stateful(value: Any) -> Stateful | None:
         )
     known = next((how for base in kind.__mro__ for of, how in _STATEFUL if base is of), None)
     return None if known is None or issubclass(kind, random.SystemRandom) else Stateful(value, *known)
+
+
+def is_outside(value: Any) -> bool:
+    """Whether an object has state that a leg cannot restore, so that results which depend on it change."""
+    if type(value) is _LOCK:
+        return bool(value.locked())
+    return is_a(value, _OUTSIDE) and stateful(value) is None and not _only_writes(value)
+
+
+def _only_writes(value: Any) -> bool:
+    return is_a(value, io.IOBase) and not value.closed and not value.readable()
 
 
 def _seeks(file: Any) -> bool:

@@ -99,8 +99,10 @@ def judge(
         result.reference = Reference.TWO_EAGER_RUNS if values is None else Reference.FP64
         truth = values or {}
         _judge_by_reference(floating, pairs, truth, result)
-    if result.failing(unexplained):
-        _judge_by_spread(result.failing(unexplained), repeat, result)
+    failing = result.failing(unexplained)
+    doubtful = [pair for pair in floating if result.verdicts[pair.path].ok and _exceeds_alone(pair)]
+    if failing or doubtful:
+        _judge_by_spread(failing, doubtful, repeat, result)
     if result.failing(floating):
         _judge_by_perturbed_rounding(result.failing(floating), truth, perturbed(), result)
     return result
@@ -177,16 +179,29 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
     return found if found.count else None
 
 
-def _judge_by_spread(failing: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement) -> None:
-    """If two eager runs differ, compiled code may differ by a multiple of their distance."""
+def _exceeds_alone(pair: Pair) -> bool:
+    """Whether a leaf passes only because eager itself is far from the reference."""
+    return not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
+
+
+def _judge_by_spread(
+    failing: Sequence[Pair], doubtful: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement
+) -> None:
+    """If two eager runs differ, compiled code may differ by a multiple of their distance.
+
+    ``doubtful`` leaves pass with a large error. Their verdicts change only if two eager runs differ by more than
+    rounding, since the reference then says nothing.
+    """
     _dirty_free_memory(failing)
     again = repeat() or {}
-    for pair in failing:
+    for pair in (*failing, *doubtful):
         second = again.get(pair.path)
         if second is None or second.shape != pair.eager.shape or bitwise_equal(pair.eager, second):
             continue
         result.nondeterministic = True
-        result.verdicts[pair.path] = _spread_verdict(pair, second)
+        verdict = _spread_verdict(pair, second)
+        if not (verdict.compared and result.verdicts[pair.path].ok):
+            result.verdicts[pair.path] = verdict
 
 
 def _dirty_free_memory(pairs: Sequence[Pair]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_high
 from typing import Literal
@@ -127,14 +127,14 @@ class Level:
     scale: float = 0.0
 
     @classmethod
-    def of(cls, measured: Iterable[Errors]) -> Level:
+    def of(cls, measured: Collection[Errors]) -> Level:
         """Computed from the leaves that were measured against the reference; from small ones only if there are no
         others.
         """
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
-        if not usable:
-            return cls()
+        if not usable:  # the reference is zero everywhere, and eager may be something else
+            return cls(float(any(e.count and e.rms_eager > 0 for e in measured)))
         return cls(
             median_high(e.rms_eager / e.rms_reference for e in usable), median_high(e.rms_reference for e in usable)
         )
