@@ -51,12 +51,14 @@ def decide(
     tests: int,
     allow_more: AllowMore | None = None,
     problems: Sequence[str] = (),
+    until_red: bool = False,
 ) -> Decision:
     """Request further compilations while the times look changed but are too few to decide.
 
     A changed count that may depend on the compiler's tuning also needs a second compilation.
 
     Args:
+        until_red: stop when a count is certainly worse, after two compilations at most, even if the times are open.
         another: measures again in fresh processes, may raise NoFigures; None to skip the confirmation.
         problems: reasons why times must not be judged.
     """
@@ -69,8 +71,11 @@ def decide(
         uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
         if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
             break
+        worse = until_red and any(difference.worse for difference in shown)
+        if worse and len(samples) > 1:  # two compilations make every count certain
+            break
         try:
-            samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided else 1)
+            samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1)
         except NoFigures as error:
             reasons.append(f"a change was measured, but {error}")
             another = None

@@ -69,6 +69,8 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):
         lines += [f"    {place}" for place in decision.samples[0].breaks]
     lines += [headline(change) for change in decision.times.changed("regressed")]
+    if decision.worse and decision.times.undecided:
+        lines.append("times look different too, but were not confirmed; --compile-perf=track confirms them")
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]
