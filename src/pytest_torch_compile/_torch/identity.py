@@ -11,8 +11,9 @@ import types
 _TABLES = ("_allowed_callable_ids", "_disallowed_callable_ids", "_nonstrict_trace_callable_ids")
 
 
-# The prefix of attributes that dynamo sets on functions and objects, which are not user state.
-DYNAMOS_OWN = ("_torchdynamo", "_dynamo")
+# The prefixes of attributes that dynamo sets on functions and objects, which are not user state. torch 2.15 leaves
+# ``fake_device`` on a parameter whose ``.data`` was assigned in compiled code.
+DYNAMOS_OWN = ("_torchdynamo", "_dynamo", "fake_device")
 
 
 def known_by_identity(function: types.FunctionType) -> bool:
