@@ -76,8 +76,8 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
         )
     # The branch changes something, but may not be the cause of this finding, or not the only one.
     return (
-        f"stage: unknown. Eager also gives a wrong result if it takes the branch for compiled code, at the {where}, but "
-        "with other findings; remove the branch and check again"
+        "stage: unknown. Eager also gives a wrong result if it takes the branch for compiled code, "
+        f"at the {where}, but with other findings; remove the branch and check again"
     )
 
 
