@@ -250,8 +250,8 @@ ONLY_INDUCTOR = (
 def for_break(found: GraphBreak, *, others: bool = False) -> str:
     """The fix for a graph break: our text for known categories, otherwise torch's hint.
 
-    ``others`` is true if there are other breaks, from which this one may follow. If the line is in an installed package,
-    the user cannot change it, so options for the caller come first.
+    ``others`` is true if there are other breaks, from which this one may follow. If the line is in an installed
+    package, the user cannot change it, so options for the caller come first.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
