@@ -7,6 +7,8 @@ from typing import Any
 
 WRONG = {"numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"}
 AGREE, FALSE_ALARM, MISS, CRASH, UNUSABLE = "agree", "false alarm", "miss", "crash", "unusable"
+# Errors of the compiler; the last is an op that refuses what dynamo gives it in place of a number or a tensor.
+COMPILERS = ("BackendCompilerFailed", "InternalTorchDynamoError", "InductorError", "TorchRuntimeError")
 Words = Mapping[str, Any]
 
 
@@ -49,7 +51,7 @@ def places(product: Words, oracle: Words) -> tuple[int, int]:
 
 def failed(oracle: Words) -> bool:
     """The compiler itself failed, and not the code that it compiled."""
-    return any(name in oracle["compiled_raises"] for name in ("BackendCompilerFailed", "InternalTorchDynamoError", "InductorError"))  # fmt: skip
+    return any(name in oracle["compiled_raises"] for name in COMPILERS)
 
 
 def findings(oracle: Words) -> list[str]:
