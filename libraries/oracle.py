@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
 NUMBERS = (bool, int, float, str, type(None))
 # What torch itself keeps in a module; the last is set by torch.compile.
 OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
+OF_TORCH_ITSELF = str(Path(torch.__file__).parent) + "/"
 MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
 
 
@@ -204,8 +206,12 @@ class Heard(logging.Handler):
 
 
 def place(reason: str) -> str:
-    """The line that a break's reason begins with."""
+    """The line that a break's reason begins with; for one in torch, the line outside torch that leads there."""
     found = re.search(r"Graph break in user code at (.+?):(\d+)", reason)
+    if found and found[1].startswith(OF_TORCH_ITSELF):
+        stack = re.findall(r'File "(.+?)", line (\d+)', reason.partition("User code traceback:")[2])
+        outside = [f"{file}:{line}" for file, line in stack if not file.startswith(OF_TORCH_ITSELF)]
+        return outside[-1] if outside else f"unknown:{found[1]}:{found[2]}"
     return f"{found[1]}:{found[2]}" if found else "unknown:" + " ".join(reason.split())[:80]
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -169,10 +169,9 @@ class Battery:
 
 
 def version_of(package: str) -> str:
-    try:
-        return version(package.replace("_", "-"))
-    except ModuleNotFoundError:
-        return ""
+    """The version of the distribution that a package is imported from, which may have another name."""
+    names = packages_distributions().get(package, [])
+    return version(names[0]) if names else ""
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._torch.hints import MAY_FAIL_IN_EAGER, dynamic_output_hint
+from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, dynamic_output_hint
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
 from .observation import GraphBreak
@@ -87,6 +87,9 @@ NUMPY_NUMBER = (
     "with float(...) or int(...)"
 )
 REWRITE = "rewrite the line with operations that torch.compile can trace"
+FOLLOWS = (
+    "this break may follow from another one, in the same function or in one that it calls; remove the other one first"
+)
 NO_FULLGRAPH = f"{REWRITE}, or check the default mode with fullgraph=False"
 
 # Code that was not compiled.
@@ -248,10 +251,11 @@ ONLY_INDUCTOR = (
 )
 
 
-def for_break(found: GraphBreak) -> str:
+def for_break(found: GraphBreak, *, others: bool = False) -> str:
     """The fix for a graph break: our text for known categories, otherwise torch's hint.
 
-    If the line is in an installed package, the user cannot change it, so options for the caller come first.
+    ``others`` is true if there are other breaks, from which this one may follow. If the line is in an installed
+    package, the user cannot change it, so options for the caller come first.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
@@ -260,6 +264,8 @@ def for_break(found: GraphBreak) -> str:
     else:
         # Torch suggests that the code may fail in eager too, but eager has already run without an error.
         hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
+        if others and any(map(MAY_FOLLOW.search, hints)):
+            hints = [FOLLOWS]  # torch's other hints are about code that would break on its own
         fix = BREAK_HINTS.get(
             found.category, hints[0] if hints else f"{REWRITE}, or accept the break by its fingerprint"
         )

@@ -236,6 +236,20 @@ def test_branch_for_compiled_code_is_no_fault_of_dynamo(target):
     assert f"in {target.__name__}" in line
 
 
+def test_wrong_graph_beside_a_branch_that_changes_something_else_is_not_blamed_on_the_branch():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x):
+            self.seen.add_(2 if torch.compiler.is_compiling() else 1)
+            return of_another_dtype(x)
+
+    (line,) = diagnosis(Both(), torch.ones(3, dtype=torch.int8), backend="aot_eager")
+    assert line.startswith("stage: unknown. Eager also gives a wrong result")
+
+
 def test_wrong_graph_beside_a_branch_for_compiled_code_is_dynamos():
     def both(x):
         return of_another_dtype(by_flag_and_right(x))

@@ -72,6 +72,7 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("size-0-or-1", re.compile(r"(?:size\(\)|shape)\[\d+\] (?:[!=]= [01]\b|> 1\b|>= 2\b)")),
     ("size", re.compile(r"(?:size\(\)|shape)\[\d+\]|^Eq\(|^Ne\(|\bs\d+\b")),
     ("length", re.compile(r"\blen\(|list\(.*keys|dict_keys|KeyError|DICT_(?:LENGTH|KEYS)")),
+    ("length", re.compile(r"^not (?:_|[LG]\[)[^()<>=]*$")),  # an empty container
     ("length", re.compile(r"___dict_(?:version|contains)|set\.__contains__|not in | in (?:L|G)\[")),
     ("python-number", re.compile(r"math[._]isnan")),
     ("new-object", re.compile(r"is the same object|check_(?:obj|type)_id|weakref|ID_MATCH| is (?:not )?None|type\(")),
@@ -158,6 +159,6 @@ def _names(text: str) -> str:
     for pattern in (_QUOTED_TENSOR, _TYPE, _GLOBAL_STATE, _CONTAINS, _NAN, _KEY_ERROR):
         if quoted := pattern.match(text):
             return readable(quoted["names"])
-    numeric = re.sub(r"^\(*-?\d+ (?:<=?|==) ", "", _WRAPPING.sub("", text))
+    numeric = re.sub(r"^(?:\(*-?\d+ (?:<=?|==)|not) ", "", _WRAPPING.sub("", text))
     match = _PATH.search(numeric)
     return _METHODS.sub("", readable(match.group(0))) if match else ""

@@ -75,13 +75,18 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
         allowed, total = limits[name], len(counted)
         owner = f" in {name}" if name != "*" else " in other code" if len(limits) > 1 else ""
         for number, one in enumerate(counted, 1):
-            finding = graph_break_finding(one, f"graph break {number} of {total}{owner}, {allowed} allowed")
+            finding = graph_break_finding(
+                one, f"graph break {number} of {total}{owner}, {allowed} allowed", others=len(breaks) > 1
+            )
             findings.append(replace(finding, measured=total, limit=allowed))
     return findings
 
 
-def graph_break_finding(found: GraphBreak, total: str) -> Finding:
-    """One graph break, with its source line, torch's message and the fix; ``total`` is the text with the limit."""
+def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) -> Finding:
+    """One graph break, with its source line, torch's message and the fix; ``total`` is the text with the limit.
+
+    ``others`` is true if there are other breaks, from which this one may follow.
+    """
     place = found.location
     lines = [place.source] if place.source else []
     if place.library is not None:
@@ -91,7 +96,7 @@ def graph_break_finding(found: GraphBreak, total: str) -> Finding:
         lines.append("torch skipped the function, so all of it runs in eager")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
     lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
-    hint = advice.for_break(found)
+    hint = advice.for_break(found, others=others)
     message = f"{total}: {found.category}"
     return Finding("graph-break", message, place, "\n".join(lines), hint)
 

@@ -10,7 +10,7 @@ import torch
 
 from .._torch.compiling_flag import believing_to_be_compiled
 from .._torch.support import CONSTRAINT_VIOLATION
-from ..findings import WrongResult
+from ..findings import CompileReport, WrongResult
 from ..observation import Location
 from .subject import Subject
 
@@ -53,7 +53,7 @@ def stage(subject: Subject) -> list[str]:
 
 
 def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
-    """A line if eager shows the same finding when it takes the code's branch for compilation; otherwise nothing."""
+    """A line if eager shows a finding of these kinds when it takes the code's branch for compilation."""
     places: list[Location] = []
 
     def eager_as_if_compiled(target: Any) -> Callable[..., Any]:
@@ -67,10 +67,20 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
         return run
 
     report = subject.again("eager", wrapper=eager_as_if_compiled, more={})
-    if not places or not subject.shows(report, kinds):
+    if not places or report is None or not subject.shows(report, kinds):
         return ""
-    where = ", ".join(dict.fromkeys(place.shown() for place in places))
+    where = "is_compiling() call at " + ", ".join(dict.fromkeys(place.shown() for place in places))
+    if _leaves(report, kinds) == _leaves(subject.report, kinds):
+        return (
+            f"stage: not in torch. Eager gives the same result if it takes the branch for compiled code, at the {where}"
+        )
+    # The branch changes something, but may not be the cause of this finding, or not the only one.
     return (
-        "stage: not in torch. Eager gives the same result if it takes the branch "
-        f"for compiled code, at the is_compiling() call at {where}"
+        "stage: unknown. Eager also gives a wrong result if it takes the branch for compiled code, "
+        f"at the {where}, but with other findings; remove the branch and check again"
     )
+
+
+def _leaves(report: CompileReport, kinds: Collection[str]) -> set[tuple[str, str, int]]:
+    """Where the findings are: kind, leaf and call."""
+    return {(one.kind, one.subject, call) for one in report.findings if one.kind in kinds for call in one.calls or (0,)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -97,7 +98,9 @@ class Subject:
         work = replace(self.work, **{name: value for name, value in changes.items() if name not in of_compiling})
         began = time.monotonic()
         try:
-            return self._remake.examine(work, replace(compiling, **of_compiling), self._remake.budget, self._tolerances)
+            with _without_guard_errors():
+                compiling = replace(compiling, **of_compiling)
+                return self._remake.examine(work, compiling, self._remake.budget, self._tolerances)
         except CompileUsageError:
             return None
         finally:
@@ -117,6 +120,17 @@ class Subject:
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
         """Whether a trial ran without findings of these kinds and without new findings."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
+
+
+@contextmanager
+def _without_guard_errors() -> Iterator[None]:
+    """Torch logs a traceback where code fixes a size that a trial marks as dynamic, which the user never marked."""
+    logger = logging.getLogger("torch._guards")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:

@@ -264,7 +264,7 @@ class Snapshot:
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
     """Data as a tensor of its original class."""
     with without_torch_function(), torch.inference_mode(data.is_inference()):
-        if issubclass(state.kind, torch.nn.Parameter):
+        if state.kind is torch.nn.Parameter:
             return torch.nn.Parameter(data, state.requires_grad)
         made = data if state.kind is torch.Tensor else data.as_subclass(state.kind)
         return made.requires_grad_(state.requires_grad)

@@ -93,7 +93,8 @@ def compare_calls(
     values: list[Finding] = []
     for name, both in legs.items():
         metadata = _metadata(name, both, tolerances)
-        values += _value_findings(eager, name, [pair for pair in failing if pair.section == name], judged, metadata)
+        wrong = [pair for pair in failing if pair.section == name]
+        values += _value_findings(eager, compiled, name, wrong, judged, metadata)
         findings += _structure(eager, name, both)
         findings += [messages.metadata_finding(eager, name, path, found) for path, found in metadata.items()]
     findings += values
@@ -200,6 +201,7 @@ def _comparable(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 def _value_findings(
     record: CallRecord,
+    compiled: CallRecord,
     name: SectionName,
     failing: Sequence[Pair],
     judged: Judgement,
@@ -208,13 +210,13 @@ def _value_findings(
     """A finding for each kind of wrong value. Metadata differences of these leaves are moved into it from
     ``metadata``.
     """
-    before = before_the_call(record, name)
+    before, compiled_before = before_the_call(record, name), before_the_call(compiled, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}
     groups: dict[tuple[FindingKind, messages.Write], list[LeafVerdict]] = {}
     for pair in failing:
         # A parameter written by an optimizer is a result, not a side effect.
         kind = "numerics" if name == "state" and pair.path in stepped else messages.VALUE_KINDS[name]
-        group = groups.setdefault((kind, _write(pair, before.get(pair.path))), [])
+        group = groups.setdefault((kind, _write(pair, before.get(pair.path), compiled_before.get(pair.path))), [])
         group.append(judged.verdicts[pair.path])
     findings = []
     for (kind, write), leaves in groups.items():
@@ -224,12 +226,16 @@ def _value_findings(
     return findings
 
 
-def _write(pair: Pair, before: torch.Tensor | None) -> messages.Write:
+def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tensor | None) -> messages.Write:
+    """Which leg alone writes the leaf in this call. An earlier call may have left the legs with different values."""
     if before is None or not _comparable(pair.eager, before):
         return ""
-    if bitwise_equal(pair.compiled, before):
-        return "lost"
-    return "unexpected" if bitwise_equal(pair.eager, before) else ""
+    if compiled_before is None or not _comparable(pair.compiled, compiled_before):
+        compiled_before = before
+    writes, compiled_writes = not bitwise_equal(pair.eager, before), not bitwise_equal(pair.compiled, compiled_before)
+    if writes is compiled_writes:
+        return ""
+    return "lost" if writes else "unexpected"
 
 
 def _aliasing(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
