@@ -29,6 +29,8 @@ _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, 
 # Objects with more values or levels than this are not model state, and the rest is skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
+# What torch sets in a parameter group while it traces a step.
+CAPTURABLE = "capturable"
 
 
 def kept_by(target: Any, snapshot: Snapshot, covered: Collection[int]) -> Flat:
@@ -83,7 +85,8 @@ class _Walk:
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
-        self.flat.nodes[path] = Node(type(value), False, shape=_shape(value))
+        of_torch = {CAPTURABLE} if id(value) in self._placed_by_torch else frozenset[str]()
+        self.flat.nodes[path] = Node(type(value), False, shape=_shape(value, of_torch))
         for text, part in self._parts(value):
             self.visit(part, f"{path}{text}", depth + 1)
 
@@ -107,7 +110,7 @@ class _Walk:
         if is_a(value, torch.optim.Optimizer):
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
         if id(value) in self._placed_by_torch:
-            return ((text, part) for text, part in parts(value) if text != "['capturable']")
+            return ((text, part) for text, part in parts(value) if text != f"['{CAPTURABLE}']")
         if is_a(value, dict) and (left_out := _by_type_of_tensor(value)):
             entries = len(items(value))
             return (pair for index, pair in enumerate(parts(value)) if index >= entries or index not in left_out)
@@ -193,10 +196,11 @@ def _names_type_of_tensor(key: Any) -> bool:
     return is_a(key, type) and torch.Tensor in key.__mro__
 
 
-def _shape(value: Any) -> str:
+def _shape(value: Any, of_torch: Collection[str]) -> str:
     if is_a(value, dict):
         left_out = _by_type_of_tensor(value)
         keys = [key for index, (key, _) in enumerate(items(value)) if index not in left_out]
+        keys = [key for key in keys if not (is_plain_key(key) and key in of_torch)]
         plain = [str(key) for key in keys if is_plain_key(key)]
         return f"keys {', '.join(plain)}" if plain and len(plain) == len(keys) else f"length {len(keys)}"
     return f"length {len(items(value))}" if is_a(value, (list, tuple, deque)) else ""
