@@ -99,12 +99,12 @@ def test_stage_is_not_known_where_an_earlier_backend_fails_in_another_way(monkey
     def otherwise(subject, backend=None, **changes):
         report = again(subject, backend, **changes)
         if backend == "eager":
-            report.findings = [Finding("exception", "compiled raises ValueError")]
+            report.findings = [Finding("exception", "compiled code raises ValueError")]
         return report
 
     monkeypatch.setattr(Subject, "again", otherwise)
     (line,) = diagnosis(Lying(), torch.randn(4), backend="aot_eager")
-    assert line == "stage: unknown, because backend eager gives a different result: exception"
+    assert line == "stage: unknown, because with backend eager the check fails differently: exception"
 
 
 def test_recompiles_have_no_stage():

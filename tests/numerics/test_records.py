@@ -443,12 +443,12 @@ class TestExceptions:
         assert self.findings(ValueError("x"), self.Wrapped("Observed exception: ValueError('x')")) == []
 
     def test_one_leg_only(self):
-        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, but compiled does not"]
-        assert self.findings(None, ValueError("a")) == ["call 1: compiled raises ValueError, but eager does not"]
+        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, but compiled code does not"]
+        assert self.findings(None, ValueError("a")) == ["call 1: compiled code raises ValueError, but eager does not"]
 
     def test_of_other_kinds(self):
         assert self.findings(ValueError("a"), KeyError("b")) == [
-            "call 1: eager raises ValueError, compiled raises KeyError"
+            "call 1: eager raises ValueError, compiled code raises KeyError"
         ]
 
 

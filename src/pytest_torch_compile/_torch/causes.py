@@ -1,4 +1,4 @@
-"""Findings caused by a torch setting instead of the checked code. Plain data."""
+"""Findings caused by a torch setting instead of the checked code."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """The first of these settings that can have an effect, or None."""
+    """The first deviation from these settings that can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 
 def _has_effect(setting: Deviation) -> bool:
-    """Whether it is a limit below torch's default, or a switch that is on."""
+    """Whether the setting is a limit below torch's default, or a switch that is on."""
     if setting.name in LIMITS:
         return int(setting.value) < int(setting.default)
     return setting.value not in ("'0'", "''")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def counting_generated(note: Callable[[int], None]) -> Iterator[None]:
-    """Call ``note`` with the number of kernels generated in the body."""
+    """Call ``note`` with the number of kernels generated inside the ``with`` block."""
     import torch._functorch.config as functorch_config
     from torch._inductor import metrics
 

@@ -100,7 +100,7 @@ def parse_guard(reason: str) -> FailedGuard:
     raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
     raw = _plain(_HINT.sub("", raw.split(". Cached backend:")[0])) or "torch reported no guard"
     cause = classify(raw)
-    # Guards of unknown kinds are shown unchanged.
+    # Guards of unknown kind are shown unchanged.
     as_it_is = text.split("\nUser stack trace")[0].strip()
     return FailedGuard(entry, as_it_is if cause == OTHER and as_it_is else readable(raw), _names(raw), cause)
 

@@ -34,9 +34,7 @@ def without_doubt(said: str) -> str:
 
 
 def dynamic_output_hint(reason: str) -> str:
-    """The alternative to an op with a data-dependent output shape; ``reason`` is torch's text, which contains the
-    op.
-    """
+    """The alternative to an op with a data-dependent output shape; ``reason`` is torch's message with the op."""
     for op, hint in _DYNAMIC_OUTPUTS.items():
         if re.search(rf"aten\.{op}", reason):
             return f"{hint}; {_CAPTURE}"

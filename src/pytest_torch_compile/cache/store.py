@@ -1,4 +1,4 @@
-"""Storage of compile cache artifacts, in files that are valid for one environment only. Does not import torch."""
+"""Storage of compile cache artifacts, in files that are valid for only one environment. Does not import torch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class Part:
 
 
 def pack(parts: Sequence[Part], environment: Environment) -> bytes:
-    """A file with these parts: a line with the file type, a line of metadata, then the concatenated parts."""
+    """The content of a file with these parts: a line with the file type, a line of metadata, then the concatenated
+    parts.
+    """
     body = b"".join(part.content for part in parts)
     header = {
         "schema": SCHEMA_VERSION,
@@ -75,7 +77,7 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
     """The parts of a file from this environment.
 
     Raises:
-        ArtifactsRefused: the file has another type or schema, is damaged, or was created in another environment.
+        ArtifactsRefused: If the file has another type or schema, is damaged, or was created in another environment.
     """
     header, body = _split(blob)
     stored = header["environment"]
@@ -114,7 +116,7 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def file_name(environment: Environment) -> str:
-    """A file name for each environment, so that one torch version or device never replaces the artifacts of another."""
+    """The file name for an environment, so that one torch version or device never replaces the artifacts of another."""
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
 
@@ -123,7 +125,7 @@ class Store:
     """The artifacts at an fsspec URL, with one file for each environment.
 
     Raises:
-        ArtifactsRefused: fsspec, or a package that it needs for this URL, is not installed.
+        ArtifactsRefused: If fsspec, or a package that it needs for this URL, is not installed.
     """
 
     def __init__(self, url: str) -> None:
@@ -142,10 +144,10 @@ class Store:
         return f"{self._root}/{file_name(environment)}"
 
     def read(self, environment: Environment) -> list[Part]:
-        """The parts for this environment, an empty list if nothing is stored.
+        """The parts for this environment; an empty list if nothing is stored.
 
         Raises:
-            ArtifactsRefused: the stored artifacts must not be used.
+            ArtifactsRefused: If the stored artifacts must not be used.
         """
         path = self.path(environment)
         self._files.invalidate_cache()
@@ -162,7 +164,7 @@ class Store:
         """Add parts to the stored artifacts atomically; returns the number of bytes written.
 
         Raises:
-            ArtifactsRefused: the stored artifacts must not be used, and are not changed.
+            ArtifactsRefused: If the stored artifacts must not be used, and are not changed.
         """
         everything = [*self.read(environment), *parts]
         newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]

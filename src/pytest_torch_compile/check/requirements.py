@@ -19,7 +19,7 @@ def require_usable(work: Work) -> None:
     """Reject work that cannot be run.
 
     Raises:
-        CompileUsageError: the message explains what to pass.
+        CompileUsageError: If the target or a call cannot be run; the message explains what to pass.
     """
     if not callable(work.target):
         raise CompileUsageError(f"the target is {work.target!r}, which is not callable; pass a module or a function")
@@ -60,7 +60,7 @@ def require_values(target: Any, calls: Sequence[Call]) -> None:
     """Reject a target and calls with all tensors on the meta device, since all results would pass.
 
     Raises:
-        CompileUsageError: there are no values to compare.
+        CompileUsageError: If there are no values to compare.
     """
     tensors = [t for m in modules_of(target).values() for t in (*m.parameters(), *m.buffers())]
     tensors += [t for one in calls for t in flatten((one.args, dict(one.kwargs)), "input").tensors.values()]

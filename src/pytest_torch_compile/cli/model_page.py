@@ -29,7 +29,7 @@ def show(console: Console, report: CompileReport, cost: Sequence[str], test: str
 
 
 def _sections(report: CompileReport) -> Iterator[Section]:
-    """All findings, each in its section."""
+    """The sections of the page, with every finding in the section that it belongs to."""
     seen = report.observation
     recompiled: list[str] = []
     wrong: list[str] = []

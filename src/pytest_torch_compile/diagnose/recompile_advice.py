@@ -30,7 +30,7 @@ def recompile_advice(subject: Subject) -> Iterator[str]:
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):
-        # First without code generation, then with the check's own backend if there is time.
+        # First try without code generation, then with the check's own backend if there is time.
         how, report = "tried", _again(subject, changes, backend="eager")
         if report is not None and not report.findings and subject.compiling.backend != "eager":
             if subject.report.observation.compile_seconds.total > subject.left:
@@ -55,7 +55,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Possible changes, as text and as fields of the work or compilation, or as an ``Adaptation``."""
+    """Possible changes: each as text, and as fields of the work or compilation or an ``Adaptation``."""
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
     for call in calls:

@@ -18,7 +18,7 @@ from .subject import Subject
 KINDS = {*get_args(WrongResult), "compile-error", "eager-fallback"}
 STAGES = {
     "eager": "dynamo: it cannot trace the code, or the captured graph behaves differently from the code",
-    "aot_eager": "AOTAutograd: the graph is right before functionalization and the tracing of backward",
+    "aot_eager": "AOTAutograd: the graph gives the right result until functionalization and backward tracing",
     "aot_eager_decomp_partition": "a decomposition or the partitioner: the original ops give the right result",
     "inductor": "Inductor: its input graph is right, so its lowering or generated code is wrong",
 }
@@ -42,7 +42,7 @@ def stage(subject: Subject) -> list[str]:
             break
         if not subject.is_right_in(report, kinds):
             other = ", ".join(sorted({finding.kind for finding in report.findings})) if report else "it cannot run"
-            return [f"stage: unknown, because backend {name} gives a different result: {other}"]
+            return [f"stage: unknown, because with backend {name} the check fails differently: {other}"]
         passed.append(name)
     first = names[len(passed)]
     subject.report.fault = replace(subject.report.fault, stage=first)
@@ -53,7 +53,9 @@ def stage(subject: Subject) -> list[str]:
 
 
 def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
-    """A line if eager shows a finding of these kinds when it takes the code's branch for compilation."""
+    """A line if eager shows a finding of these kinds when it takes the code's branch for compilation; otherwise an
+    empty string.
+    """
     places: list[Location] = []
 
     def eager_as_if_compiled(target: Any) -> Callable[..., Any]:

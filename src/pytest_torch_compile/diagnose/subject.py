@@ -47,7 +47,8 @@ class Subject:
         self._remake, self._end = remake, time.monotonic() + seconds
         self._tolerances = remake.tolerances
         self._took: dict[str | None, float] = {}
-        # The changes that turn it into a check of its smallest module, if that is known and shows the same finding.
+        # The changes that turn this into a check of the smallest module, if that module is known and shows the same
+        # finding.
         self.smallest: dict[str, Any] = {}
 
     @property
@@ -62,7 +63,7 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """The expected time of a trial with this backend: that of the longest trial, or else of the check.
+        """The expected time of a trial with this backend: the longest trial's time, or else the check's.
 
         Compile time of skipped stages is subtracted from the check's time, which includes imports of a first
         compilation.
@@ -76,7 +77,7 @@ class Subject:
 
     @contextmanager
     def loosened(self, **tolerances: Any) -> Iterator[None]:
-        """Change these fields of the tolerances for checks in the body."""
+        """Change these fields of the tolerances for checks inside the ``with`` block."""
         before, self._tolerances = self._tolerances, replace(self._tolerances, **tolerances)
         try:
             yield
@@ -87,7 +88,7 @@ class Subject:
         """Repeat the check with changed fields of its work or compilation; None if that is not possible.
 
         Raises:
-            OutOfTime: no further trial may start.
+            OutOfTime: If no other trial may start.
         """
         if self.left <= self.expected_seconds(backend):
             raise OutOfTime
@@ -139,5 +140,5 @@ def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
 
 
 def recompile_causes(report: CompileReport) -> set[str]:
-    """The causes of the recompiles; an empty text if torch reports no guard."""
+    """The causes of the recompiles; an empty string if torch reports no guard."""
     return {recompile.guards[0].cause if recompile.guards else "" for recompile in report.recompiles}

@@ -26,10 +26,10 @@ Legs = tuple[Flat, Flat]  # eager's and compiled's
 
 @dataclass
 class Comparison:
-    """The comparison of one call. ``reference`` is the reference for leaves that no tolerance passed.
+    """The comparison of one call. ``reference`` says what leaves outside all tolerances were judged against.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, ``ignored`` those that the
-    user ignores. ``raised`` is true if a leg raised, so that there was nothing to compare.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, ``ignored`` the leaves that
+    the user ignores. ``raised`` is true if a leg raised, so that there was nothing to compare.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -57,12 +57,12 @@ def compare_calls(
 ) -> Comparison:
     """Compare two legs on one call.
 
-    ``reference`` runs (or looks up) the fp64 eager leg's record of the call, ``repeat`` a second eager run; each is
-    called at most once, and only if a leaf needs it. Either may return None if it could not run. ``perturbed`` yields
-    eager runs with perturbed rounding, which are requested only while a leaf is wrong.
+    ``reference`` runs (or looks up) the fp64 eager leg's record of the call, ``repeat`` that of a second eager run;
+    each is called at most once, and only if a leaf needs it. Either may return None if it could not run. ``perturbed``
+    yields eager runs with perturbed rounding, which are requested only while some leaf fails.
 
     Raises:
-        CompileUsageError: an output that cannot be compared.
+        CompileUsageError: If an output cannot be compared.
     """
     if eager.error is not None or compiled.error is not None:
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
@@ -116,7 +116,7 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """The comparable state of both legs, and the paths where eager is not deterministic.
+    """The comparable state of both legs, and the paths at which eager is not deterministic.
 
     State that only one leg has before the first call, such as attributes that a compile wrapper adds, is not compared.
     """
@@ -129,7 +129,7 @@ def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallReco
 
 
 def _without(flat: Flat, paths: Sequence[str]) -> Flat:
-    """The entries without some paths and everything below them."""
+    """The entries except some paths and everything below them."""
     return Flat({k: v for k, v in flat.nodes.items() if k not in paths and not is_below(k, paths)}) if paths else flat
 
 
@@ -147,7 +147,7 @@ def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
 
 
 def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
-    """Containers, and leaves that are not tensors."""
+    """Findings for containers, and for leaves that are not tensors."""
     for path, line in structure_differences(*legs):
         yield messages.structure_finding(record, name, path, line)
     for path, left, right in _common(legs):
@@ -158,8 +158,8 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
 
 
 def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
-    """Differences in the metadata of tensors, by path."""
-    # torch chooses the strides of a gradient, in eager and compiled.
+    """Maps paths to differences in the metadata of tensors."""
+    # torch chooses the strides of a gradient, in eager and when compiled.
     is_value = name not in GRADIENTS
     differences = {
         path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)

@@ -1,4 +1,4 @@
-"""Confirm a change with further compilations, and combine the results. Plain data."""
+"""Confirm a change with more compilations, and combine the results."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# Requests a number of further compilations, and returns the available samples.
+# Requests a number of additional compilations, and returns the available samples.
 Another = Callable[[int], Sequence[SpeedSample]]
 
 
 class NoFigures(RuntimeError):
-    """A further process produced no figures; the message is a one-line reason."""
+    """An additional process produced no measurements; the message is a one-line reason."""
 
 
 @dataclass(frozen=True)
 class Decision:
     """The verdict of all compilations of a test, on times and counts.
 
-    ``differences`` are certain; ``varying`` occurred in one compilation only, and may come from the compiler's tuning.
+    ``differences`` are certain; ``varying`` occurred in only one compilation, and may come from the compiler's tuning.
     """
 
     samples: list[SpeedSample]
@@ -53,13 +53,13 @@ def decide(
     problems: Sequence[str] = (),
     until_red: bool = False,
 ) -> Decision:
-    """Request further compilations while the times look changed but are too few to decide.
+    """Request more compilations while the times look changed but are too few to decide.
 
     A changed count that may depend on the compiler's tuning also needs a second compilation.
 
     Args:
         until_red: stop when a count is certainly worse, after two compilations at most, even if the times are open.
-        another: measures again in fresh processes, may raise NoFigures; None to skip the confirmation.
+        another: measures again in fresh processes and may raise NoFigures; None to skip the confirmation.
         problems: reasons why times must not be judged.
     """
     samples, reasons = [first], list(problems)
