@@ -30,7 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     worker = getattr(config, "workerinput", {}).get("workerid", "gw0")
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = listed.split(",") if listed is not None else [str(number) for number in range(len(glob("/dev/nvidia[0-9]*")))]
+    gpus = (
+        listed.split(",") if listed is not None else [str(number) for number in range(len(glob("/dev/nvidia[0-9]*")))]
+    )
     if len(gpus) > 1:
         first = int(worker.removeprefix("gw")) % len(gpus)
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[first:] + gpus[:first])
