@@ -135,9 +135,10 @@ CUDAGRAPHS = (
 )
 
 # Compiled results that differ from eager.
-COMPARE_STAGES = "try backend='eager' and then 'aot_eager': the first of them that fails is the stage at fault"
+COMPARE_STAGES = "try backend='eager' and then 'aot_eager': the first that fails is the stage at fault"
 LOOK_FOR_A_DEFECT = (
-    f"this is more than rounding, so look for a bug: {COMPARE_STAGES}. A looser tolerance would only hide it"
+    f"this is more than rounding, so look for a bug; a looser tolerance would only hide it. To find the stage, "
+    f"{COMPARE_STAGES}"
 )
 LOST_WRITE = "return the new value instead of writing it in place, or write it with copy_() on the tensor itself"
 UNEXPECTED_WRITE = "clone the tensor before you pass it to the compiled function"

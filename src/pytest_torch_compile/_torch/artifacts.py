@@ -1,8 +1,8 @@
 """Build, save and load the kinds of deployment artifacts.
 
-Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``(documented), read on torch
+Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``(documented), checked in torch
 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and ``aot_compile`` of a ``torch.compile``
-result, read on torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
+result, checked in torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
 """
 
 from __future__ import annotations

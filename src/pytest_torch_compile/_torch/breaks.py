@@ -1,7 +1,7 @@
 """Parse the trace's graph-break text into a break with location, reason and fingerprint. Does not import torch.
 
-The wording was read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is computed
-from the location, the calls that led there and a coarse category of the reason, never from the wording.
+The wording was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is
+computed from the location, the calls that led there and a coarse category of the reason, never from the wording.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Without this, a renamed trace event would look like "no recompiles". If the backend is not called at all, compilation is
 turned off, which the check itself reports.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
 ``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; the trace logger and the loggers below ``torch._dynamo``.
 """
@@ -116,7 +116,9 @@ def not_shown() -> tuple[list[str], list[str]]:
             return [], []
         version = f"not observable on torch {torch_version()}"
         missing = [
-            f"{version}: {what} (planted ones were not detected)" for what in _PLANTED if shown[what] != _PLANTED[what]
+            f"{version}: {what} (they were caused on purpose and not detected)"
+            for what in _PLANTED
+            if shown[what] != _PLANTED[what]
         ]
         reported = {
             "compile times": bool(seen.compile_seconds.total and seen.compile_seconds.dynamo),

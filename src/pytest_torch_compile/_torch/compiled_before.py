@@ -1,6 +1,6 @@
 """Earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
 ``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which is called
 in each call to a compiled function. The graph that a call runs is chosen in C and not observable.
 """

@@ -4,7 +4,7 @@ torch counts a skip at compilation, and when it gives up on a function. It does 
 ``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (since 2.15), later calls of
 functions it gave up on, and partitioned graphs without a part for a CUDA graph. So the deciding functions are wrapped.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all below ``torch._inductor``:
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all below ``torch._inductor``:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),
 ``cudagraph_trees.is_cudagraph_capture_sizes`` (since 2.8; called in each run, returns False if the run uses no CUDA
 graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), with ``cudagraph_info`` and

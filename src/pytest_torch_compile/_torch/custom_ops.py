@@ -3,7 +3,7 @@
 Below autograd, every op is visible, including ops called from C++, but not whether a gradient was needed. This is
 visible only where Python calls the op, so both levels are observed.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
 ``torch.utils._pytree``, ``torch._ops.OpOverload`` and ``OpOverloadPacket``, ``torch._C._jit_resolve_packet``,
 ``torch._C._dispatch_has_kernel_for_dispatch_key``; the namespaces of torch's own ops.
 """

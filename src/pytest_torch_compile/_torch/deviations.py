@@ -1,6 +1,6 @@
 """Find torch settings that differ from their defaults, and where they were set.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
 ``torch._inductor.config`` and ``torch._functorch.config``, whose entries have ``default``, ``user_override`` (a
 ``ContextVar`` since 2.13), ``env_value_force`` and ``env_value_default``; ``_UNSET_SENTINEL``;
 ``torch._dynamo.eval_frame._stance``.

@@ -1,6 +1,6 @@
 """Parse the text of a failed guard into the argument or attribute and the kind of cause. Does not import torch.
 
-The wording was read on torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
+The wording was checked in torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _same_object(guard: re.Match[str]) -> str:
 
 
 def classify(text: str) -> str:
-    """The kind of cause of a guard, independent of the names of variables, keys and strings."""
+    """Classify the cause of a failed guard, ignoring the names of variables, keys and strings."""
     text = _without_names(text)
     for name, pattern in _CAUSES:
         if pattern.search(text):

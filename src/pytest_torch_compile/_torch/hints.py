@@ -1,4 +1,4 @@
-"""Advice that mentions private torch settings, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Does not import torch."""
+"""Advice that mentions private torch settings, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 
 SURFACE_ERRORS = "fix the error, or set torch._dynamo.config.suppress_errors = False to raise it"
 SEE_CACHE_BYPASS = (
-    "TORCH_LOGS=+torch._inductor.codecache shows why a graph is not cached, often because of an op or a custom pass"
+    "TORCH_LOGS=+torch._inductor.codecache shows why a graph is not cached; the usual cause is an op that cannot be "
+    "cached, or a custom pass"
 )
 
 MAY_FAIL_IN_EAGER = re.compile(r"may result in an error when running in eager")

@@ -2,7 +2,7 @@
 
 It is active only for steady-state checks, so that other checks have no overhead.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (compilation of a
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (compilation of a
 frame starts), ``bwd_compilation_metrics`` (a backward was compiled, possibly at the first ``backward()``) and
 ``chromium_event``, which names the phases that Inductor times: the phases in ``_TUNES`` measure kernels on the device.
 Kernels that users tune themselves (``triton.autotune``) are not observed.

@@ -3,7 +3,7 @@
 It calls ``einops.rearrange`` once, which fills einops' tables. This looks like a state change that compiled code makes
 and eager does not. So the set-up is done before the state is recorded.
 
-Private names used, read on torch 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._lazy_module_init``, which maps
+Private names used, checked on torch 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._lazy_module_init``, which maps
 package names to functions, and ``_maybe_init_lazy_module``, which calls the functions for the package of an object.
 """
 

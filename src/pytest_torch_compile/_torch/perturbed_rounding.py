@@ -103,8 +103,8 @@ class PerturbedRounding(PausableMode):
 def _is_table(func: Any, args: Any) -> bool:
     """Whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
 
-    Such numbers are often exactly on a boundary, like the logarithms for T5's buckets. DeBERTa divides them by the
-    logarithm of a constant. A ``torch.tensor`` of a constant is lifted.
+    Values derived only from integers are often exactly on a boundary, like the logarithms for T5's buckets. DeBERTa
+    divides them by the logarithm of a constant. A ``torch.tensor`` of a constant is lifted.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False

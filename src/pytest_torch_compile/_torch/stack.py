@@ -5,7 +5,7 @@ Inlined frames are in the exception that torch handles while it reports the brea
 The reported text is only a fallback: on 2.6 it lacks the frames above, and since 2.8 it merges two functions of the
 same name that call each other, such as the ``forward`` of a module and of its layer.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
 ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (through which compiled code
 is entered), by their names only.
 """

@@ -4,7 +4,7 @@ If the log has a handler, torch creates every event, which includes formatting g
 calls ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops there, which can break a
 graph that would not break otherwise. So the list of handlers appears empty for events that no listener reads.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
 behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
 ``metadata_fn``. Other handlers, such as TORCH_TRACE's, still get every event.
 """

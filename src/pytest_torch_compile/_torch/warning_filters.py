@@ -5,7 +5,7 @@ compiles (its own deprecated functions, ops without Inductor code) are not cause
 fix them. As errors, they would look like failed compilations, so they stay warnings. Warnings from the model are errors
 in both legs, as without the plugin.
 
-Module names of torch, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+Module names of torch, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations

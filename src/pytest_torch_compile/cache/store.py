@@ -86,12 +86,12 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
             ", ".join(f"{name[:40]} {values.get(name) or 'none'}" for name in different[:8])
             for values in (stored, environment)
         )
-        raise ArtifactsRefused(f"they were created with {there}, but this is {here}")
+        raise ArtifactsRefused(f"it was created with {there}, but this is {here}")
     expected = sum(part["size"] for part in header["parts"])
     if len(body) != expected:
-        raise ArtifactsRefused(f"they are truncated: {len(body)} bytes of {expected}")
+        raise ArtifactsRefused(f"it is truncated: {len(body)} bytes of {expected}")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
-        raise ArtifactsRefused("they are damaged: the checksum does not match")
+        raise ArtifactsRefused("it is damaged: the checksum does not match")
     content = io.BytesIO(body)
     return [Part(part["run"], content.read(part["size"])) for part in header["parts"]]
 
@@ -99,19 +99,19 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
     """The metadata and the rest of the file."""
     if not blob.startswith(MAGIC):
-        raise ArtifactsRefused("they are not compile cache artifacts, or their header is damaged")
+        raise ArtifactsRefused("it contains no compile cache artifacts, or its header is damaged")
     line, _, body = blob[len(MAGIC) :].partition(b"\n")
     if len(line) > MOST_MANIFEST:
-        raise ArtifactsRefused(f"their metadata is longer than {MOST_MANIFEST // 2**20} MiB")
+        raise ArtifactsRefused(f"its metadata is longer than {MOST_MANIFEST // 2**20} MiB")
     try:
         header = schema.parse(line)
     except schema.Refused as refused:
-        raise ArtifactsRefused(f"they are truncated or damaged: their metadata {refused}") from None
+        raise ArtifactsRefused(f"it is truncated or damaged: its metadata {refused}") from None
     version = header.get("schema") if isinstance(header, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
-        raise ArtifactsRefused(f"they have schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}")
+        raise ArtifactsRefused(f"it has schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}")
     if wrong := schema.problem(header, _MANIFEST):
-        raise ArtifactsRefused(f"they have invalid metadata: {wrong}")
+        raise ArtifactsRefused(f"it has invalid metadata: {wrong}")
     return header, body
 
 

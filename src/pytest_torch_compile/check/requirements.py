@@ -38,7 +38,8 @@ def _require_factory(optimizer: Callable[..., Any] | None) -> None:
         return
     kind = type(optimizer).__name__
     raise CompileUsageError(
-        f"optimizer is an instance of {kind}; pass a function that creates one, since each leg needs its own: "
+        f"optimizer is an instance of {kind}; pass a function that creates one, since eager and compiled code need "
+        "separate ones: "
         f"optimizer=lambda params: torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
     )
 

@@ -1,4 +1,4 @@
-"""The cost of compiling a model, and the time per call afterwards, measured on this machine without a verdict."""
+"""Measure the cost of compiling a model, and the time per call afterwards. The figures are reported, not judged."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _accelerator() -> Line:
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
     untested = (
         f"{names}; checks use torch.accelerator, which is untested on this device; device time, "
-        "kernels, CUDA graphs, peak memory and ranks over its own backend are not supported"
+        "kernels, CUDA graphs, peak memory and ranks that communicate through its own backend are not supported"
     )
     return Line("note", kind.upper(), untested)
 

@@ -63,7 +63,7 @@ def _what_next(report: CompileReport) -> Iterator[Section]:
     if report.findings:
         yield (
             "What helps",
-            report.diagnosis or ["no fix that was tried made the check pass; see the fix of each finding"],
+            report.diagnosis or ["no tried fix made the check pass; see the suggestion under each finding"],
         )
     notes = [f"not observable: {what}" for what in report.observation.not_observable]
     notes += [f"remark: {remark}" for remark in report.remarks]

@@ -182,7 +182,8 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
             yield Change(written(switch), capture=switch)
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
-            what = f"write `{_short(one.new)}` at {Path(caller.file).name}:{caller.line}, which keeps this break"
+            where = f"{Path(caller.file).name}:{caller.line}"
+            what = f"use `{_short(one.new)}` at {where}; the break remains, but this call runs in eager"
             yield Change(what, one, disables=True)
 
 

@@ -80,7 +80,10 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{written(INTEGERS_OF_MODULES)}, with dynamic=True", both
     if "dynamic-mark" in causes and not subject.work.dynamic_dims:
         marked = {name: dims for name, seen in values.items() if (dims := _marked_dims(seen))}
-        yield f"dynamic_dims={{{_listed_dims(marked)}}}, so that every call has the mark", {"dynamic_dims": marked}
+        yield (
+            f"dynamic_dims={{{_listed_dims(marked)}}}, which marks these dimensions as dynamic in every call",
+            {"dynamic_dims": marked},
+        )
 
     yield from _of_sizes(subject, values, names)
 

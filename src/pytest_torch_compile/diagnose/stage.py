@@ -73,13 +73,11 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
         return ""
     where = "is_compiling() call at " + ", ".join(dict.fromkeys(place.shown() for place in places))
     if _leaves(report, kinds) == _leaves(subject.report, kinds):
-        return (
-            f"stage: not in torch. Eager gives the same result if it takes the branch for compiled code, at the {where}"
-        )
+        return f"stage: not in torch. Eager gives the same result when it takes the compiled-code branch of the {where}"
     # The branch changes something, but may not be the cause of this finding, or not the only one.
     return (
-        "stage: unknown. Eager also gives a wrong result if it takes the branch for compiled code, "
-        f"at the {where}, but with other findings; remove the branch and check again"
+        f"stage: unknown. When eager takes the compiled-code branch of the {where}, it is also wrong, "
+        "but with different findings; remove the branch and check again"
     )
 
 

@@ -84,10 +84,8 @@ class Keywords:
         )
 
     def _unknown(self, name: str, meant: str) -> str:
-        end = f", did you mean {meant}?" if meant else "."
-        return (
-            f"{name} is not an option of {self.function}{end} To pass an argument of the target, use {self._way(name)}"
-        )
+        end = f"; did you mean {meant}?" if meant else "."
+        return f"{name} is not an option of {self.function}{end} To pass it to the target, use {self._way(name)}"
 
     def _way(self, name: str) -> str:
         if self.holder == "kwargs":

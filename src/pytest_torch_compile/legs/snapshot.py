@@ -115,7 +115,7 @@ class Snapshot:
         return bool(self._host) and found.storage.device.type != "cpu"
 
     def new_leg(self) -> Contents:
-        """The initial contents of a leg: the caller's contents, with separate iterators and similar objects."""
+        """The initial contents of a leg: the caller's, with iterators and similar objects recreated for it."""
         contents = Contents()
         for value, make in self._renewals.values():
             contents.replacements.add(value, make())

@@ -150,7 +150,7 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
 def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> Errors:
     """The errors of an eager and a compiled run against a reference, in one pass.
 
-    The eager run is the leg itself, a run with perturbed rounding, or a second run. The reference is the fp64 run, or
+    ``eager`` is from the eager leg, a run with perturbed rounding, or a second run. The reference is the fp64 run, or
     the eager leg if there is no fp64 run.
     """
     result = Errors()

@@ -283,7 +283,7 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: a decrease in {name} is the regression; set it to None to turn the comparison off"
+                f"allow_more: {name} has no allowance, since only a decrease is a regression; set it to None to skip it"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(

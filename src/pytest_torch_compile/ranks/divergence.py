@@ -50,7 +50,7 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """The number of the last call to a compiled function with complete observations."""
+        """The number of the last compiled call that was observed completely; infinity if the check ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 

@@ -226,7 +226,7 @@ def others(tell: Callable[[str], None] = lambda line: None) -> Others | None:
     if _others is None and (here := launch()) is not None:
         if "PYTEST_XDIST_WORKER" in os.environ:
             raise CompileUsageError(
-                "under a launcher, each rank runs all tests sequentially: remove the option -n of pytest-xdist"
+                "under a launcher, each rank runs all tests sequentially: remove pytest-xdist's -n option"
             )
         _others = Others(here, tell)
     return _others

@@ -70,7 +70,7 @@ def _recompile(found: Recompile) -> Fact:
 
 
 def _collectives(found: Sequence[Collective]) -> Fact:
-    """One observation for each graph, in order: graphs are observed as a whole, and a rank may stop after any."""
+    """One observation for all collectives of a graph, because a graph is observed as a whole."""
     first = found[0]
     text = f"{first.graph} graph: {', '.join(map(_collective_text, found))}"
     key = (first.call, first.graph, *map(_collective_key, found))

@@ -240,7 +240,7 @@ def _stored(source: str) -> set[str]:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a value is a torch object created by a statement: a custom op, a library."""
+    """Whether a value is a custom op or a library, which only the user's statement can create again."""
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 

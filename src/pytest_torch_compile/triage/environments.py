@@ -94,7 +94,10 @@ def _listed() -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     match = re.search(r"Available versions: (.+)", done.stdout)
     if done.returncode or match is None:
-        raise TriageError("pip cannot list the torch releases: pass those in between with --releases 2.14.0,2.14.1")
+        raise TriageError(
+            "pip cannot list the torch releases: pass those between the old and the new one, for example "
+            "--releases 2.14.0,2.14.1"
+        )
     return [release.strip() for release in match[1].split(",")]
 
 
@@ -102,7 +105,7 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
     """The environment of a release. It is created unless there is one with the same requirements."""
     uv = shutil.which("uv")
     if uv is None:
-        raise TriageError("uv is not on the path: pip install uv, or use interpreters instead of releases")
+        raise TriageError("uv is not on PATH: pip install uv, or use interpreters instead of releases")
     try:
         needs = [f"torch=={release}", "pytest-xdist", *_ours(), *(word for one in install for word in shlex.split(one))]
     except ValueError as error:

@@ -78,7 +78,7 @@ class Verdict:
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """The verdict on one test in a suite of ``tests``; ``new`` contains the first run, then the additional runs."""
+    """Judge one test of a suite; ``tests`` is their number, and ``new`` contains the first run, then the others."""
     if not stored:
         return Verdict("no-baseline", reason="no runs of this test are stored for this environment")
     metrics = _measured([*stored, *new])
@@ -90,14 +90,18 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     outcome = worst([change.outcome for change, _ in judged])
     unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
     few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, but 5 are needed"
-    why = f"{len(new)} compilations cannot tell a change of {' and '.join(unclear)} from noise" if looks else few
+    why = (
+        f"{len(new)} compilations are too few to distinguish a change in {' and '.join(unclear)} from noise"
+        if looks
+        else few
+    )
     # A test that already fails needs no more compilations for undecided times.
     undecided = outcome != "regressed" and any(is_open for _, is_open in judged)
     return Verdict(outcome, tuple(change for change, _ in judged), why if unclear else "", undecided)
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """The verdict on one test of two revisions compiled from scratch in turn, without a selected first run."""
+    """Judge one test on two revisions, compiled from scratch alternately. Unlike in ``judge``, no run is excluded."""
     metrics = _measured([*base, *here])
     looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
     level = FAMILY_LEVEL / max(1, 2 * tests * len(metrics) * looks)

@@ -37,7 +37,7 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """One warm leg: the call to measure, and the cost of warming it up."""
+    """The call to measure, of the eager or the compiled target, and the cost of warming it up."""
 
     run: timing.Run
     calls: int = 1
