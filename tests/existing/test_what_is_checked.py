@@ -168,6 +168,12 @@ def test_pattern_narrows_the_targets(library):
     assert set(rows(library(package, tests, existing="somelib.fb"))) == {"fb"}
 
 
+def test_pattern_fits_any_name_of_a_target(library):
+    package = "def longer_name(x):\n    return x + 1\nshort = longer_name\n"
+    tests = "def test_a():\n    somelib.short(torch.ones(1))\n"
+    assert set(rows(library(package, tests, existing="somelib.longer_name"))) == {"short"}
+
+
 def test_two_packages_are_refused(library):
     result = library("", "def test_a():\n    pass\n", existing="somelib,other")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -23,7 +23,7 @@ from .place import Place, place_of, replaced_parts
 from .recipes import NotWritten, Recipe, Recipes
 from .signature import Signature, signature
 from .targets import Called, Targets
-from .undisturbed import Stopwatch, same_names
+from .undisturbed import Stopwatch
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
@@ -129,8 +129,7 @@ class Noticer:
         is_worth = partial(self._ledger.is_worth, called.name)
         rules = Rules(self._given, self._targets.owns, is_worth, self._backend, seconds, self._accepting)
         written, accepted = self._written(called), self._acceptance(called.name)
-        with same_names(self._targets.owns):
-            done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
+        done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
             self._write(done, family, written, len(earlier))
         self._compiled = len(compiled_codes())  # the check's own are not the test's
