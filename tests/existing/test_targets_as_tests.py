@@ -158,7 +158,8 @@ def test_coverage_and_debuggers_keep_their_trace_function(library):
         "def test_a():\n    sys.settrace(tracer)\n    somelib.fine(torch.ones(2))\n    assert sys.gettrace() is tracer\n"
         "    sys.settrace(None)\n    assert seen\n"
     )
-    library(TWO, tests).assert_outcomes(passed=1)
+    # A test that takes the trace function ends the listening before Python 3.12, and does not disturb it from then on.
+    library(TWO, tests).assert_outcomes(passed=2 if hasattr(sys, "monitoring") else 1)
 
 
 def test_ini_twin(library):

@@ -126,8 +126,8 @@ class Noticer:
     def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
         earlier, recompiles = self._ledger.sequence(family, seen)
         seconds = min(max(self._ledger.left, _LEAST_SECONDS), _MOST_SECONDS)
-        is_worth = partial(self._ledger.is_worth, called.name)
-        rules = Rules(self._given, self._targets.owns, is_worth, self._backend, seconds, self._accepting)
+        why_not = partial(self._ledger.why_not, called.name)
+        rules = Rules(self._given, self._targets.owns, why_not, self._backend, seconds, self._accepting)
         written, accepted = self._written(called), self._acceptance(called.name)
         done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
