@@ -58,6 +58,13 @@ def test_break_is_a_failed_test_of_the_target_and_not_of_the_test_that_calls_it(
     assert rows(result)["Breaking"].startswith("breaks 1 checked own: somelib/__init__.py:")
 
 
+def test_break_in_pythons_own_library_is_shown_at_the_line_of_the_package(library):
+    result = library(
+        "import copy\ndef f(x):\n    return copy.deepcopy(x) + 1\n", "def test_a():\n    somelib.f(torch.ones(2))\n"
+    )
+    assert rows(result)["f"].startswith("breaks 1 checked own: somelib/__init__.py:7 (")
+
+
 def test_wrong_numbers_are_found(library):
     result = library(WRONG, "def test_a():\n    somelib.Wrong()(torch.ones(2))\n")
     result.assert_outcomes(passed=1, failed=1)
