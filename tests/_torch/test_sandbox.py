@@ -236,3 +236,21 @@ class CheckInUnittest(unittest.TestCase):
     def test_fails_as_an_assertion(self):
         with self.assertRaisesRegex(AssertionError, "graph-break: graph break 1 of 1"):
             check_compile(breaking, torch.ones(2), backend="eager")
+
+
+def test_no_names_stay_in_the_module_of_the_target(tmp_path, monkeypatch):
+    (tmp_path / "targets_of_a_check.py").write_text(
+        "import torch\n\nclass Layer(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import targets_of_a_check as module
+
+    before = set(vars(module))
+    attempt(module.Layer(), torch.ones(2))
+    assert set(vars(module)) == before
+    compiled = torch.compile(module.Layer(), backend="eager")
+    compiled(torch.ones(2))
+    of_the_user = set(vars(module))
+    attempt(module.Layer(), torch.ones(2))
+    assert set(vars(module)) >= {name for name in of_the_user if name.startswith("__import_torch")}
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile.existing.checking import Checked  # noqa: E402
-from pytest_torch_compile.existing.ledger import LIKE_OTHERS, OUT_OF_TIME, Ledger  # noqa: E402
+from pytest_torch_compile.existing.ledger import KEPT, LIKE_OTHERS, OUT_OF_TIME, Family, Ledger, Noticed  # noqa: E402
 from pytest_torch_compile.existing.signature import AutomaticDynamic, Signature  # noqa: E402
 
 OLD, NEW = {("a.py", 1, 2)}, {("a.py", 1, 2), ("a.py", 1, 3)}
@@ -27,26 +27,38 @@ def half_way():
     """Half of the tests have run, and all of the time that is due by then is used up."""
     ledger = Ledger(seconds=100.0, most_shapes=4)
     noted(ledger, (2,))
-    assert ledger.is_worth("f", OLD, False)
+    assert not ledger.why_not("f", OLD, False)
     ledger.progress, ledger.spent = 0.5, 50.0
     return ledger
 
 
 def test_call_that_runs_no_new_line_waits(half_way):
-    assert not half_way.is_worth("f", OLD, False)
-    assert noted(half_way, (3,), passed_over=True) is not None
+    assert half_way.why_not("f", OLD, False) == LIKE_OTHERS
+    assert noted(half_way, (3,), passed_over=LIKE_OTHERS) is not None
     assert half_way.targets["f"].left_out == {LIKE_OTHERS: 1}
     assert noted(half_way, (3,)) is None  # it is not looked at again
 
 
 def test_call_that_runs_a_new_line_does_not_wait(half_way):
-    assert half_way.is_worth("f", NEW, False)
-    assert not half_way.is_worth("f", NEW, False)
+    assert not half_way.why_not("f", NEW, False)
+    assert half_way.why_not("f", NEW, False) == LIKE_OTHERS
+
+
+def test_time_is_kept_for_the_first_calls_of_targets_to_come(half_way):
+    half_way.results.clear()
+    half_way.targets["g"] = Noticed()
+    assert not half_way.why_not("g", OLD, False)
+    half_way.note(Family(), Checked("g", "test", report=object(), seconds=30.0), (), {}, Signature(("g",), ()))
+    assert half_way.left == 20.0  # the second half needs 30 seconds if it is like the first
+    assert half_way.why_not("f", NEW, False) == KEPT
+    assert not noted(half_way, (3,), passed_over=KEPT).seen & {(3,)}  # it is looked at again
+    half_way.progress = 0.9
+    assert not half_way.why_not("f", NEW, False)
 
 
 def test_first_gradients_do_not_wait(half_way):
-    assert half_way.is_worth("f", OLD, True)
-    assert not half_way.is_worth("f", OLD, True)
+    assert not half_way.why_not("f", OLD, True)
+    assert half_way.why_not("f", OLD, True) == LIKE_OTHERS
 
 
 def test_nothing_is_wanted_when_all_of_the_time_is_used_up(half_way):

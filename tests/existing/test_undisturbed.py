@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.plugin.projects import other_process  # noqa: E402
+
 LAYER = """
 import logging, random, warnings
 log = logging.getLogger("somelib")
@@ -129,11 +131,17 @@ def test_listening_ends_with_the_test(library):
     assert (sys.gettrace(), sys.getprofile()) == before
 
 
-def test_without_the_option_the_feature_is_not_imported():
-    import subprocess
-
-    code = (
-        "import sys, pytest; pytest.main(['--version', '-p', 'pytest_torch_compile.plugin']);"
-        "sys.exit(any('.existing' in name for name in sys.modules if 'torch_compile' in name))"
+def test_without_the_option_the_feature_is_not_imported_and_nothing_is_patched(library):
+    library("def f(x):\n    return x + 1\n", "def test_a():\n    pass\n", "--collect-only", existing=None)
+    tests = (
+        "import sys, torch, somelib\nbefore = {**vars(torch.nn.Module), **vars(torch.Tensor), **vars(torch)}\n"
+        "def test_a():\n    somelib.f(torch.ones(1))\n"
+        "    assert not [name for name in sys.modules if name.startswith('pytest_torch_compile.existing')]\n"
+        "    now = {**vars(torch.nn.Module), **vars(torch.Tensor), **vars(torch)}\n"
+        "    assert not [name for name in before if now[name] is not before[name]]\n"
+        "    assert sys.gettrace() is None and sys.getprofile() is None\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+    library.tester.makepyfile(test_alone=tests)
+    environment = {"PYTHONPATH": f"{sys.path[0]}:."}
+    done = other_process(library.tester.path, "test_alone.py", environment=environment.items())
+    assert "1 passed" in done.stdout, done.stdout[-3000:]

@@ -58,6 +58,13 @@ def test_break_is_a_failed_test_of_the_target_and_not_of_the_test_that_calls_it(
     assert rows(result)["Breaking"].startswith("breaks 1 checked own: somelib/__init__.py:")
 
 
+def test_break_in_pythons_own_library_is_shown_at_the_line_of_the_package(library):
+    result = library(
+        "import copy\ndef f(x):\n    return copy.deepcopy(x) + 1\n", "def test_a():\n    somelib.f(torch.ones(2))\n"
+    )
+    assert rows(result)["f"].startswith("breaks 1 checked own: somelib/__init__.py:7 (")
+
+
 def test_wrong_numbers_are_found(library):
     result = library(WRONG, "def test_a():\n    somelib.Wrong()(torch.ones(2))\n")
     result.assert_outcomes(passed=1, failed=1)
@@ -166,6 +173,12 @@ def test_pattern_narrows_the_targets(library):
     )
     assert set(rows(library(package, tests, existing="somelib.*a"))) == {"fa"}
     assert set(rows(library(package, tests, existing="somelib.fb"))) == {"fb"}
+
+
+def test_pattern_fits_any_name_of_a_target(library):
+    package = "def longer_name(x):\n    return x + 1\nshort = longer_name\n"
+    tests = "def test_a():\n    somelib.short(torch.ones(1))\n"
+    assert set(rows(library(package, tests, existing="somelib.longer_name"))) == {"short"}
 
 
 def test_two_packages_are_refused(library):

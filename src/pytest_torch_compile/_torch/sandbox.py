@@ -86,6 +86,7 @@ class Sandbox:
         self._before = {id(code): code for code in compiled_codes()}
         self._ran: dict[int, CodeType] = {}
         self._heard: set[int] = set()
+        self._namespaces: dict[int, tuple[dict[str, Any], set[str]]] = {}
 
     @contextmanager
     def watching(self, listener: CodeListener) -> Iterator[None]:
@@ -99,6 +100,8 @@ class Sandbox:
             code = frame.f_code
             if event == "call" and id(code) not in self._heard:
                 self._ran[id(code)] = code
+                if id(frame.f_globals) not in self._namespaces:
+                    self._namespaces[id(frame.f_globals)] = frame.f_globals, _aliases(frame.f_globals)
                 if code.co_name == "<module>" and _is_import(frame):
                     if not importing:
                         listener.import_begins()
@@ -127,7 +130,16 @@ class Sandbox:
             # Modules defined in torch are compiled through one of torch's functions, which eager does not run.
             if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
+        # Guards of graphs that are gone now used these.
+        for namespace, before in self._namespaces.values():
+            for name in _aliases(namespace) - before:
+                del namespace[name]
         pgo._CODE_STATE = None
+
+
+def _aliases(namespace: dict[str, Any]) -> set[str]:
+    """The names of torch's modules that dynamo has added to a module of the user's; it never removes them."""
+    return {name for name in list(namespace) if name.startswith("__import_torch")}
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Checked:
     """What became of one call. Plain data, which travels from workers of pytest-xdist.
 
     ``refused`` says why it could not be checked. ``computes`` is false where eager ran nothing of torch.
-    ``passed_over``: it does nothing that checked calls did not, and others come first.
+    ``passed_over`` says why others come first.
     """
 
     target: str
@@ -51,7 +51,7 @@ class Checked:
     report: CompileReport | None = None
     refused: str = ""
     computes: bool = True
-    passed_over: bool = False
+    passed_over: str = ""
     seconds: float = 0.0
     breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # over the budget, for compile-accepted.json
     recompiles: int = 0
@@ -68,13 +68,13 @@ class Rules:
     """How calls are checked.
 
     ``existing`` is the value of the option, ``backend`` the one that was asked for, None for a quick one. ``owns`` says
-    which modules are the package's. ``is_worth`` decides on a call by the lines of the package that it ran in eager,
+    which modules are the package's. ``why_not`` decides on a call by the lines of the package that it ran in eager,
     and whether its gradients are asked for.
     """
 
     existing: str
     owns: Callable[[str], bool]
-    is_worth: Callable[[set[Line], bool], bool]
+    why_not: Callable[[set[Line], bool], str]
     backend: str | None = None
     seconds: float = 60.0
     accepting: bool = False
@@ -122,8 +122,8 @@ def _check(target: Any, calls: Sequence[Call], wants_gradients: bool, rules: Rul
         done.refused, done.computes = tried.refused, tried.computes
         return
     done.train = wants_gradients and tried.requires_grad
-    if not rules.is_worth(tried.lines, done.train):
-        done.passed_over = True
+    done.passed_over = rules.why_not(tried.lines, done.train)
+    if done.passed_over:
         return
     try:
         check_compile(target, calls=calls, max_recompiles=done.allowed, train=done.train)

@@ -13,13 +13,16 @@ from .checking import Checked, Line
 from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .signature import AutomaticDynamic, Signature
 
-# What is rare comes first: a call that runs no new line of the package is checked only while no more than this part of
-# the time is used up that is due at this point of the run. From then on the part shrinks with each further check.
+# What is rare comes first. The first call of a target is always checked. One that runs new lines of the package, or has
+# gradients first, is checked while the time that is left is enough for the first calls of the targets still to come, as
+# many as there have been so far. Any other is checked only while no more than this part of the time is used up that is
+# due at this point of the run. From then on the part shrinks with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
 # A call that could not be checked where it happened may be in another test: so often is it tried.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time was over: --compile-existing-minutes gives more"
 LIKE_OTHERS = "it runs no line that a checked call did not, and other targets come first"
+KEPT = "it runs new lines, but the time was kept for other targets: --compile-existing-minutes gives more"
 TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes"
 
 
@@ -61,6 +64,7 @@ class Ledger:
     results: list[Checked] = field(default_factory=list)
     spent: float = 0.0
     progress: float = 1.0  # the part of the tests that have run
+    _on_first_checks: float = 0.0
     _copied: int = 0
 
     @property
@@ -85,20 +89,24 @@ class Ledger:
             return None
         return family
 
-    def is_worth(self, name: str, lines: set[Line], trains: bool) -> bool:
-        """Whether a call is checked now: it runs lines that no checked call did, or has gradients first, or is due."""
+    def why_not(self, name: str, lines: set[Line], trains: bool) -> str:
+        """Why a call is not checked now; empty if it is."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
-        if is_new or self.spent < self._allowed(target.checks):
-            target.lines |= lines
-            target.trained = target.trained or trains
-            return True
-        return False
+        due = not target.checks or self.spent < self._allowed(target.checks)
+        if not due and not (is_new and self.left > self._kept_for_others):
+            return KEPT if is_new else LIKE_OTHERS
+        target.lines |= lines
+        target.trained = target.trained or trains
+        return ""
+
+    @property
+    def _kept_for_others(self) -> float:
+        """The seconds that first calls of other targets need in the rest of the run, if it goes on like this."""
+        return self._on_first_checks * (1.0 - self.progress) / self.progress
 
     def _allowed(self, checks: int) -> float:
         """The seconds that may have been spent before a target with so many checks gets one more."""
-        if not checks:
-            return self.seconds
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.seconds * self.progress * share
 
@@ -115,10 +123,14 @@ class Ledger:
     def note(self, family: Family, done: Checked, args: Any, kwargs: Mapping[str, Any], seen: Signature) -> None:
         """Take the result of a check."""
         self.spent += done.seconds
-        if not done.refused:
+        if done.report is not None and not self.targets[done.target].checks:
+            self._on_first_checks += done.seconds
+        if done.passed_over == KEPT:  # there may be time for it in another test
+            family.tries += 1
+        elif not done.refused:
             family.seen.add(seen.sizes)
         if done.passed_over:
-            self._leave_out(self.targets[done.target], LIKE_OTHERS)
+            self._leave_out(self.targets[done.target], done.passed_over)
             return
         if not done.computes:
             family.tries = MOST_TRIES

@@ -23,7 +23,7 @@ from .place import Place, place_of, replaced_parts
 from .recipes import NotWritten, Recipe, Recipes
 from .signature import Signature, signature
 from .targets import Called, Targets
-from .undisturbed import Stopwatch, same_names
+from .undisturbed import Stopwatch
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
@@ -126,11 +126,10 @@ class Noticer:
     def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
         earlier, recompiles = self._ledger.sequence(family, seen)
         seconds = min(max(self._ledger.left, _LEAST_SECONDS), _MOST_SECONDS)
-        is_worth = partial(self._ledger.is_worth, called.name)
-        rules = Rules(self._given, self._targets.owns, is_worth, self._backend, seconds, self._accepting)
+        why_not = partial(self._ledger.why_not, called.name)
+        rules = Rules(self._given, self._targets.owns, why_not, self._backend, seconds, self._accepting)
         written, accepted = self._written(called), self._acceptance(called.name)
-        with same_names(self._targets.owns):
-            done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
+        done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
             self._write(done, family, written, len(earlier))
         self._compiled = len(compiled_codes())  # the check's own are not the test's

@@ -2,12 +2,13 @@
 
 From Python 3.12 on ``sys.monitoring`` reports the code that is listened for, and no other code is slowed down. Before,
 a trace function hears of every call of a Python function, and of no line in it. Where coverage is measured the place of
-the trace function is taken, and a profile function hears of them.
+the trace function is taken, and a profile function hears of them. Calls in other threads are not heard of.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -93,10 +94,10 @@ class Noticing:
         if tool is None:
             raise Taken("other tools use sys.monitoring")
         listened = list(codes)
-        hear, busy = self._hear, [False]
+        hear, busy, thread = self._hear, [False], threading.get_ident()
 
         def note(code: CodeType, offset: int) -> None:
-            if busy[0]:
+            if busy[0] or threading.get_ident() != thread:
                 return
             busy[0] = True
             try:

@@ -67,8 +67,6 @@ def _refused_under(name: str) -> str:
 
 def _refused_now() -> str:
     """Why no check may run at all at this moment."""
-    if threading.current_thread() is not threading.main_thread():
-        return "it is called in a thread"
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         return "its test runs other threads, which may hold a lock or change it"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():

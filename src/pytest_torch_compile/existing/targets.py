@@ -48,6 +48,7 @@ class Targets:
     hears_of_objects: bool = False
     by_code: dict[int, list[_Entry]] = field(default_factory=dict)
     _classes: dict[type, str] = field(default_factory=dict)
+    _other_names: dict[str, list[str]] = field(default_factory=dict)
     _modules: int = -1
     _loaded: int = -1
 
@@ -60,10 +61,10 @@ class Targets:
         if len(loaded) == self._loaded:
             return
         self._loaded = len(loaded)
-        names = _public_names(self.package, loaded)
         self.by_code.clear()
         self._classes.clear()
-        for value, name in names:
+        for value, name, others in _public_names(self.package, loaded):
+            self._other_names[name] = others
             if isinstance(value, type):
                 self._classes[value] = name
             elif (function := _as_function(value)) is not None:
@@ -118,7 +119,13 @@ class Targets:
         return name
 
     def _narrowed(self, called: Called) -> Called | None:
-        return called if not self.patterns or any(_matches(called.name, one) for one in self.patterns) else None
+        return called if not self.patterns or self._is_chosen(called.name) else None
+
+    def _is_chosen(self, name: str) -> bool:
+        """Whether a pattern fits one of the names: a reader may know another than the one that is shown."""
+        owner, _, method = name.rpartition(".")
+        names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]
+        return any(_matches(one, pattern) for one in names for pattern in self.patterns)
 
     def _add(self, entry: _Entry) -> None:
         known = self.by_code.setdefault(id(entry.function.__code__), [])
@@ -130,9 +137,9 @@ def _matches(name: str, pattern: str) -> bool:
     return name == pattern or name.startswith(f"{pattern}.") or fnmatchcase(name, pattern)
 
 
-def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> list[tuple[Any, str]]:
-    """Functions and classes that the package defines, each with the shortest public name that leads to it."""
-    best: dict[int, tuple[Any, str]] = {}
+def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[Any, str, list[str]]]:
+    """Functions and classes that the package defines, each with its shortest public name, and its other ones."""
+    found: dict[int, tuple[Any, list[str]]] = {}
     for path, module in modules.items():
         if any(part.startswith("_") for part in path.split(".")):
             continue
@@ -142,11 +149,10 @@ def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> list
             home = getattr(inspect.unwrap(value), "__module__", None)
             if not isinstance(home, str) or home.partition(".")[0] != package:
                 continue
-            name = f"{path}.{key}"
-            known = best.get(id(value))
-            if known is None or (name.count("."), len(name)) < (known[1].count("."), len(known[1])):
-                best[id(value)] = value, name
-    return list(best.values())
+            found.setdefault(id(value), (value, []))[1].append(f"{path}.{key}")
+    for value, names in found.values():
+        first, *others = sorted(names, key=lambda name: (name.count("."), len(name)))
+        yield value, first, others
 
 
 def _as_function(value: Any) -> types.FunctionType | None:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -138,19 +138,6 @@ def _silent_logs() -> Iterator[None]:
     finally:
         for handler in unique:
             handler.removeFilter(_reject)
-
-
-@contextmanager
-def same_names(owns: Callable[[str], bool]) -> Iterator[None]:
-    """Remove the global names that dynamo adds to modules of the package for the code that it generates."""
-    before = {name: (module, set(vars(module))) for name, module in list(sys.modules.items()) if module and owns(name)}
-    try:
-        yield
-    finally:
-        for module, names in before.values():
-            for name in vars(module).keys() - names:
-                if name.startswith("__import_torch_dot_"):
-                    del vars(module)[name]
 
 
 class Stopwatch:

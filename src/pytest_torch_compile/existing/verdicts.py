@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..findings import CompileReport, Finding
+    from ..observation import GraphBreak, Location
     from .checking import Checked
 
 WORKS, RECOMPILES, BREAKS, FAILS, WRONG, UNCHECKED = (
@@ -92,9 +93,10 @@ def _detail(row: Row, package: str) -> str:
         return ""
     worst = next(one for one in row.findings if _VERDICT_OF.get(one.kind, WRONG) == row.verdict)
     if row.verdict == BREAKS:
-        places = {
-            f"{found.location.file}:{found.location.line}": found for r in row.reports for found in r.graph_breaks
-        }
+        places: dict[str, GraphBreak] = {}
+        for found in (found for report in row.reports for found in report.graph_breaks):
+            line = _line(found, package)
+            places[f"{line.file}:{line.line}"] = found
         if places:
             owners = Counter(_owner(found.module, package) for found in places.values())
             first, found = next(iter(places.items()))
@@ -103,6 +105,14 @@ def _detail(row: Row, package: str) -> str:
             return f"{', '.join(owners)}: {short_path(first, root)} ({found.category}){more}"
     where = f" at {short_path(worst.location.file, package)}:{worst.location.line}" if worst.location else ""
     return f"{worst.kind}: {worst.message.splitlines()[0]}{where}"
+
+
+def _line(found: GraphBreak, package: str) -> Location:
+    """Where a break is; of one in Python's own library, the last line of the package that leads there."""
+    if found.module:
+        return found.location
+    own = [caller for caller in found.callers if f"/{package}/" in caller.file.replace("\\", "/")]
+    return own[-1] if own else found.location
 
 
 def _owner(module: str, package: str) -> str:
