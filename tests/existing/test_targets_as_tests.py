@@ -172,3 +172,17 @@ def test_coverage_and_debuggers_keep_their_trace_function(library):
 def test_ini_twin(library):
     library.tester.makeini("[pytest]\ncompile_existing = somelib.fine\n")
     assert set(rows(library(TWO, CALLS, existing=None))) == {"fine"}
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/env/site-packages/other/a.py:3", "other/a.py:3"),
+        ("/home/me/somelib/b.py:3", "somelib/b.py:3"),
+        ("/usr/lib/c.py:3", "/usr/lib/c.py:3"),
+    ],
+)
+def test_place_is_shown_from_the_folder_of_either_package_on(path, shown):
+    from pytest_torch_compile.existing.verdicts import short_path
+
+    assert short_path(path, "somelib", "other") == shown

@@ -101,8 +101,7 @@ def _detail(row: Row, package: str) -> str:
             owners = Counter(_owner(found.module, package) for found in places.values())
             first, found = next(iter(places.items()))
             more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-            root = found.module.partition(".")[0] or package
-            return f"{', '.join(owners)}: {short_path(first, root)} ({found.category}){more}"
+            return f"{', '.join(owners)}: {short_path(first, package, found.package)} ({found.category}){more}"
     where = f" at {short_path(worst.location.file, package)}:{worst.location.line}" if worst.location else ""
     return f"{worst.kind}: {worst.message.splitlines()[0]}{where}"
 
@@ -120,10 +119,13 @@ def _owner(module: str, package: str) -> str:
     return "own code" if root == package else f"in {root}" if root else "own code"
 
 
-def short_path(path: str, package: str) -> str:
-    """The part of a path that starts at the package's folder."""
-    _, found, rest = path.replace("\\", "/").rpartition(f"/{package}/")
-    return f"{package}/{rest}" if found else path
+def short_path(path: str, *packages: str) -> str:
+    """The part of a path that starts at the folder of one of the packages."""
+    for package in filter(None, packages):
+        _, found, rest = path.replace("\\", "/").rpartition(f"/{package}/")
+        if found:
+            return f"{package}/{rest}"
+    return path
 
 
 def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
