@@ -83,10 +83,12 @@ class Noticer:
         """The seconds that checks took during the last test."""
         return self._watch.seconds - self._taken
 
-    def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float]:
-        """All checks, the numbers of calls left out per target and reason, and the seconds spent."""
+    def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float, str]:
+        """All checks, the numbers of calls left out per target and reason, the seconds spent, and the reason why calls
+        could not be observed, if so.
+        """
         left_out = {name: target.left_out for name, target in self._ledger.targets.items()}
-        return self._ledger.results, left_out, self._ledger.spent
+        return self._ledger.results, left_out, self._ledger.spent, self.problem
 
     def _hear(self, frame: FrameType) -> None:
         """Handle the start of a call."""

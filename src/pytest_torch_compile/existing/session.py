@@ -122,9 +122,10 @@ class ExistingSession:
         """Record which tests are deselected."""
         self._deselected |= {item.nodeid for item in items}
 
-    def _take(self, results: list[Any], left_out: dict[str, dict[str, int]], seconds: float) -> None:
+    def _take(self, results: list[Any], left_out: dict[str, dict[str, int]], seconds: float, problem: str) -> None:
         self._results += results
         self._seconds += seconds
+        self._why_not = self._why_not or problem
         for name, reasons in left_out.items():
             own = self._left_out.setdefault(name, {})
             for reason, times in reasons.items():
