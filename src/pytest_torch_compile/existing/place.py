@@ -67,11 +67,24 @@ def _refused_under(name: str) -> str:
 
 def _refused_now() -> str:
     """Why no check may run at all at this moment."""
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+    if any(map(_works, threading.enumerate())):
         return "its test runs other threads, which may hold a lock or change it"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return "it is called while its test traces"
     return ""
+
+
+def _works(thread: threading.Thread) -> bool:
+    """Whether a thread may hold a lock of the test or change its objects.
+
+    One of a pool that waits for work does neither. Inductor, for one, keeps such a pool once it has compiled.
+    """
+    if thread is threading.main_thread() or thread.daemon:
+        return False
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None:
+        return False
+    return (frame.f_globals.get("__name__"), frame.f_code.co_name) != ("concurrent.futures.thread", "_worker")
 
 
 def names_backward(code: CodeType) -> bool:
