@@ -1,1 +1,1 @@
-"""The battery of other people's code: `check_compile` over libraries, held against an oracle of its own."""
+"""The battery: `check_compile` on other people's libraries, compared with an independent oracle."""

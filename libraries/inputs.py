@@ -1,4 +1,4 @@
-"""Calls of three sizes for the usual kinds of inputs. Sizes 0 and 1 are left out: torch specialises on them."""
+"""Calls with three sizes, for the usual kinds of inputs. Sizes 0 and 1 are excluded, because torch specialises on them."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def tokens(vocabulary: int, batch: int = 2, lengths: tuple[int, ...] = (6, 8, 11
 
 
 def labelled(features: int, classes: int, sizes: tuple[int, ...] = (8, 10, 12)) -> Calls:
-    """Vectors and the class of each; every class is there."""
+    """Vectors, and the class of each; every class occurs."""
     return calls(lambda n: (torch.randn(n, features), torch.arange(n) % classes), sizes)

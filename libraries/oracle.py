@@ -1,8 +1,8 @@
-"""What is true of a target, found out with plain torch alone: nothing here imports the plugin.
+"""The ground truth about a target, determined only with plain torch: this module does not import the plugin.
 
-Each leg builds the target anew under one seed, so nothing has to be copied or put back: eager in float32 (twice), eager in
-float64, and compiled. Breaks are what ``fullgraph=True`` refuses and what dynamo's trace and counters say of the default
-mode; recompiles are dynamo's own messages about them; graphs are counted by a backend in front of the real one.
+Each leg builds a new target with the same seed, so nothing has to be copied or restored: eager in float32 (twice),
+eager in float64, and compiled. Breaks are what ``fullgraph=True`` refuses, and what dynamo's trace and counters report
+in the default mode. Recompiles are read from dynamo's messages. A backend in front of the real one counts graphs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,15 +26,16 @@ from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
 NUMBERS = (bool, int, float, str, type(None))
 # What torch itself keeps in a module; the last is set by torch.compile.
 OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
+OF_TORCH_ITSELF = str(Path(torch.__file__).parent) + "/"
 MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
 
 
 @dataclass
 class Truth:
-    """What the oracle says of one target in one mode.
+    """What the oracle found about one target in one mode.
 
-    ``breaks`` are places (``file:line``), ``wrong`` are leaves that differ from eager and how. ``refused`` is what
-    ``fullgraph=True`` said. ``unstable`` are leaves in which eager differs from itself.
+    ``breaks`` are locations (``file:line``); ``wrong`` lists the leaves that differ from eager, and how.
+    ``refused`` is the error of ``fullgraph=True``. ``unstable`` are leaves in which two eager runs differ.
     """
 
     breaks: list[str] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Truth:
 
 
 def truth(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
-    """The oracle's word on a target; None where there is nothing to train."""
+    """The oracle's result for a target; None if there is nothing to train."""
     if built(factory, mode) is None:
         return None
     # First, before eager fills the caches that the library keeps from run to run.
@@ -73,7 +75,7 @@ def truth(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
 
 @dataclass
 class Leg:
-    """What one run left: numbers and facts of every leaf, by name, and what was raised."""
+    """The results of one run: the numbers and facts of every leaf, by name, and the exception, if any."""
 
     leaves: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -86,7 +88,7 @@ def run(
     convert: Callable[[Target], Target] = lambda target: target,
     compile: Callable[[Any], Any] = lambda target: target,
 ) -> Leg:
-    """Build the target, make its calls up to one that raises, and note what they give and what they write."""
+    """Build the target, make its calls up to the first that raises, and record what they return and write."""
     made = convert(built(factory, mode))  # type: ignore[arg-type]
     compiled = compile(made.target)
     seed(1)
@@ -119,7 +121,9 @@ def one_call(leg: Leg, made: Target, compiled: Any, arguments: tuple[Any, ...], 
 
 
 def backward(leg: Leg, made: Target, arguments: tuple[Any, ...], outputs: list[Any], label: str) -> None:
-    """Gradients of a weighted sum of all outputs. The weights follow the position: a plain sum hides mistakes."""
+    """Gradients of a weighted sum of all outputs. The weights depend on the position, because a plain sum would hide
+    errors.
+    """
     losses = [
         (out * torch.linspace(0.5, 1.5, out.numel(), dtype=out.real.dtype if out.is_complex() else out.dtype).reshape(out.shape)).sum()
         for out in outputs
@@ -136,9 +140,10 @@ def backward(leg: Leg, made: Target, arguments: tuple[Any, ...], outputs: list[A
 
 
 def run_compiled(factory: Factory, mode: str, backend: str) -> tuple[Leg, dict[str, Any]]:
-    """The compiled leg, and what torch said while it ran: with ``fullgraph=True`` first, if that refuses without it.
+    """Run the compiled leg, and record torch's messages: first with ``fullgraph=True`` and, if torch refuses, without
+    it.
 
-    Training goes without it from the start, as the product is asked to.
+    Training runs without it from the start, like the plugin's check.
     """
     refused = ""
     if mode == INFERENCE:
@@ -180,7 +185,7 @@ def one_compiled(factory: Factory, mode: str, backend: str, fullgraph: bool) -> 
 
 
 class Heard(logging.Handler):
-    """Breaks from the structured trace, recompiles and fallbacks from the messages that people read."""
+    """Read breaks from the structured trace, and recompiles and fallbacks from torch's log messages."""
 
     def __init__(self) -> None:
         super().__init__(logging.NOTSET)
@@ -204,14 +209,20 @@ class Heard(logging.Handler):
 
 
 def place(reason: str) -> str:
-    """The line that a break's reason begins with."""
+    """The first line of a break's reason; for a break in torch, the line outside torch that leads there."""
     found = re.search(r"Graph break in user code at (.+?):(\d+)", reason)
+    if found and found[1].startswith(OF_TORCH_ITSELF):
+        stack = re.findall(r'File "(.+?)", line (\d+)', reason.partition("User code traceback:")[2])
+        outside = [f"{file}:{line}" for file, line in stack if not file.startswith(OF_TORCH_ITSELF)]
+        return outside[-1] if outside else f"unknown:{found[1]}:{found[2]}"
     return f"{found[1]}:{found[2]}" if found else "unknown:" + " ".join(reason.split())[:80]
 
 
 @contextmanager
 def listening(trace: bool) -> Iterator[Heard]:
-    """Listen to torch; the structured trace, which makes it format every graph, only where breaks may come."""
+    """Listen to torch's logs. The structured trace makes torch format every graph, so it is used only if breaks may
+    occur.
+    """
     heard = Heard()
     guards = logging.getLogger("torch._dynamo.guards.__recompiles")
     loggers = [guards, logging.getLogger("torch._dynamo.convert_frame"), *([torch_logging.trace_log] if trace else [])]
@@ -231,7 +242,9 @@ def listening(trace: bool) -> Iterator[Heard]:
 
 
 def in_float64(made: Target) -> Target:
-    """The target with all that is float32 in float64: parameters, buffers, inputs, and tensors in attributes."""
+    """The target with everything in float32 converted to float64: parameters, buffers, inputs, and tensors in
+    attributes.
+    """
     if isinstance(made.target, nn.Module):
         made.target.double()
         for module in made.target.modules():
@@ -290,7 +303,7 @@ def fact(leaf: Any) -> Any:
 
 
 def shared(named: dict[str, Any]) -> list[tuple[str, str]]:
-    """Which leaves lie in one storage."""
+    """The groups of leaves that share a storage."""
     places: dict[int, list[str]] = {}
     for name, leaf in named.items():
         if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and leaf.untyped_storage().nbytes():
@@ -319,7 +332,7 @@ def is_lazy(leaf: Any) -> bool:
 
 
 def differences(eager: Leg, compiled: Leg, exact: Leg, unstable: set[str]) -> list[str]:
-    """The leaves and facts in which compiled is not as eager is."""
+    """The leaves and facts in which compiled results differ from eager."""
     found = [
         f"{name}: {compiled.facts.get(name)} instead of {eager.facts.get(name)}"
         for name in dict.fromkeys([*eager.facts, *compiled.facts])
@@ -332,7 +345,7 @@ def differences(eager: Leg, compiled: Leg, exact: Leg, unstable: set[str]) -> li
 
 
 def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
-    """How a leaf differs from eager's, or nothing; errors are held against those that eager has against float64."""
+    """How a leaf differs from eager's, or an empty string. Errors are compared with eager's own errors against float64."""
     missing = "nothing"
     old, new = eager.leaves.get(name, missing), other.leaves.get(name, missing)
     if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):

@@ -1,6 +1,6 @@
-"""Defects that are planted in targets of libraries: each has to be found, by the product and by the oracle.
+"""Defects that are planted in targets of libraries: both the plugin and the oracle must find each of them.
 
-``is_compiling()`` tells compiled code to do something else than eager does.
+They use ``is_compiling()`` to make compiled code differ from eager.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BASES = {
 
 
 class Around(nn.Module):
-    """The target of a library with a defect around it."""
+    """A library's target, wrapped in a defect."""
 
     def __init__(self, inner: Inner, defect: Callable[..., Any]) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Around(nn.Module):
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect: what it does, the kinds of findings it may show as, and how it is called."""
+    """A defect: what it does, the kinds of findings that may report it, and how it is called."""
 
     do: Callable[..., Any]
     kinds: tuple[str, ...]
@@ -259,7 +259,7 @@ DEFECTS = {
 
 
 def planted(defect: Defect, base: Factory) -> Factory:
-    """The target of a library with the defect, called with batches of the defect's sizes."""
+    """A library's target with the defect, called with batches of the defect's sizes."""
 
     def build() -> Target:
         made = base()
@@ -276,12 +276,12 @@ def resized(arguments: tuple[Any, ...], size: int) -> tuple[Any, ...]:
 
 
 def target_of(package: str, name: str) -> Target:
-    """A target of a package, which is imported only now."""
+    """A target of a package. The package is imported only here."""
     return factories(package)[name]()
 
 
 def targets() -> dict[str, Factory]:
-    """Each defect in two bases, all bases in turn."""
+    """Each defect in two base targets; all base targets are used in turn."""
     bases = [(package, name) for package, names in BASES.items() for name in names]
     made: dict[str, Factory] = {}
     for number, (what, defect) in enumerate(DEFECTS.items()):

@@ -1,4 +1,4 @@
-"""The verdict of `check_compile` on a target, as plain data."""
+"""The verdict of `check_compile` on a target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .targets import INFERENCE, TRAINING, Factory, built
 
 
 def verdict(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
-    """What the product says: findings, breaks, recompiles; or that it crashed. None where there is nothing to train."""
+    """What the plugin reports: findings, breaks and recompiles, or that it crashed. None if there is nothing to train."""
     made = built(factory, mode)
     if made is None:
         return None
@@ -59,14 +59,14 @@ def as_data(report: CompileReport) -> dict[str, Any]:
 
 
 def places(location: Any) -> list[str]:
-    """The line of the user, and the one in the library below it."""
+    """The user's line, and the library's line below it."""
     if location is None:
         return []
     return [f"{location.file}:{location.line}", *places(location.library)]
 
 
 def state_before(target: Any) -> list[Any]:
-    """What a check has to leave as it was: the contents of parameters and buffers, and gradients."""
+    """The state that a check must restore: the contents of parameters and buffers, and gradients."""
     owner = getattr(target, "__self__", target)
     if not isinstance(owner, nn.Module):
         return []

@@ -1,8 +1,9 @@
 """Runs the battery: `python -m libraries.run --out FILE [--only kornia timm/Attention] [--backend inductor]`.
 
-Two processes at a time, one that asks the product and one that asks the oracle, each for one package. One that crashes or
-takes too long costs the target that was running; another goes on after it. What they disagree about is asked again, each
-target in a process of its own. What has a result in FILE is not run again, unless `--again` is given.
+Two processes run at a time, one for the plugin and one for the oracle, each on one package. If a process crashes or
+takes too long, only the running target is lost, and another process continues after it. Targets on which they disagree
+are run again, each in a separate process. Targets that have a result in FILE are not run again, unless `--again` is
+set.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass
 class Battery:
-    """One run into one document."""
+    """Run the battery, and collect the results in one document."""
 
     path: Path
     backend: str
@@ -114,7 +115,7 @@ class Battery:
             list(pool.map(lambda side: self._ask(side, package, tasks, answers), SIDES))
 
     def _ask(self, side: str, package: str, tasks: list[Task], answers: dict[str, dict[Task, Any]]) -> None:
-        """Every answer of one side; a process that ends early costs the target that it was at."""
+        """All results of one side. If a process ends early, only its current target is lost."""
 
         def keep(task: Task, words: Any) -> None:
             with self.lock:
@@ -129,7 +130,7 @@ class Battery:
                 keep(current or left[0], {"crash": why, "seconds": 0.0})
 
     def _ask_alone(self, package: str, tasks: list[Task]) -> None:
-        """What disagreed once more, each target in processes of its own."""
+        """Run the targets with disagreements again, each in separate processes."""
         checks = self.document["packages"].get(package, {}).get("checks", {})
         for task in tasks:
             first = checks.get(" ".join(task), {}).get("differ")
@@ -159,7 +160,7 @@ class Battery:
         partial.replace(self.path)
 
     def disagreements(self) -> list[str]:
-        """A line for each check in which the two differ."""
+        """A line for each check in which the plugin and the oracle differ."""
         return [
             f"{package}/{name}: {'; '.join(f'{aspect}: {how}' for aspect, how in check['differ'].items())}"
             for package, kept in self.document["packages"].items()
@@ -169,15 +170,14 @@ class Battery:
 
 
 def version_of(package: str) -> str:
-    try:
-        return version(package.replace("_", "-"))
-    except ModuleNotFoundError:
-        return ""
+    """The version of the distribution that a package is imported from, which may have another name."""
+    names = packages_distributions().get(package, [])
+    return version(names[0]) if names else ""
 
 
 @dataclass
 class Process:
-    """A worker, followed until it ends or one target takes too long."""
+    """Follow a worker until it ends or one target takes too long."""
 
     side: str
     package: str
@@ -185,7 +185,7 @@ class Process:
     limit: float
 
     def run(self, tasks: list[Task], keep: Callable[[Task, Any], None]) -> tuple[Task | None, str]:
-        """Keep each answer; the target it was at, and why it ended, where it ended before all were answered."""
+        """Store each result. If the worker ended early, also store its current target and the reason."""
         with tempfile.TemporaryDirectory(prefix="libraries-") as folder:
             lines, output = Path(folder) / "lines.jsonl", Path(folder) / "output.txt"
             lines.touch()
@@ -218,7 +218,7 @@ class Process:
 
     @classmethod
     def end_all(cls) -> None:
-        """Leave no worker behind; the threads that wait for them end with this process."""
+        """Terminate all workers; the threads that wait for them end with this process."""
         for group in list(RUNNING):
             cls.end(group)
         os._exit(143)

@@ -1,6 +1,7 @@
-"""What is kept of a run, and the page made of it: `python -m libraries.summary RESULTS FILE`.
+"""The stored part of a run, and the page generated from it: `python -m libraries.summary RESULTS FILE`.
 
-The results hold every word of both sides, with paths of the machine; the file in the repository holds what was found.
+The results contain everything that both sides report, with paths of the machine; the file in the repository contains
+only the findings and differences.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OWN = re.compile(r"/[\w./+-]*?/(?=libraries/(?:packages/)?\w+\.py)")
 
 
 def kept(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A run without what only matters on the machine that ran it."""
+    """The run without details that matter only on the machine that ran it."""
     return {
         "environment": document["environment"],
         "packages": {
@@ -38,7 +39,7 @@ def kept(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def entry(check: Mapping[str, Any]) -> dict[str, Any]:
-    """One check: what is truly to be found, and in which aspects the product says something else."""
+    """One check: the real findings, and the aspects in which the plugin's report differs."""
     differ = verdicts.compared(check["product"], check["oracle"])
     usable = verdicts.UNUSABLE not in differ.values()
     found = [portable(what) for what in verdicts.findings(check["oracle"])] if usable else []
@@ -51,7 +52,7 @@ def portable(text: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One package on one torch, in figures."""
+    """The numbers for one package on one torch version."""
 
     package: str
     version: str
@@ -85,12 +86,12 @@ def unusable(check: Mapping[str, Any]) -> bool:
 
 
 def notable(check: Mapping[str, Any]) -> list[str]:
-    """What was found, without the one recompile that automatic dynamic shapes cost when a size changes."""
+    """The findings, without the one recompile that automatic dynamic shapes cost when a size changes."""
     return [what for what in check.get("found", ()) if what != ONE_RECOMPILE]
 
 
 def documents() -> list[dict[str, Any]]:
-    """What is kept in the repository, oldest torch first."""
+    """The runs stored in the repository, oldest torch version first."""
     read = [json.loads(path.read_text(encoding="utf-8")) for path in DATA.glob("torch-*.json")]
     return sorted(read, key=lambda one: [int(part) for part in one["environment"]["torch"].split(".")])
 
@@ -125,7 +126,7 @@ def planted_line(document: Mapping[str, Any]) -> str:
 
 
 def found_list(document: Mapping[str, Any]) -> str:
-    """A line for each finding, with the targets that show it."""
+    """One line for each finding, with the targets that show it."""
     lines: list[str] = []
     for name, package in sorted(document["packages"].items()):
         same: dict[str, list[str]] = {}

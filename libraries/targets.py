@@ -1,4 +1,4 @@
-"""A target: something that a library exports, and the calls that are made of it."""
+"""A target: something that a library exports, and the calls to make."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MODES = (INFERENCE, TRAINING)
 
 @dataclass(frozen=True)
 class Target:
-    """What is compiled, and the positional arguments of each call.
+    """The object to compile, and the positional arguments of each call.
 
-    ``train`` is False where gradients make no sense, ``infer`` where nothing else does. ``expect`` names the kinds of
-    findings of which a planted defect must show one.
+    ``train`` is False if gradients make no sense, ``infer`` if only gradients do. ``expect`` lists finding kinds; a
+    planted defect must cause one of them.
     """
 
     target: Callable[..., Any]
@@ -38,19 +38,19 @@ Factory = Callable[[], Target]
 
 
 def factories(package: str) -> Mapping[str, Factory]:
-    """The targets of one package, or the planted defects, by name."""
+    """Maps names to the targets of one package, or to the planted defects."""
     where = "libraries.planted" if package == "planted" else f"libraries.packages.{package}"
     targets: Mapping[str, Factory] = importlib.import_module(where).TARGETS
     return targets
 
 
 def package_names() -> list[str]:
-    """Every package that has a file, and the planted defects."""
+    """The names of all packages that have a file, and of the planted defects."""
     return [*sorted(module.name for module in pkgutil.iter_modules(packages.__path__)), "planted"]
 
 
 def built(factory: Factory, mode: str) -> Target | None:
-    """The target, the same each time it is built; None where it is not meant for this mode."""
+    """Build the target, the same each time; None if it is not meant for this mode."""
     seed(0)
     made = factory()
     if not (made.train if mode == TRAINING else made.infer):

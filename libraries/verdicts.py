@@ -1,4 +1,4 @@
-"""Both words on a target side by side: where the product and the oracle say the same, and where they do not."""
+"""Compare both verdicts on a target: where the plugin and the oracle agree, and where they do not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Words = Mapping[str, Any]
 
 
 def compared(product: Words, oracle: Words) -> dict[str, str]:
-    """For each aspect that differs, who says more: a ``false alarm`` of the product, or a ``miss``. Empty: they agree.
+    """Maps each aspect that differs to a ``false alarm`` or a ``miss`` of the plugin; empty if both agree.
 
     ``unusable`` is a target that eager itself cannot run, or an oracle that failed.
     """
@@ -40,7 +40,9 @@ def compared(product: Words, oracle: Words) -> dict[str, str]:
 
 
 def places(product: Words, oracle: Words) -> tuple[int, int]:
-    """How many places of breaks only the product has, and only the oracle; places it knows no line of are left out."""
+    """The number of break locations that only the plugin reports, and that only the oracle does, without locations
+    whose line is unknown.
+    """
     said, true = (
         set(product["breaks"]),
         {place for place in oracle["breaks"] if not place.startswith(("unknown", "counted"))},
@@ -50,12 +52,12 @@ def places(product: Words, oracle: Words) -> tuple[int, int]:
 
 
 def failed(oracle: Words) -> bool:
-    """The compiler itself failed, and not the code that it compiled."""
+    """Whether the compiler itself failed, not the code that it compiled."""
     return any(f": {name}:" in oracle["compiled_raises"] for name in FAILED)
 
 
 def findings(oracle: Words) -> list[str]:
-    """What is truly to be found in a target."""
+    """The real findings in a target."""
     known = [place for place in oracle["breaks"] if not place.startswith("unknown")]
     found = [f"graph break at {place}" for place in known or oracle["breaks"]]
     found += [f"recompiles: {oracle['recompiles']}"] if oracle["recompiles"] else []

@@ -1,4 +1,6 @@
-"""One process that asks one side (the product or the oracle) about targets of one package, a line of JSON for each."""
+"""A process that runs one side (the plugin or the oracle) on targets of one package, and writes one line of JSON for
+each.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def main() -> None:
 
 
 def asked(side: str) -> Any:
-    """The side's function. The oracle's process never imports the plugin."""
+    """The function of a side. The oracle's process never imports the plugin."""
     if side == "oracle":
         from .oracle import truth
 

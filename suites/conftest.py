@@ -1,5 +1,7 @@
 """Fixtures that all suites share."""
 
+import os
+from glob import glob
 from typing import Any
 
 import pytest
@@ -21,12 +23,16 @@ def compile_options(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"backend": case.backend} if case is not None and not asked else {}
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deal the tests out to pytest-xdist's workers, slow ones first, so that no long test begins at the end of the run.
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the list of GPUs at another one for each pytest-xdist worker, because most tests use the first.
 
-    Each worker starts with an equal share of adjacent tests (`--dist worksteal`).
+    torch reads the list when it is first asked for a GPU, which is later.
     """
-    workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    if workers > 1:
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-        items[:] = [item for worker in reversed(range(workers)) for item in items[worker::workers]]
+    worker = getattr(config, "workerinput", {}).get("workerid", "gw0")
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = (
+        listed.split(",") if listed is not None else [str(number) for number in range(len(glob("/dev/nvidia[0-9]*")))]
+    )
+    if len(gpus) > 1:
+        first = int(worker.removeprefix("gw")) % len(gpus)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[first:] + gpus[:first])

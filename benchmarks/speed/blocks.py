@@ -79,7 +79,7 @@ def show(path: Path) -> None:
     groups = {"all": runs, "random": [r for r in runs if not r["fixed"]], "fixed": [r for r in runs if r["fixed"]]}
     for name, group in groups.items():
         for kind in runs[0]["ratios"] if len(group) > 1 else ():
-            print(f"{name}, {kind}: {len(group)} processes, {100 * stdev(r['ratios'][kind] for r in group):.2f} %")
+            print(f"{name}, {kind}: {len(group)} processes, {100 * stdev(r['ratios'][kind] for r in group):.2f}%")
     print(runs[-1]["first calls"])
 
 

@@ -68,9 +68,9 @@ def show(paths: Iterable[Path]) -> None:
         between_builds = fmean(variance([fmean(build) for build in process]) for process in builds)
         means = [fmean(ratios) for ratios in nested]
         parts = repeats, between_builds - repeats / REPEATS, variance(means) - between_builds / BUILDS
-        apart = " | ".join(f"{100 * math.sqrt(max(0.0, part)):.2f} %" for part in parts)
+        apart = " | ".join(f"{100 * math.sqrt(max(0.0, part)):.2f}%" for part in parts)
         first = stdev(fmean(process[0]) for process in builds)
-        print(f"| {name} | {len(nested)} | {apart} | {100 * first:.2f} % | {100 * stdev(means):.2f} % |")
+        print(f"| {name} | {len(nested)} | {apart} | {100 * first:.2f}% | {100 * stdev(means):.2f}% |")
 
 
 if __name__ == "__main__":

@@ -224,18 +224,18 @@ def as_markdown(rates: Mapping[str, Any]) -> str:
     levels = dict.fromkeys(level for rows in rates["caught"].values() for level in rows)
     for level in levels:
         cells = [rows.get(level) for rows in rates["caught"].values()]
-        shown = [f"{one[0]:.0f} % ({one[1]:.0f} %) of {one[2]:,}" if one else "" for one in cells]
-        lines.append(f"| {level} % | {' | '.join(shown)} |")
+        shown = [f"{one[0]:.0f}% ({one[1]:.0f}%) of {one[2]:,}" if one else "" for one in cells]
+        lines.append(f"| {level}% | {' | '.join(shown)} |")
     lines += ["", "| unchanged suites | red | further compilations a suite |", "| --- | --- | --- |"]
     for name, row in rates["unchanged"].items():
         lines.append(f"| {name} | {row['red']:,} of {row['draws']:,} | {row['further runs']:.1f} |")
     lines += ["", "| case | change | device | wall | memory | counted |", "| --- | --- | --- | --- | --- | --- |"]
     for row in rates["changes"]:
         counted = [*row["worse"], *(f"{text} (better)" for text in row["better"])]
-        sizes = " | ".join(f"{row[name]:+.1f} %" for name in ("device", "wall", "memory"))
+        sizes = " | ".join(f"{row[name]:+.1f}%" for name in ("device", "wall", "memory"))
         lines.append(f"| {row['case']} | {row['change']} | {sizes} | {', '.join(counted)} |")
     lines += ["", "| test | device time | wall time against eager |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {row['device']:.2f} % | {row['wall']:.2f} % |" for name, row in rates["scatter"].items()]
+    lines += [f"| {name} | {row['device']:.2f}% | {row['wall']:.2f}% |" for name, row in rates["scatter"].items()]
     return "\n".join(lines)
 
 

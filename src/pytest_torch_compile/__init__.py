@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-# Loaded on first use: a project that has the plugin installed and does not use it must not import torch.
+# Loaded on first use: in a project that has the plugin installed but does not use it, torch must not be imported.
 _HOMES = {
     "check.check_compile": ("check_compile",),
     "check.compile_guard": ("compile_guard",),

@@ -1,8 +1,8 @@
-"""The texts of the ``fix:`` lines. Those that mention private torch names are in _torch/hints."""
+"""The texts of the ``fix:`` lines. Texts that mention private torch names are in _torch/hints."""
 
 from __future__ import annotations
 
-from ._torch.hints import MAY_FAIL_IN_EAGER, dynamic_output_hint
+from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, dynamic_output_hint
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
 from .observation import GraphBreak
@@ -11,8 +11,9 @@ from .observation import GraphBreak
 EXPLANATIONS: dict[str, str] = {
     "size": "a tensor size changed; mark the dimension dynamic (dynamic_dims=...), compile with dynamic=True, "
     "or pad to a fixed set of sizes",
-    "size-0-or-1": "torch specialises on the sizes 0 and 1, so each needs a separate graph even with dynamic=True; "
-    "allow one recompile for it or avoid these sizes",
+    "size-0-or-1": "torch specialises on the sizes 0 and 1, so each of them needs a separate graph "
+    "even with dynamic=True; "
+    "allow one recompile for it, or avoid these sizes",
     "duck-shape": "two dimensions happened to have the same size, and torch assumed that they are always equal "
     "(duck shaping); use different sizes in the first call, or mark both dynamic",
     "stride": "the memory layout of a tensor changed; make it contiguous, or always pass the same memory format",
@@ -26,11 +27,12 @@ EXPLANATIONS: dict[str, str] = {
     "for each type; always pass the same type (an empty tensor instead of None), or allow the "
     "recompiles with max_recompiles",
     "dispatch-keys": "a tensor was created in a different mode (inference mode, autocast, a wrapper subclass); create "
-    "all inputs in the same mode, or clone() them outside of it before the call",
+    "all inputs in the same mode, or clone() them outside that mode before the call",
     "grad-mode": "grad mode changed; use the same grad mode (torch.no_grad()) for every call",
     "inference-mode": "inference mode changed; use the same mode for every call",
     "autocast": "the autocast state changed; use the same state for every call",
-    "threads": "the number of threads changed, and code is generated for a fixed number; set it once, before "
+    "threads": "the number of threads changed, and code is generated for a fixed number of threads; set "
+    "it once, before "
     "the first call (torch.set_num_threads)",
     "deterministic": "deterministic algorithms were turned on or off; set them once, before the first call "
     "(torch.use_deterministic_algorithms)",
@@ -75,9 +77,9 @@ BREAK_HINTS = {
     "torch.compiler.is_compiling(), or move it out of the "
     "compiled "
     "function",
-    "graph that the backend refuses": "torch traced the code and its backend cannot compile the graph: the op that "
-    "torch names has a result that depends on data, often in the backward; replace it, as by torch.where(c, a, b) for "
-    "x[mask], or keep it out of the compiled function",
+    "graph that the backend refuses": "torch traced the code, but its backend cannot compile the graph: the op that "
+    "torch names has a result that depends on data, often in the backward; replace it, for example x[mask] "
+    "by torch.where(c, a, b), or keep it out of the compiled function",
     "function that dynamo skips": "dynamo does not trace this function; replace it, or "
     "call it outside the compiled function",
 }
@@ -87,6 +89,9 @@ NUMPY_NUMBER = (
     "with float(...) or int(...)"
 )
 REWRITE = "rewrite the line with operations that torch.compile can trace"
+FOLLOWS = (
+    "this break may follow from another one, in the same function or in one that it calls; remove the other one first"
+)
 NO_FULLGRAPH = f"{REWRITE}, or check the default mode with fullgraph=False"
 
 # Code that was not compiled.
@@ -99,7 +104,7 @@ OPEN_EARLIER = (
 )
 WARM_UP_ALL = "run this once during the warm-up: each function, size and flag, and backward() if it is used"
 WARM_UP_TWICE = (
-    "call each size twice during the warm-up: the first call warms up the CUDA graph, the second one records it"
+    "call each size twice during the warm-up: the first call warms up the CUDA graph, the second call records it"
 )
 LEAVE_LIMIT_OUT = "remove this limit, or set it only for some torch versions: {'>=2.11': 4}"
 EXACT_LIMITS = {
@@ -120,7 +125,7 @@ MAKE_AFRESH = (
 )
 LONGER = "if it is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
 ISOLATE = "with --compile-isolate such a test is terminated, and the run continues"
-FIND_STAGE = "try backend='eager' and then 'aot_eager': the first that fails is the stage at fault"
+FIND_STAGE = "try backend='eager' and then 'aot_eager': the first of them that fails is the stage at fault"
 TIED_SIZE = (
     "the code requires this size to equal another one or to be in a range; set the range, "
     "dynamic_dims={'x': {0: (low, high)}}, or remove the mark from one of the dimensions"
@@ -132,18 +137,22 @@ CUDAGRAPHS = (
 # Compiled results that differ from eager.
 COMPARE_STAGES = "try backend='eager' and then 'aot_eager': the first that fails is the stage at fault"
 LOOK_FOR_A_DEFECT = (
-    f"this is more than rounding, so look for a bug: {COMPARE_STAGES}. A looser tolerance would only hide it"
+    f"this is more than rounding, so look for a bug; a looser tolerance would only hide it. To find the stage, "
+    f"{COMPARE_STAGES}"
 )
 LOST_WRITE = "return the new value instead of writing it in place, or write it with copy_() on the tensor itself"
 UNEXPECTED_WRITE = "clone the tensor before you pass it to the compiled function"
 ONE_SIDED_GRADIENT = (
-    "only one of eager and compiled has this gradient; look for detach(), no_grad() or unused branches near this tensor"
+    "only one of eager and compiled code has this gradient; look for detach(), no_grad() or unused branches near "
+    "this tensor"
 )
 SAME_CONTAINERS = "return the same container types in every branch of the checked function"
-CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on it before you return it, in eager and compiled"
+CONTIGUOUS = (
+    "call .contiguous() (or .contiguous(memory_format=...)) on it before you return it, in eager and compiled code"
+)
 # Metadata of a tensor that differs, by the first differing part in the message.
 METADATA = {
-    "type": "return the same tensor class in eager and compiled: to keep a subclass, define "
+    "type": "return the same tensor class in eager and compiled code: to keep a subclass, define "
     "__torch_function__ or __torch_dispatch__, or wrap the result outside the compiled function",
     "shape": f"{COMPARE_STAGES}. Create tensors with torch's factory functions, such as torch.empty(size): "
     "torch.Tensor(size) interprets a traced size as a value",
@@ -155,9 +164,9 @@ METADATA = {
     "and detach() it if it should have no gradient",
     "strides": CONTIGUOUS,
 }
-ALIASING = "clone() the output if callers may write to it; a view in one mode and a copy in the other is a bug"
+ALIASING = "clone() the output if callers may write to it; a view in one mode but a copy in the other is a bug"
 RANDOM_STREAM = (
-    "compiled code drew different random numbers; check for seeds that are set inside, or custom "
+    "compiled code drew different random numbers; look for seeds set inside the compiled code, or for custom "
     "random ops. tolerances=Tolerances(rng=False) turns this comparison off"
 )
 ONLY_COMPILED_RAISES = "try backend='eager' to see whether tracing or the backend raises"
@@ -175,7 +184,7 @@ RAISE_LAST = (
 BOTH_RAISE = "catch the exceptions of both modes, or raise outside the compiled function"
 
 
-# torch.library ops, by the opcheck test that fails.
+# For torch.library ops: the opcheck test that fails.
 CUSTOM_OPS = {
     "test_schema": "list every argument that the op writes to in mutates_args (or as Tensor(a!) in the schema), and "
     "do not return an input unchanged; or clone() first",
@@ -194,8 +203,10 @@ CUSTOM_OPS = {
 }
 
 # Artifacts, and other checks in a fresh process.
-SKIP_ON_THIS_TORCH = "skip the test on this torch"
-PREPARE = "pass prepare= a function that imports the modules that the artifact needs, such as those of custom ops"
+SKIP_ON_THIS_TORCH = "skip the test on this torch version"
+PREPARE = (
+    "pass as prepare= a function that imports the modules that the artifact needs, such as the modules of custom ops"
+)
 OWN_CPP_LIBRARY = (
     "the package contains a second copy of the C++ library, because the compiler links it "
     "statically; set CXX to a compiler that links libstdc++.so"
@@ -216,7 +227,8 @@ COMPARE_ARTIFACT = (
     "check the model itself with check_compile(model, calls=[...]), and try via='export': if that "
     "fails too, the package is not the cause"
 )
-# Eager differs by far more than rounding: the code is the cause, and a tolerance or a different kernel would not help.
+# Used if eager differs by far more than rounding: the code is the cause, and a tolerance or a different kernel would
+# not help.
 VARIANT_IN_EAGER = {
     "batch": "eager differs too, by more than rounding: the code mixes the rows of a batch. Look for a mean, "
     "sum, norm or softmax over the batch dimension, or batch norm in train(); if that is intended, "
@@ -225,7 +237,7 @@ VARIANT_IN_EAGER = {
     "numbers that torch's seed does not control. Look for counters, caches and separate random "
     "generators",
     "process": "eager differs too, by more than rounding: the code depends on the process. Look for seeds "
-    "derived from it, hash(), the order of sets, and environment variables",
+    "derived from the process, hash(), the order of sets, and environment variables",
 }
 VARIANT = {
     "batch": "kernels are chosen by the batch size; pad to a fixed size, or allow a difference: "
@@ -237,7 +249,7 @@ VARIANT = {
 }
 COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks called by the artifact"
 
-# A warm start that compiled something.
+# For a warm start that compiled something.
 WHAT_DIFFERS = (
     "the cache key depends on the graph, shapes, device, torch version and configuration; look for a "
     "difference from the run that filled the cache, and make sure that --compile-cache points to the "
@@ -248,18 +260,21 @@ ONLY_INDUCTOR = (
 )
 
 
-def for_break(found: GraphBreak) -> str:
-    """The fix for a graph break: our text for known categories, otherwise torch's hint.
+def for_break(found: GraphBreak, *, others: bool = False) -> str:
+    """The fix for a graph break: the plugin's text for known categories, otherwise torch's hint.
 
-    If the line is in an installed package, the user cannot change it, so options for the caller come first.
+    ``others`` is true if there are other breaks, from which this one may follow. If the line is in an installed
+    package, the user cannot change it, so options for the caller come first.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
     elif found.category == "dynamic output shape":
         fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
     else:
-        # Torch suggests that the code may fail in eager too, but eager has already run without an error.
+        # Torch's hint says that the code may fail in eager too, but eager has already run without an error.
         hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
+        if others and any(map(MAY_FOLLOW.search, hints)):
+            hints = [FOLLOWS]  # torch's other hints are about code that would break on its own
         fix = BREAK_HINTS.get(
             found.category, hints[0] if hints else f"{REWRITE}, or accept the break by its fingerprint"
         )
@@ -273,7 +288,7 @@ def for_break(found: GraphBreak) -> str:
 
 
 def for_artifact(hint: str) -> str:
-    """The fix for a comparison, adapted to an artifact, which has no backend to change."""
+    """A comparison's fix, adapted to artifacts, which have no backend to change."""
     return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
 
 
@@ -311,7 +326,7 @@ def fixed_size(size: str) -> str:
     """The fix for a dimension that is marked dynamic but fixed to one size by the code."""
     return (
         f"the code works only for size {size}, because it compares the size with a number or uses it "
-        "as one; rewrite that line, or remove the mark (dynamic_dims=..., mark_dynamic) from the "
+        "as a number; rewrite that line, or remove the mark (dynamic_dims=..., mark_dynamic) from the "
         "dimension"
     )
 

@@ -1,9 +1,9 @@
 """Start child processes that run pytest like their parent, apart from a few options.
 
-Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment. So it has
-the same ini file, plugins, conftest files and options, including those of other plugins. Options that must differ are
-set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled, because addopts
-may contain its options, which pytest would then reject.
+Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment. So the
+child has the same ini file, plugins, conftest files and options, including those of other plugins. Options that must
+differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled,
+because addopts may contain its options, which pytest would then reject.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .disk import TemporaryFolder
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
 OF_RUN = "of the run"  # the key of a result for the whole run
 
-# Options that children do not inherit, by their name in pytest. All others are inherited.
+# Options that children do not inherit, by their names in pytest. All other options are inherited.
 NOT_INHERITED: dict[str, Any] = {
     # One test needs one process, and pytest-benchmark is disabled under pytest-xdist.
     "numprocesses": 0,
@@ -37,7 +37,7 @@ NOT_INHERITED: dict[str, Any] = {
     # A debugger would wait for input forever.
     "usepdb": False,
     "trace": False,
-    # Files and folders of the parent that a child would delete or overwrite.
+    # The parent's files and folders that a child would delete or overwrite.
     "basetemp": None,
     "cacheclear": False,
     "htmlpath": None,
@@ -69,7 +69,7 @@ PROGRESS_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Job:
-    """The task of a child, sent to it as a JSON file.
+    """A child's task, sent to it as a JSON file.
 
     An environment variable contains the path of the file, and is removed when the child starts.
     """
@@ -84,10 +84,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended; ``status`` is None if it took too long, and ``stacks`` then has its stacks from faulthandler.
+    """The way a child ended. ``status`` is None if the child took too long; ``stacks`` then contains its stacks from
+    faulthandler.
 
-    ``collected`` lists the tests that it collected. ``finished`` is false if pytest did not get to its end, for example
-    because a test ended the process.
+    ``collected`` lists the tests that the child collected. ``finished`` is false if pytest did not run to its end, for
+    example because a test ended the process.
     """
 
     status: int | None
@@ -117,7 +118,7 @@ class Child:
     python: str = sys.executable
 
     def with_options(self, **options: Any) -> Child:
-        """The same child with further options, by name: ``compile_perf="track"``."""
+        """A copy of this child with additional options, such as ``compile_perf="track"``."""
         return replace(self, job=replace(self.job, options={**self.job.options, **options}))
 
     def run(
@@ -127,10 +128,10 @@ class Child:
         too_long: tuple[type[BaseException], ...] = (),
         progress: Callable[[int], None] | None = None,
     ) -> Ended:
-        """Start it and wait at most ``seconds``; an exception from ``too_long`` also terminates it.
+        """Start the child and wait at most ``seconds``; an exception from ``too_long`` also terminates it.
 
-        ``environment`` adds variables, and removes those that are None. Without ``seconds``, ``progress`` is called
-        from time to time with the number of results. Processes that the child started end with it.
+        ``environment`` adds variables, and removes variables that are set to None. Without ``seconds``, ``progress`` is
+        called from time to time with the number of results. Processes that the child started end with it.
         """
         with TemporaryFolder("torch-compile-child-") as place:
             # A file instead of a pipe, because a process left behind by the child would keep a pipe open.
@@ -165,7 +166,9 @@ class Child:
     def _start(
         self, job: Job, output: Path, environment: Mapping[str, str | None]
     ) -> tuple[subprocess.Popen[bytes], int]:
-        """The process, in its own process group, and our end of the pipe that tells it when this process ends."""
+        """Start the process in a separate process group. Returns it and this process's end of the pipe that tells it
+        when this process ends.
+        """
         end_of_child, end_of_parent = os.pipe()
         # A long list of test ids does not fit into an environment variable.
         file_of_job = output.with_name("job.json")
@@ -200,7 +203,7 @@ def _text(path: Path) -> str:
 
 
 def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
-    """Ask a hanging child for the stacks of its threads, and wait for the answer."""
+    """Ask a hanging child for the stacks of its threads, and wait for them."""
     if not _text(stacks):
         return  # it has not installed its signal handler yet, so the signal would end it
     before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS
@@ -218,17 +221,17 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def take_job() -> Job | None:
-    """The job of this process, only once: processes that its tests start are not our children."""
+    """The job of this process. Returned only once: processes that the tests start are not the plugin's children."""
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return None
-    known = {field.name for field in fields(Job)}  # the parent may be another version, which ``compare`` runs
+    known = {field.name for field in fields(Job)}  # under ``compare``, the parent may be another version
     job = json.loads(Path(file).read_text(encoding="utf-8"))
     return Job(**{name: value for name, value in job.items() if name in known})
 
 
 def follow(job: Job) -> None:
-    """In a child: end with the parent, even if it is killed, and write the stacks of all threads on request."""
+    """In a child: exit when the parent exits, even if it is killed, and write the stacks of all threads on request."""
     if job.parent < 0:
         return
     os.set_inheritable(job.parent, False)

@@ -45,7 +45,7 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
 
 
 def remove_leftovers(folder: Path, name: str = "*", *, nested: bool = False) -> None:
-    """Remove partial files that killed processes left in a folder, or with ``nested`` one level below it."""
+    """Remove partial files that killed processes left in a folder or, if ``nested`` is set, one level below it."""
     pattern = f".{name if name == '*' else glob.escape(name)}-*{_ENDING}"
     for part in [*folder.glob(pattern), *(folder.glob(f"*/{pattern}") if nested else ())]:
         _remove_if_left(part)
@@ -57,7 +57,7 @@ class TemporaryFolder:
     def __init__(self, prefix: str) -> None:
         for other in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
             _remove_if_left(other)
-        # Until it is locked, another process may consider it abandoned and remove it.
+        # Until the folder is locked, another process may consider it abandoned and remove it.
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
             try:
@@ -91,7 +91,7 @@ def _locked_file(path: Path) -> tuple[int, str]:
 
 
 def _lock(handle: int, *, wait: bool) -> bool:
-    """Whether this process holds the lock; false if the file system does not support locks."""
+    """Try to lock the file; return whether this succeeded (False if the file system does not support locks)."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         return True
@@ -114,10 +114,10 @@ def _remove_if_left(path: Path) -> None:
 def machine_lock(name: str, directory: Path | None = None) -> FileLock:
     """A lock between processes on this machine, which the system releases when its holder ends.
 
-    The lock file is in the temporary directory, so that none is left among a user's files. All users of the machine may
-    open it, since they share its devices.
+    The lock file is in the temporary directory, so that it is not left among a user's files. All users of the machine
+    may open it, since they share its devices.
     """
-    from filelock import FileLock  # imported here because most sessions neither store nor time anything
+    from filelock import FileLock  # imported here because most sessions need no lock
 
     folder = directory or Path(tempfile.gettempdir())
     return FileLock(folder / f"pytest-torch-compile-{name}.lock", mode=0o666)

@@ -36,7 +36,7 @@ class RunningCheck:
 
 @contextmanager
 def listening(listener: Callable[[CompileReport], None]) -> Iterator[None]:
-    """Call the listener for every check that ends inside the body, passed or failed."""
+    """Call the listener for every check that ends inside the ``with`` block, passed or failed."""
     _listeners.append(listener)
     try:
         yield
@@ -52,7 +52,7 @@ def announce(report: CompileReport) -> None:
 
 @contextmanager
 def heard_only_by(listener: Callable[[CompileReport], None]) -> Iterator[None]:
-    """Only ``listener`` hears of checks that end inside the body: they are not those of the test that runs."""
+    """Notify only ``listener`` of checks that end inside the ``with`` block: they do not belong to the running test."""
     before = list(_listeners)
     _listeners[:] = [listener]
     try:
@@ -63,7 +63,7 @@ def heard_only_by(listener: Callable[[CompileReport], None]) -> Iterator[None]:
 
 @contextmanager
 def hearing_guards(listener: Callable[[], None]) -> Iterator[None]:
-    """Call the listener for every ``compile_guard`` that opens inside the body, before it observes anything."""
+    """Call the listener for each ``compile_guard`` opened inside the ``with`` block, before it observes anything."""
     _on_guard.append(listener)
     try:
         yield
@@ -79,7 +79,7 @@ def guard_opens() -> None:
 
 @contextmanager
 def checking(name: str) -> Iterator[None]:
-    """Mark the body as a running check, so that listeners receive its observations while it runs."""
+    """Mark the ``with`` block as a running check, so that listeners receive its observations while it runs."""
     _running.append(check := RunningCheck(name))
     try:
         yield
@@ -96,7 +96,7 @@ def running_check() -> RunningCheck | None:
 
 
 def progress(check: RunningCheck, seen: Observation) -> None:
-    """Notify all listeners of the observations of a check so far."""
+    """Notify all listeners of a check's observations so far."""
     check.seen = seen
     for listener in list(_on_progress):
         listener(check, seen)
@@ -104,7 +104,9 @@ def progress(check: RunningCheck, seen: Observation) -> None:
 
 @contextmanager
 def hearing_progress(listener: Callable[[RunningCheck, Observation], None]) -> Iterator[None]:
-    """Call the listener with the observations of checks inside the body, as they are made and once more at the end."""
+    """Call the listener with the observations of checks inside the ``with`` block: as they are made, and once more at
+    the end.
+    """
     _on_progress.append(listener)
     try:
         yield
@@ -114,7 +116,7 @@ def hearing_progress(listener: Callable[[RunningCheck, Observation], None]) -> I
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Describe the work of the body, for progress messages."""
+    """Describe the work of the ``with`` block, for progress messages."""
     _activity.append(what)
     try:
         yield
@@ -124,7 +126,7 @@ def doing(what: str) -> Iterator[None]:
 
 @contextmanager
 def sign_of_life(say: Callable[[str], None], what: str) -> Iterator[None]:
-    """Report from time to time how long the body has been running, unless it is quick."""
+    """Report from time to time how long the ``with`` block has been running, unless it ends quickly."""
     done = threading.Event()
     start = time.monotonic()
 

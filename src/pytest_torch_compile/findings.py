@@ -1,4 +1,4 @@
-"""Findings, budgets and reports as plain data, without torch or pytest."""
+"""Findings, budgets and reports. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Reference(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem, as data; ``report.failure_text.headline`` turns it into a sentence.
+    """One problem; ``report.failure_text.headline`` turns it into a sentence.
 
     ``message`` describes the problem, without the affected calls (counted from 1) and ranks. ``subject`` is the leaf or
-    frame that it concerns. ``measured`` is the observed value and ``limit`` the allowed one; ``measure`` names the
+    frame that it concerns. ``measured`` is the observed value and ``limit`` the allowed value; ``measure`` names the
     quantity if the message does not (``largest error``). ``evidence`` contains details (guard text, worst element,
     source line), ``hint`` the likely fix. ``cause`` is the torch setting that caused it, if any.
     """
@@ -96,20 +96,20 @@ class Budget:
         accepted_breaks: Fingerprints of graph breaks that do not count.
         max_graphs: Compiled graphs, over all calls.
         max_guards: Total guards of all graphs.
-        max_kernels: Kernels in the call with the most. On a GPU, the kernels that a warm call launches, including
-            copies and fills. On a CPU, the loops that Inductor generates for the call, without library calls.
-            ``compile_guard`` counts all kernels that Inductor generates in its body.
+        max_kernels: Kernels in the call that has the most. On a GPU, these are the kernels that a warm call launches,
+            including copies and fills. On a CPU, they are the loops that Inductor generates for the call, without
+            library calls. ``compile_guard`` counts all kernels that Inductor generates inside the ``with`` block.
         max_cudagraphs: Recorded CUDA graphs, over all calls. CUDA graphs recorded by a custom backend are not counted.
         max_memory: Peak GPU memory in bytes, including the model and its inputs, in the warm call that needs the most.
-            For ``compile_guard``: the peak in the body, minus the memory in use at its start.
+            For ``compile_guard``: the peak inside the ``with`` block, minus the memory in use at its start.
         max_memory_ratio: Peak GPU memory as a multiple of eager's. Not available in ``compile_guard``, which does not
             run eager.
-        max_syncs: Number of times the host waits for the GPU, in the warm call with the most, or in the body of
-            ``compile_guard``.
+        max_syncs: Number of times the host waits for the GPU, in the warm call that has the most, or inside
+            ``compile_guard``'s ``with`` block.
 
     Raises:
-        CompileUsageError: a negative limit, an invalid specifier, packages mixed with torch versions, or fingerprints
-            that are not strings.
+        CompileUsageError: If a limit is negative, a specifier is invalid, packages are mixed with torch versions, or
+            fingerprints are not strings.
     """
 
     max_graph_breaks: int | Mapping[str, int] = 0
@@ -142,10 +142,10 @@ class Budget:
 
     @property
     def breaks_by_package(self) -> dict[str, int]:
-        """The limits of graph breaks by package; ``*`` stands for all code that no other name matches.
+        """Maps packages to their limits of graph breaks; ``*`` stands for all code that no other name matches.
 
         Raises:
-            TypeError: the budget depends on the torch version.
+            TypeError: If the budget depends on the torch version.
         """
         limit = self.max_graph_breaks
         if isinstance(limit, int):
@@ -155,7 +155,7 @@ class Budget:
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """The breaks of each exceeded package limit, without accepted ones."""
+        """Maps each package whose limit is exceeded to its breaks, without accepted breaks."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:
@@ -165,7 +165,7 @@ class Budget:
         return {name: found for name, found in counted.items() if len(found) > limits[name]}
 
     def limits(self) -> dict[str, Any]:
-        """The limits that are set, by name, as stored in a report; accepted breaks are not included."""
+        """Maps names to the limits that are set, as stored in a report; accepted breaks are not included."""
         named = {name: getattr(self, name) for name in (*_COUNTS, "max_memory_ratio")}
         return {name: limit for name, limit in named.items() if limit is not None}
 
@@ -176,10 +176,10 @@ def as_budget(
     max_recompiles: int | Mapping[str, int] | None,
     accepted_breaks: Iterable[str] | None,
 ) -> Budget:
-    """The budget with explicit limits overriding its own; None means not set.
+    """The budget, overridden by the explicit limits; None means not set.
 
     Raises:
-        CompileUsageError: invalid limits, or a value that is not a ``Budget``.
+        CompileUsageError: If a limit is invalid, or a value is not a ``Budget``.
     """
     if budget is not None and not isinstance(budget, Budget):
         raise CompileUsageError(f"budget is {budget!r}; write budget=Budget(max_kernels=4)")
@@ -229,7 +229,7 @@ def _is_specifier(key: object) -> bool:
 
 
 def _limit_on(limit: int | Mapping[str, int] | None, torch_version: str) -> int | Mapping[str, int] | None:
-    """The limit on a torch version: a number, or by package."""
+    """The limit for a torch version: a number, or a number for each package."""
     if limit is None or isinstance(limit, int):
         return limit
     if limit and not any(map(_is_specifier, limit)):
@@ -250,7 +250,7 @@ class CallReport:
 
 @dataclass(frozen=True)
 class NumericsReport:
-    """How close compiled was to eager. ``worst_ratio`` is error / limit: above 1 is a finding.
+    """How close compiled results were to eager. ``worst_ratio`` is error / limit: above 1 is a finding.
 
     ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, so that equality with them
     proves little. ``ill_conditioned`` counts the leaves that passed because eager is equally sensitive to rounding
@@ -303,11 +303,11 @@ class Reproduction:
 class CompileReport:
     """Everything that one check observed; ``findings`` is empty when it passed.
 
-    ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch, fullgraph compiles some code that the default
-    mode breaks on, so neither mode implies the other. ``remarks`` are notes that are not failures, such as an accepted
-    break that no longer occurs. ``deviations`` are the torch settings that differed from their defaults when the check
-    started. ``fault`` contains the origin of a failure from ``diagnosis``, as data. ``reproduction`` is the file that
-    ``--compile-repro`` wrote. ``text`` is the whole report as text.
+    ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch versions, fullgraph compiles some code that the
+    default mode breaks on, so neither mode implies the other. ``remarks`` are notes that are not failures, such as an
+    accepted break that no longer occurs. ``deviations`` are the torch settings that differed from their defaults when
+    the check started. ``fault`` holds the cause that the diagnosis found, in machine-readable form. ``reproduction`` is
+    the file that ``--compile-repro`` wrote. ``text`` is the whole report as text.
     """
 
     target: str
@@ -384,6 +384,6 @@ class CompileCheckWarning(UserWarning):
     """A check could not compare everything. ``-W error::pytest_torch_compile.CompileCheckWarning`` makes it fail."""
 
 
-# Test reports show these classes under the name that users import.
+# Test reports show these classes under the names that users import.
 for _public in (CompileCheckFailed, CompileUsageError, CompileCheckWarning):
     _public.__module__ = __name__.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Observations made while code compiled: plain data, filled in by the observer and read by checks and reports."""
+"""Observations made while code compiled, filled in by the observer and read by checks and reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _T = TypeVar("_T", bound=_OfCall)
 
 @dataclass(frozen=True)
 class Graph:
-    """One graph that dynamo passed to the backend. ``guards`` is the number of guards on its reuse."""
+    """One graph that dynamo passed to the backend. ``guards`` is the number of guards that must hold for its reuse."""
 
     frame: str
     ops: tuple[str, ...]
@@ -60,7 +60,7 @@ class GraphBreak:
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
     ``callers`` are the user's lines in it that lead to ``location``. ``times`` counts the compilations with this break.
     ``module`` contains the breaking line (``kornia.filters.canny``); ``installed`` is true if it belongs to an
-    installed package. ``numbers`` are NumPy numbers of the target that the line uses.
+    installed package. ``numbers`` are the target's NumPy numbers that the line uses.
     """
 
     location: Location
@@ -86,7 +86,7 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class FailedGuard:
-    """Why one cache entry could not be reused.
+    """A guard that prevented the reuse of one cache entry.
 
     ``entry`` is dynamo's name of the entry (``0/1``), ``names`` the argument or attribute that the guard reads, and
     ``cause`` the kind of guard (``size``, ``dtype``, ``python-number``, ...).
@@ -196,7 +196,7 @@ class CudagraphRuns:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective in a graph. ``ranks`` are the ranks of its group ``group``, empty if unknown.
+    """A collective in a graph. ``ranks`` are the ranks of its ``group``, empty if unknown.
 
     ``how`` contains its other arguments, such as the reduction. ``graph`` is the graph that contains it: ``captured``
     by dynamo, or AOTAutograd's ``forward`` or ``backward``.
@@ -239,12 +239,12 @@ class CompileSeconds:
 class Observation:
     """Everything that one observer recorded, in order.
 
-    ``undecided`` lists missing information that a verdict depends on: a check with any of it fails. ``not_observable``
-    lists other missing information.
+    ``undecided`` lists missing information that a verdict depends on: if it is not empty, the check fails.
+    ``not_observable`` lists other missing information.
 
     ``frames`` counts how often dynamo started to compile a function. For a guarded region, ``compiled_calls`` counts
-    the calls of compiled functions (None if not observed), and ``compiled_before`` lists the functions that already had
-    graphs at its start.
+    the calls to compiled functions (None if not observed), and ``compiled_before`` lists the functions that already had
+    graphs when the region started.
     """
 
     graphs: list[Graph] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Untrusted JSON documents, limited in size and depth, and validated against a schema before they are used.
+"""Read untrusted JSON documents: they are limited in size and depth, and validated against a schema before use.
 
 Supports the JSON Schema keywords below. Integers must fit into 64 bits, numbers into a float.
 """
@@ -39,8 +39,8 @@ def read(path: Path) -> Any:
     """The JSON value in a file.
 
     Raises:
-        OSError: the file cannot be read.
-        Refused: it is too large or too deep, invalid JSON, or contains a non-finite number.
+        OSError: If the file cannot be read.
+        Refused: If the document is too large or too deep, is invalid JSON, or contains a non-finite number.
     """
     with path.open("rb") as file:
         content = file.read(MOST_BYTES + 1)
@@ -48,7 +48,7 @@ def read(path: Path) -> Any:
 
 
 def parse(content: bytes) -> Any:
-    """The JSON value in a text. Raises the same exceptions as ``read``."""
+    """Parse JSON text. Raises the same exceptions as ``read``."""
     if len(content) > MOST_BYTES:
         raise Refused(f"is larger than {MOST_BYTES // 2**20} MiB")
     try:

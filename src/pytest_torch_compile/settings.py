@@ -1,4 +1,4 @@
-"""The settings from the command line and ini file as plain data, for code that cannot use fixtures."""
+"""The settings from the command line and ini file, for code that cannot use fixtures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def check_backend(self) -> str:
-        """The default backend of checks; under ``--compile-fast``, one that does not generate code."""
+        """The default backend of checks; under ``--compile-fast``, a backend that does not generate code."""
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
 
@@ -41,14 +41,14 @@ current = Settings()
 
 @contextmanager
 def undiagnosed() -> Iterator[None]:
-    """Turn off the diagnosis inside the body, for expected failures."""
+    """Turn off the diagnosis inside the ``with`` block, for expected failures."""
     with replaced(replace(current, diagnose="off")):
         yield
 
 
 @contextmanager
 def replaced(chosen: Settings) -> Iterator[None]:
-    """Go by other settings inside the body."""
+    """Use other settings inside the ``with`` block."""
     global current
     before, current = current, chosen
     try:

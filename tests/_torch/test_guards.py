@@ -40,6 +40,10 @@ def total(xs):
     return sum(xs.values() if isinstance(xs, dict) else xs).sin()
 
 
+def beside(x, xs):
+    return x.sin() if not xs else x.cos()
+
+
 def squared(x):
     return x @ x
 
@@ -222,6 +226,7 @@ CASES = {
     "list length": (total, [call([X, X + 1]), call([X, X + 1, X + 2])], "length", "xs"),
     "dict length": (total, [call({"a": X}), call({"a": X, "b": X + 1})], "length", "xs"),
     "dict keys": (total, [call({"a": X}), call({"b": X})], "length", "xs"),
+    "empty dict": (beside, [call(X, {}), call(X, {"a": X})], "length", "xs"),
     "optional tensor": (masked, [call(X.clone(), mask=X), call(X)], "type", "mask"),
     "dtype": (sine, [call(X), call(X.double())], "dtype", "x"),
     "rank": (sine, [call(ones(3, 4)), call(ones(3))], "rank", "x"),
@@ -364,6 +369,9 @@ def test_every_cause_has_an_explanation():
         ("0/0: L['mode'] == 'requires_grad mismatch'", "python-string", "mode"),
         ("0/0: L['config']['autocast'] == 'on'", "python-string", None),
         ("0/0: ___dict_contains('autocast', options)", "length", "options"),
+        ("0/0: not L['self'].state   # state = self.state  # t.py:3 in f", "length", "self.state"),
+        ("0/0: not args[0].state", "length", "args[0].state"),
+        ("0/0: not L['n'] == 2", "python-number", "n"),
         ("0/0: tensor 'L['ndim']' dtype mismatch. expected Float, actual Double", "dtype", "ndim"),
         ("0/0: Eq(s0, 4)", "size", None),
         ("0/0: L['x'].size()[0]*s1 < 2147483648", "size", None),

@@ -59,12 +59,12 @@ def test_what_was_packed_comes_back():
 
 def test_artifacts_of_another_torch_are_refused():
     other = {**HERE, "torch": "2.11.0+cu128"}
-    assert refusal(pack(PARTS, other)) == "they were created with torch 2.11.0+cu128, but this is torch 2.13.0+cu130"
+    assert refusal(pack(PARTS, other)) == "it was created with torch 2.11.0+cu128, but this is torch 2.13.0+cu130"
 
 
 def test_artifacts_of_another_device_are_refused():
     assert refusal(pack(PARTS, HERE), CPU) == (
-        "they were created with device NVIDIA H200, cuda 13.0, triton 3.7.1, but this is device cpu x86_64 AVX2, cuda none, triton none"
+        "it was created with device NVIDIA H200, cuda 13.0, triton 3.7.1, but this is device cpu x86_64 AVX2, cuda none, triton none"
     )
 
 
@@ -74,13 +74,13 @@ def test_beginning_alone_is_refused(length):
 
 
 def test_truncated_artifacts_are_refused():
-    assert refusal(pack(PARTS, HERE)[:-7]) == "they are truncated: 499 bytes of 506"
+    assert refusal(pack(PARTS, HERE)[:-7]) == "it is truncated: 499 bytes of 506"
 
 
 def test_changed_byte_is_refused():
     blob = bytearray(pack(PARTS, HERE))
     blob[-3] ^= 1
-    assert refusal(bytes(blob)) == "they are damaged: the checksum does not match"
+    assert refusal(bytes(blob)) == "it is damaged: the checksum does not match"
 
 
 def test_artifacts_of_another_schema_are_refused():
@@ -89,7 +89,7 @@ def test_artifacts_of_another_schema_are_refused():
 
 
 def test_other_file_is_refused():
-    assert "not compile cache artifacts" in refusal(b"%PDF-1.7")
+    assert "no compile cache artifacts" in refusal(b"%PDF-1.7")
 
 
 def test_store_gives_back_what_it_took(store):

@@ -165,7 +165,7 @@ def test_each_different_input_is_checked_and_what_is_left_out_is_said():
     calls = [torch.randn(2 + size, 4) for size in range(SAMPLES + 2)]
     report = check_compile(Layer(good), calls=calls, backend="eager", custom_ops=True, dynamic=True)
     assert f"custom ops checked: checked_ops.good.default ({SAMPLES} inputs)" in report.remarks
-    assert "custom_ops: 2 further inputs of checked_ops.good.default not checked" in report.remarks
+    assert "custom_ops: 2 more inputs of checked_ops.good.default not checked" in report.remarks
 
 
 class Own(torch.Tensor):

@@ -118,22 +118,22 @@ INNOCENTS = {
     ),
 }  # fmt: skip
 PLANTED = {
-    "returns": (unguarded, [call(rows(5)).raises(ValueError)], {}, "eager raises ValueError, but compiled returns"),
+    "returns": (unguarded, [call(rows(5)).raises(ValueError)], {}, "eager raises ValueError, but compiled code returns"),
     "another": (
         checked, [call(rows(2), n=5).raises(ValueError)], {"compile": translating, "backend": None},
-        "eager raises ValueError, but compiled raises KeyError",
+        "eager raises ValueError, but compiled code raises KeyError",
     ),
     "fullgraph": (
         checked, [call(rows(2), n=5).raises(ValueError)], {"fullgraph": True},
-        "eager raises ValueError, but compiled raises Unsupported",
+        "eager raises ValueError, but compiled code raises Unsupported",
     ),
     "in the second of three": (
         unguarded, [call(rows(2)), call(rows(5)).raises(ValueError), call(rows(2))], {"max_recompiles": 1},
-        "call 2: eager raises ValueError, but compiled returns",
+        "call 2: eager raises ValueError, but compiled code returns",
     ),
     "index inductor names otherwise": (
         gathered, [call(rows(2), index(9)).raises(IndexError)], {"backend": "inductor"},
-        "eager raises IndexError, but compiled raises RuntimeError",
+        "eager raises IndexError, but compiled code raises RuntimeError",
     ),
 }  # fmt: skip
 
@@ -167,7 +167,7 @@ def test_index_out_of_range_at_a_constant():
     if VERSION >= (2, 11):
         assert check_compile(at_seven, calls=calls, **EAGER).ok
         return
-    with pytest.raises(CompileCheckFailed, match="eager raises IndexError, but compiled raises TorchRuntimeError"):
+    with pytest.raises(CompileCheckFailed, match="eager raises IndexError, but compiled code raises TorchRuntimeError"):
         check_compile(at_seven, calls=calls, **EAGER)
 
 

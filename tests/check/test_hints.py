@@ -12,8 +12,10 @@ from pytest_torch_compile import CompileCheckFailed, advice, call, check_compile
 from pytest_torch_compile._torch.error_text import error_summary  # noqa: E402
 from pytest_torch_compile.advice import EXPLANATIONS  # noqa: E402
 from pytest_torch_compile.check.describe import target_name  # noqa: E402
+from pytest_torch_compile.check.judge import judge  # noqa: E402
 from pytest_torch_compile.check.leg_errors import error_findings  # noqa: E402
-from pytest_torch_compile.observation import GraphBreak, Location  # noqa: E402
+from pytest_torch_compile.findings import Budget  # noqa: E402
+from pytest_torch_compile.observation import GraphBreak, Location, Observation  # noqa: E402
 
 
 def found_in(target, *args, **options):
@@ -230,6 +232,18 @@ def test_recompiles_without_a_break_name_none():
 def test_fix_does_not_doubt_that_eager_runs(hints, fix):
     found = GraphBreak(Location("a.py", 1), "odd", "unsupported code", "gb-1", hints=hints)
     assert advice.for_break(found).startswith(fix)
+
+
+@pytest.mark.parametrize(("others", "fix"), [(True, advice.FOLLOWS), (False, "Remove it from the return statement.")])
+def test_a_break_that_may_follow_from_another_says_so_where_there_is_one(others, fix):
+    torchs = "This graph break may have been caused by an earlier graph break. Resolving it may resolve this one."
+    hints = ("Remove it from the return statement.", torchs)
+    found = GraphBreak(Location("a.py", 1), "Reconstruction failure", "unsupported code", "gb-1", hints=hints)
+    assert advice.for_break(found, others=others) == fix
+    other = GraphBreak(Location("a.py", 2), "odd", "data-dependent branch", "gb-2")
+    seen = Observation(graph_breaks=[found, *[other] * others])
+    first, *_ = judge(seen, Budget(), aborted=False, cudagraphs=False, limit=8)
+    assert first.hint == fix
 
 
 @pytest.mark.parametrize("what", ["type", "shape", "dtype", "device", "layout", "requires_grad", "strides"])

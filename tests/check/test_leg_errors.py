@@ -77,4 +77,4 @@ def test_exception_of_the_compiled_code_itself_stays_one():
         return run
 
     ((kind, message),) = findings(lambda: check_compile(sine, X, backend=at_run_time, diagnose="off"))
-    assert (kind, message) == ("exception", "compiled raises IndexError, but eager does not")
+    assert (kind, message) == ("exception", "compiled code raises IndexError, but eager does not")

@@ -151,9 +151,9 @@ class CppCompileError(RuntimeError):
         ("main.cpp:3:10: fatal error: Python.h: No such file or directory\n    3 | #include", "headers of Python"),
         ("main.cpp:3:10: fatal error: 'Python.h' file not found", "headers of Python"),
         ("main.cpp:1:10: fatal error: omp.h: No such file or directory", "Install the missing file"),
-        ("/usr/bin/ld: cannot find -lgomp: No such file or directory", "Install OpenMP for it"),
-        ("gcc: fatal error: cannot execute 'cc1plus': execvp: No such file", "Install the C++ part"),
-        ("g++: error: unrecognized command-line option '-std=c++20'; did you mean", "too old for this torch"),
+        ("/usr/bin/ld: cannot find -lgomp: No such file or directory", "Install OpenMP for the compiler"),
+        ("gcc: fatal error: cannot execute 'cc1plus': execvp: No such file", "Install the compiler's C++ part"),
+        ("g++: error: unrecognized command-line option '-std=c++20'; did you mean", "too old for this torch version"),
     ],
 )
 def test_compiler_of_the_machine_that_fails_is_no_error_of_inductor(output, what_to_do):
@@ -227,7 +227,7 @@ def test_cache_folder_in_the_way_of_a_file_is_named(tmp_path):
 
 def test_cache_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
-    with pytest.raises(CompileUsageError, match="kept is not writable: choose another one"):
+    with pytest.raises(CompileUsageError, match="kept is not writable: choose another folder"):
         CacheFolder("kept", tmp_path).enter_test()
 
 

@@ -99,12 +99,12 @@ def test_stage_is_not_known_where_an_earlier_backend_fails_in_another_way(monkey
     def otherwise(subject, backend=None, **changes):
         report = again(subject, backend, **changes)
         if backend == "eager":
-            report.findings = [Finding("exception", "compiled raises ValueError")]
+            report.findings = [Finding("exception", "compiled code raises ValueError")]
         return report
 
     monkeypatch.setattr(Subject, "again", otherwise)
     (line,) = diagnosis(Lying(), torch.randn(4), backend="aot_eager")
-    assert line == "stage: unknown, because backend eager gives a different result: exception"
+    assert line == "stage: unknown, because with backend eager the check fails differently: exception"
 
 
 def test_recompiles_have_no_stage():
@@ -232,8 +232,22 @@ def by_flag_and_right(x):
 @pytest.mark.parametrize("target", [by_flag, by_imported_name])
 def test_branch_for_compiled_code_is_no_fault_of_dynamo(target):
     (line,) = diagnosis(target, torch.randn(4), backend="aot_eager")
-    assert line.startswith("stage: not in torch. Eager gives the same result if it takes the branch for compiled code")
+    assert line.startswith("stage: not in torch. Eager gives the same result when it takes the compiled-code branch")
     assert f"in {target.__name__}" in line
+
+
+def test_wrong_graph_beside_a_branch_that_changes_something_else_is_not_blamed_on_the_branch():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x):
+            self.seen.add_(2 if torch.compiler.is_compiling() else 1)
+            return of_another_dtype(x)
+
+    (line,) = diagnosis(Both(), torch.ones(3, dtype=torch.int8), backend="aot_eager")
+    assert line.startswith("stage: unknown. When eager takes the compiled-code branch")
 
 
 def test_wrong_graph_beside_a_branch_for_compiled_code_is_dynamos():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -112,3 +114,16 @@ def test_call_in_eager_first_that_changes_what_the_target_keeps_is_not_named():
 def test_contiguous_input_is_named_although_the_output_lies_otherwise():
     calls = [call(torch.rand(3, 4)), call(torch.rand(4, 3).t())]
     assert named("pass x contiguous", tried(lambda x: x.sin(), calls))
+
+
+def test_a_trial_logs_no_error_of_a_size_that_the_user_never_marked():
+    logged: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = logged.append
+    logger = logging.getLogger("torch._guards")
+    logger.addHandler(handler)
+    try:
+        tried(lambda x: x.sum() if x.shape[0] < 3 else x.sin()[:2], [call(torch.ones(n, n)) for n in (2, 3, 5)])
+    finally:
+        logger.removeHandler(handler)
+    assert not logged

@@ -69,7 +69,7 @@ def test_nothing_is_wanted_when_all_of_the_time_is_used_up(half_way):
 
 def test_refused_call_is_tried_in_other_tests():
     ledger = Ledger(seconds=100.0, most_shapes=4)
-    tried = [noted(ledger, (2,), refused="its test compiles as well") is not None for _ in range(5)]
+    tried = [noted(ledger, (2,), refused="the test itself compiles code") is not None for _ in range(5)]
     assert tried == [True, True, True, False, False]
 
 

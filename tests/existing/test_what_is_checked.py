@@ -55,14 +55,14 @@ def test_break_is_a_failed_test_of_the_target_and_not_of_the_test_that_calls_it(
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*graph-break*", "*somelib/__init__.py:*", "The call was made by *::test_a"])
     result.stdout.fnmatch_lines(["FAILED somelib.Breaking [[]compile[]]*"])
-    assert rows(result)["Breaking"].startswith("breaks 1 checked own: somelib/__init__.py:")
+    assert rows(result)["Breaking"].startswith("breaks 1 checked own code: somelib/__init__.py:")
 
 
 def test_break_in_pythons_own_library_is_shown_at_the_line_of_the_package(library):
     result = library(
         "import copy\ndef f(x):\n    return copy.deepcopy(x) + 1\n", "def test_a():\n    somelib.f(torch.ones(2))\n"
     )
-    assert rows(result)["f"].startswith("breaks 1 checked own: somelib/__init__.py:7 (")
+    assert rows(result)["f"].startswith("breaks 1 checked own code: somelib/__init__.py:7 (")
 
 
 def test_wrong_numbers_are_found(library):
@@ -135,21 +135,21 @@ def test_calls_beyond_the_time_are_left_out_and_named(library):
         "--compile-existing-minutes=1e-9",
     )
     result.assert_outcomes(passed=2, skipped=1)
-    assert rows(result)["g"].startswith("not checked 0 checked the time was over")
+    assert rows(result)["g"].startswith("not checked 0 checked time limit reached")
 
 
 @pytest.mark.parametrize(
     ("package", "tests", "why"),
     [
         ("def f(x):\n    raise ValueError\n", "def test_a():\n    try:\n        somelib.f(torch.ones(1))\n    except ValueError:\n        pass\n", "eager raises ValueError"),
-        ("def f(x, path):\n    path.mkdir()\n    return x + 1\n", "def test_a(tmp_path):\n    somelib.f(torch.ones(1), tmp_path / 'new')\n", "it uses os.mkdir"),
-        ("def f(x, path):\n    open(path, 'w').write('a')\n    return x + 1\n", "def test_a(tmp_path):\n    somelib.f(torch.ones(1), tmp_path / 'new')\n", "it writes a file"),
-        ("def f(x, g):\n    return x + g()\n", "from unittest.mock import Mock\ndef test_a():\n    m = Mock(return_value=1)\n    somelib.f(torch.ones(1), m)\n    m.assert_called_once()\n", "it is given Mock"),
-        ("def g(x):\n    return x\ndef f(x):\n    return g(x) + 1\n", "def test_a(monkeypatch):\n    monkeypatch.setattr(somelib, 'g', lambda x: x)\n    somelib.f(torch.ones(1))\n", "its test has replaced somelib.g"),
+        ("def f(x, path):\n    path.mkdir()\n    return x + 1\n", "def test_a(tmp_path):\n    somelib.f(torch.ones(1), tmp_path / 'new')\n", "the call uses os.mkdir"),
+        ("def f(x, path):\n    open(path, 'w').write('a')\n    return x + 1\n", "def test_a(tmp_path):\n    somelib.f(torch.ones(1), tmp_path / 'new')\n", "the call writes a file"),
+        ("def f(x, g):\n    return x + g()\n", "from unittest.mock import Mock\ndef test_a():\n    m = Mock(return_value=1)\n    somelib.f(torch.ones(1), m)\n    m.assert_called_once()\n", "an object of type Mock, whose state cannot be restored"),
+        ("def g(x):\n    return x\ndef f(x):\n    return g(x) + 1\n", "def test_a(monkeypatch):\n    monkeypatch.setattr(somelib, 'g', lambda x: x)\n    somelib.f(torch.ones(1))\n", "the test has replaced somelib.g"),
         ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    t = threading.Thread(target=somelib.f, args=[torch.ones(1)])\n    t.start()\n    t.join()\n", None),
-        ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    done = threading.Event()\n    t = threading.Thread(target=done.wait)\n    t.start()\n    somelib.f(torch.ones(1))\n    done.set()\n    t.join()\n", "its test runs other threads"),
-        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.jit.trace(somelib.f, torch.ones(1))\n", "it is called while its test traces"),
-        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.compile(lambda x: x.sin(), backend='eager')(torch.ones(1))\n    somelib.f(torch.ones(1))\n", "its test compiles as well"),
+        ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    done = threading.Event()\n    t = threading.Thread(target=done.wait)\n    t.start()\n    somelib.f(torch.ones(1))\n    done.set()\n    t.join()\n", "the test runs other threads"),
+        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.jit.trace(somelib.f, torch.ones(1))\n", "the test calls it while tracing"),
+        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.compile(lambda x: x.sin(), backend='eager')(torch.ones(1))\n    somelib.f(torch.ones(1))\n", "the test itself compiles code"),
     ],
     ids=["raises", "mkdir", "file", "mock", "monkeypatch", "in a thread", "beside a thread", "traced", "compiles"],
 )  # fmt: skip
@@ -167,7 +167,7 @@ def test_idle_pool_of_threads_is_no_reason(library):
     )
     assert rows(library("def f(x):\n    return x + 1\n", tests))["f"] == "works 1 checked"
     busy = tests.replace(".result()", "").replace("submit(int)", "submit(time.sleep, 1)")
-    assert "its test runs other threads" in rows(library("def f(x):\n    return x + 1\n", busy))["f"]
+    assert "the test runs other threads" in rows(library("def f(x):\n    return x + 1\n", busy))["f"]
 
 
 def test_what_computes_nothing_is_no_target(library):

@@ -85,7 +85,7 @@ def test_calls_of_a_target_that_has_such_an_argument():
     ("misspelt", "meant"), [("max_graphbreaks", "max_graph_breaks"), ("tolerance", "tolerances"), ("step", "steps")]
 )
 def test_misspelt_option_is_no_argument_of_a_target_that_takes_all(misspelt, meant):
-    text = f"{misspelt} is not an option of check_compile, did you mean {meant}\\? .* calls=\\[call\\(x, {misspelt}=...\\)\\]"
+    text = f"{misspelt} is not an option of check_compile; did you mean {meant}\\? .* calls=\\[call\\(x, {misspelt}=...\\)\\]"
     with pytest.raises(CompileUsageError, match=text):
         check(Open(), X, **{misspelt: 1})
     assert check(Open(), calls=[call(X, **{misspelt: 1})]).ok
@@ -93,7 +93,7 @@ def test_misspelt_option_is_no_argument_of_a_target_that_takes_all(misspelt, mea
 
 def test_misspelt_option_beside_calls_is_refused():
     with pytest.raises(
-        CompileUsageError, match="max_recompile is not an option of check_compile, did you mean max_recomp"
+        CompileUsageError, match="max_recompile is not an option of check_compile; did you mean max_recomp"
     ):
         check(Resize(), calls=[call(X)], max_recompile=2)
     with pytest.raises(CompileUsageError, match="scale is not an option of check_compile"):
@@ -143,7 +143,7 @@ def test_suite_with_an_unknown_option_names_its_class(options, text):
 def test_measurement_refuses_what_it_cannot_tell_apart():
     with pytest.raises(CompileUsageError, match=r"mode is an option of measure_compile .* kwargs=\{'mode': ...\}"):
         measure_compile(Resize(), X, mode="bilinear")
-    with pytest.raises(CompileUsageError, match="fullgrap is not an option of measure_compile, did you mean fullgraph"):
+    with pytest.raises(CompileUsageError, match="fullgrap is not an option of measure_compile; did you mean fullgraph"):
         measure_compile(Resize(), X, fullgrap=True)
     with pytest.raises(
         CompileUsageError, match=r"scale is not an option of measure_compile\. .* kwargs=\{'scale': ...\}"

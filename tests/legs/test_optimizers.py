@@ -76,8 +76,30 @@ def test_wrong_step_is_found(kind):
     assert {finding.kind for finding in failed.value.findings} & {"state", "numerics", "mutation"}
 
 
+class Plain(torch.optim.Optimizer):
+    """A library's optimizer without the key, in whose groups compiled code leaves another key."""
+
+    def __init__(self, parameters, key):
+        super().__init__(parameters, {"lr": 0.01})
+        self.key = key
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.add_(parameter.grad, alpha=-group["lr"])
+            if torch.compiler.is_compiling():
+                group[self.key] = True
+
+
 def test_capturable_that_torch_sets_is_no_finding():
     check_step(lambda parameters: Capturable(parameters, lr=0.01))
+    check_step(lambda parameters: Plain(parameters, "capturable"))
+
+
+def test_another_key_that_appears_in_a_group_is_a_finding():
+    with pytest.raises(CompileCheckFailed):
+        check_step(lambda parameters: Plain(parameters, "other"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -54,6 +54,20 @@ def test_an_interruption_while_contents_are_put_back_is_raised_at_the_end(monkey
     assert (rows, table) == ([0], {"old": 0}) and torch.equal(weight, torch.ones(3))
 
 
+class Marked(torch.nn.Parameter):
+    """A parameter of a class of its own."""
+
+
+def test_a_parameter_of_a_subclass_is_as_it_was_left() -> None:
+    weight = Marked(torch.ones(3))
+    snapshot = Snapshot([weight])
+    contents = snapshot.new_leg()
+    with snapshot.in_force(contents):
+        weight.mark = "left by the leg"
+    left = snapshot.as_left(weight, contents, copy=False)
+    assert type(left) is Marked and left.requires_grad and not hasattr(weight, "mark")
+
+
 def test_nothing_that_did_not_change_is_written(monkeypatch: Any) -> None:
     weight = torch.ones(3)
     snapshot = Snapshot([weight])

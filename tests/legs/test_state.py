@@ -305,6 +305,24 @@ def test_cache_of_an_installed_package_is_empty_in_each_leg(installed, target):
     assert not hasattr(installed.CACHE, "known")
 
 
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+def test_attribute_that_dynamo_leaves_on_a_parameter_is_no_difference(wrong):
+    class Moves(nn.Module):
+        """Assigns its weight's data in each call, like losses that follow the device of their input."""
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3, 3))
+
+        def forward(self, x):
+            self.weight.data = self.weight.to(x.device)
+            if not (wrong and torch.compiler.is_compiling()):
+                self.weight.mark = "seen"
+            return x @ self.weight
+
+    assert [kind for kind, _ in found(Moves(), torch.ones(2, 3))] == ["state"] * wrong
+
+
 def test_a_sparse_tensor_of_a_module_can_be_put_back():
     @torch.compiler.disable
     def factor():

@@ -42,8 +42,8 @@ def _verdicts_by(rows: Sequence[Any], name: str) -> dict[str, dict[str, int]]:
 
 
 def share(part: int, whole: int) -> str:
-    """``99 of 100 (99.00 %)``."""
-    return f"{part} of {whole} ({100 * part / whole:.2f} %)" if whole else "0 of 0"
+    """``99 of 100 (99.00%)``."""
+    return f"{part} of {whole} ({100 * part / whole:.2f}%)" if whole else "0 of 0"
 
 
 def report(rows: Sequence[Any]) -> Iterator[str]:

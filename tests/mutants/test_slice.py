@@ -43,9 +43,9 @@ def test_the_summary_counts_what_it_is_given():
         Row("m", "float32", False, 2, verdict="false alarm", findings=["numerics: no"]),
     ]
     found = summary(rows)
-    assert found["killed, of the non-equivalent"] == "1 of 2 (50.00 %)"
-    assert found["killed, of those not below rounding"] == "1 of 1 (100.00 %)"
-    assert found["kills"]["same"] == "1 of 2 (50.00 %); 0 of 1 (0.00 %)"
+    assert found["killed, of the non-equivalent"] == "1 of 2 (50.00%)"
+    assert found["killed, of those not below rounding"] == "1 of 1 (100.00%)"
+    assert found["kills"]["same"] == "1 of 2 (50.00%); 0 of 1 (0.00%)"
     assert found["false alarms"] == {"checker": 1, "assert_close": 2, "same": 2}
     assert any("numerics: no" in line for line in report(rows))
 

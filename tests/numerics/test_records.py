@@ -332,6 +332,25 @@ class TestStateAndGradients:
         assert found[0].kind == "mutation"
         assert "the write to buffer running_mean is lost" in found[0].message
 
+    @pytest.mark.parametrize(
+        ("before", "after", "said"),
+        [
+            ((0, 5), (0, 5), "buffer count differs from eager"),
+            ((0, 5), (1, 6), "buffer count differs from eager"),
+            ((0, 5), (1, 5), "the write to buffer count is lost"),
+            ((0, 5), (0, 6), "buffer count is changed by compiled code, but not by eager"),
+            ((0, 1), (1, 1), "nothing"),
+        ],
+        ids=["neither writes", "both write", "eager writes", "compiled writes", "eager catches up"],
+    )
+    def test_what_was_different_before_the_call_is_not_written_in_it(self, before, after, said):
+        """Eager's and compiled's value of a buffer that an earlier call left different."""
+        legs = [
+            CallRecord(number=2, initial_state={"count": x(first)}, state={"count": x(then)})
+            for first, then in zip(before, after, strict=True)
+        ]
+        assert [said in finding.message for finding in compare(*legs).findings] == ([] if said == "nothing" else [True])
+
     def test_parameter_after_steps_is_numerics(self):
         names = frozenset({"weight"})
         eager = CallRecord(state={"weight": x(1)}, optimizer_steps=1, parameters=names)
@@ -424,12 +443,12 @@ class TestExceptions:
         assert self.findings(ValueError("x"), self.Wrapped("Observed exception: ValueError('x')")) == []
 
     def test_one_leg_only(self):
-        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, but compiled does not"]
-        assert self.findings(None, ValueError("a")) == ["call 1: compiled raises ValueError, but eager does not"]
+        assert self.findings(ValueError("a"), None) == ["call 1: eager raises ValueError, but compiled code does not"]
+        assert self.findings(None, ValueError("a")) == ["call 1: compiled code raises ValueError, but eager does not"]
 
     def test_of_other_kinds(self):
         assert self.findings(ValueError("a"), KeyError("b")) == [
-            "call 1: eager raises ValueError, compiled raises KeyError"
+            "call 1: eager raises ValueError, compiled code raises KeyError"
         ]
 
 

@@ -17,7 +17,7 @@ def test_summary_says_what_failed_where_and_how_to_fix_it():
     assert "at `src/model.py:3`" in text
     assert "fix: `use torch.where`" in text
     assert text.count("diagnosis: `tried: dynamic_dims={'x': 0}: 0 recompiles instead of 3`") == 1
-    assert "| `tests/test_speed.py::test_step` | regressed | 2.00x | +9.4 % |" in text
+    assert "| `tests/test_speed.py::test_step` | regressed | 2.00x | +9.4% |" in text
     assert "| `tests/test_old.py::test_known` | known failure |" in text
 
 

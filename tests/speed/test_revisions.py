@@ -78,7 +78,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert compare.main(["HEAD~1"]) == 1
     out = capsys.readouterr().out
-    assert re.search(r"regressed +test_a.py::test_a +device time \+10.\d % \(\+[\d.]+ to \+[\d.]+ %\), wall time", out)
+    assert re.search(r"regressed +test_a.py::test_a +device time \+10.\d% \(\+[\d.]+ to \+[\d.]+%\), wall time", out)
     assert re.search(r"pass +test_a.py::test_same +device time [+-]0", out)
     assert "compiled device time" in out and "where: kernels" in out
     assert "no-baseline  test_a.py::test_new  new in this revision" in out

@@ -1,1 +1,1 @@
-"""The only modules that use private torch names. Each use lists the torch versions on which it was checked."""
+"""The only modules that use private torch names. Each module lists the torch versions on which they were checked."""

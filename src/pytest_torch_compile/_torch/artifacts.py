@@ -1,8 +1,8 @@
 """Build, save and load the kinds of deployment artifacts.
 
-Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``(documented), read on torch
+Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``(documented), checked in torch
 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and ``aot_compile`` of a ``torch.compile``
-result, read on torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
+result, checked in torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Dims = Mapping[str, Mapping[int, Any]]
 
 
 def unavailable(via: str) -> str:
-    """Why this torch does not support this kind of artifact, or an empty string."""
+    """The reason why this torch version does not support this kind of artifact, or an empty string."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
-    return f"not observable on torch {torch.__version__}: it cannot save a compiled function (2.11 and newer can)"
+    return f"not observable on torch {torch.__version__}: it cannot save a compiled function (torch 2.11 and newer can)"
 
 
 def build(
@@ -36,7 +36,9 @@ def build(
     options: Mapping[str, Any] | None,
     path: Path,
 ) -> None:
-    """Build the artifact from one call and write it to a file. For ``precompile``, the arguments have dynamic marks."""
+    """Build the artifact from one call and write it to a file. For ``precompile``, the arguments carry the dynamic
+    marks.
+    """
     if via == "precompile":
         _precompile(model, args, kwargs, options, path)
         return

@@ -1,7 +1,7 @@
 """Parse the trace's graph-break text into a break with location, reason and fingerprint. Does not import torch.
 
-The wording was read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is computed
-from the location, the calls that led there and a coarse category of the reason, never from the wording.
+The wording was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is
+computed from the location, the calls that led there and a coarse category of the reason, never from the wording.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
     """The break in a ``dynamo_graph_break_reason`` payload; None if the text contains no location.
 
-    ``stack`` is the user's stack, if a better one than that in the text is known: see ``stack.whole_stack``.
+    ``stack`` is the user's stack, if it is known more precisely than from the text: see ``stack.whole_stack``.
     """
     frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
@@ -134,7 +134,7 @@ def written_stack(payload: str) -> list[Location]:
 
 
 def breaking_line(frames: Sequence[Location], location: Location) -> Location:
-    """The innermost line outside torch and Python, whose author can remove the break."""
+    """The innermost line outside torch and Python: its author can remove the break."""
     written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
     return written[-1] if written else location
 
@@ -159,13 +159,13 @@ def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location
 
 
 def error_stack(trace: str) -> list[Location]:
-    """The stack of user code at the end of an error text, outermost first."""
+    """The stack of user code at the end of an error message, outermost first."""
     user_code = trace.rsplit("from user code:", 1)
     return raw_frames(user_code[1].split("\n\n")[0]) if len(user_code) == 2 else []
 
 
 def is_given_up(graph_break: GraphBreak) -> bool:
-    """Whether this is only the frame that torch leaves to eager after something else broke in it."""
+    """Whether this break only reports that torch runs the frame in eager because of an earlier break in it."""
     return graph_break.reason.startswith("WON'T CONVERT")
 
 
@@ -184,19 +184,20 @@ def _labelled(text: str, label: str) -> list[str]:
 
 
 def categorise(reason: str) -> str:
-    """The category of a reason, equal on every torch version."""
+    """The category of a reason. It is the same on every torch version."""
     return categories(_ADVICE.sub("", reason))[0]
 
 
 def categories(said: str) -> list[str]:
-    """All categories that match a text, the decisive one first."""
+    """All categories that match a message, the decisive one first."""
     return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
     """A short id of a break that stays the same if its line or file moves, if torch rewords it, and on other machines.
 
-    It includes the calls that led to the break, so a helper that breaks and is called from two lines has two breaks.
+    It includes the calls that led to the break, so a helper function that breaks and is called from two lines causes
+    two breaks.
     """
     parts = [*_written_at(location), category]
     if location.library is not None:
@@ -207,9 +208,7 @@ def fingerprint(location: Location, category: str, callers: Sequence[Location] =
 
 
 def _written_at(place: Location) -> list[str]:
-    """A line identified by its text, which does not depend on its position; equal lines in one function are
-    numbered.
-    """
+    """Identifies a line by its text instead of its position; equal lines in one function are numbered."""
     function = place.function.rsplit(".", 1)[-1]
     parts = [function, place.source or f"{Path(place.file).name}:{place.line}"]
     above = [line.strip() for line in linecache.getlines(place.file)[: place.line - 1]]

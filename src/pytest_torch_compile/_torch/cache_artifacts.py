@@ -1,4 +1,4 @@
-"""Save and load compiled code with ``torch.compiler.save_cache_artifacts``, public from torch 2.7 on.
+"""Save and load compiled code with ``torch.compiler.save_cache_artifacts``, public since torch 2.7.
 
 No private names are used.
 """
@@ -16,14 +16,14 @@ from .accelerator import accelerator
 
 
 def unavailable() -> str:
-    """Why this torch cannot save artifacts, or an empty string."""
+    """The reason why this torch version cannot save artifacts, or an empty string."""
     if hasattr(torch.compiler, "save_cache_artifacts"):
         return ""
-    return f"torch {torch.__version__} cannot save compile cache artifacts (2.7 and newer can)"
+    return f"torch {torch.__version__} cannot save compile cache artifacts (torch 2.7 and newer can)"
 
 
 def environment() -> dict[str, str]:
-    """The environment of artifacts: the device and the versions of torch, CUDA, Triton and Python."""
+    """The environment that artifacts depend on: the device and the versions of torch, CUDA, Triton and Python."""
     device, cuda, triton = f"cpu {platform.machine()} {torch.backends.cpu.get_cpu_capability()}", "", ""
     if (module := accelerator()) is not None and hasattr(module, "get_device_name"):
         device, cuda = module.get_device_name(), str(torch.version.cuda or torch.version.hip or "")
@@ -40,7 +40,7 @@ def save() -> tuple[bytes, set[str]] | None:
 
 
 def load(content: bytes) -> set[str]:
-    """Load artifacts into the caches; returns the keys, empty if torch cannot read them."""
+    """Load artifacts into the caches; returns their keys, or an empty set if torch cannot read them."""
     loaded = torch.compiler.load_cache_artifacts(content)
     return _keys(loaded) if loaded else set()
 

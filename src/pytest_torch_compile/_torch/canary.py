@@ -1,11 +1,11 @@
-"""Verify that this torch reports everything that checks depend on, by compiling code with known defects once.
+"""Verify that this torch version reports everything that checks depend on, by compiling code with known defects once.
 
-Otherwise, a renamed trace event would look like "no recompiles". If the backend is not called at all, compilation is
+Without this, a renamed trace event would look like "no recompiles". If the backend is not called at all, compilation is
 turned off, which the check itself reports.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
-``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; the logger of the trace and those below ``torch._dynamo``.
+``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; the trace logger and the loggers below ``torch._dynamo``.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
 
 
 def retyped(x: torch.Tensor) -> torch.Tensor:
-    """A second dtype causes a recompile, a third one hits the recompile limit."""
+    """A second dtype causes a recompile; a third dtype hits the recompile limit."""
     return x.tanh()
 
 
 def refused(x: torch.Tensor) -> torch.Tensor:
-    """Its backend raises, and the error is swallowed."""
+    """The backend raises for it, and torch swallows the error."""
     return x.tan()
 
 
-# With a different file name, because lines of this package never count as the user's.
+# Compiled with a different file name, because lines of this package never count as the user's.
 _FILE = "planted.py"
 _FUNCTIONS = {
     function.__name__: FunctionType(function.__code__.replace(co_filename=_FILE), globals(), function.__name__)
@@ -88,7 +88,7 @@ _PLANTED: dict[str, list[Any]] = {
 
 
 def observer() -> TraceObserver:
-    """A new observer, initialised with the information that this torch does not provide."""
+    """A new observer that already knows which information this torch version does not provide."""
     undecided, not_observable = not_shown()
     new = TraceObserver()
     new.seen.undecided += undecided
@@ -97,7 +97,9 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """Missing information: what verdicts depend on, and what is only reported. Tested once per process."""
+    """The information that torch does not provide: first what verdicts depend on, then what is only reported. Tested
+    once per process.
+    """
     global _not_shown
     with _lock:
         if _not_shown is not None:
@@ -106,7 +108,7 @@ def not_shown() -> tuple[list[str], list[str]]:
         try:
             seen = _compile_planted(backend_calls)
             shown = _shown(seen)
-        except Exception as error:  # not the caller's mistake, and the check can still report other results
+        except Exception as error:  # the caller did not cause it, and the check can still report other results
             if machine_fault(error, compiling=True):
                 raise
             return [f"not observable on torch {torch_version()}: a test of the observer raised {error!r}"], []
@@ -114,7 +116,9 @@ def not_shown() -> tuple[list[str], list[str]]:
             return [], []
         version = f"not observable on torch {torch_version()}"
         missing = [
-            f"{version}: {what} (planted ones were not detected)" for what in _PLANTED if shown[what] != _PLANTED[what]
+            f"{version}: {what} (they were caused on purpose and not detected)"
+            for what in _PLANTED
+            if shown[what] != _PLANTED[what]
         ]
         reported = {
             "compile times": bool(seen.compile_seconds.total and seen.compile_seconds.dynamo),
@@ -205,7 +209,7 @@ def _unnoticed() -> Iterator[None]:
 
 
 def _codes() -> set[CodeType]:
-    """Code of the planted functions, and of torch functions they call, that dynamo has processed."""
+    """The code objects of the planted functions, and of torch functions they call, that dynamo has processed."""
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]
     return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}

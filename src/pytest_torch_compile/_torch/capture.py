@@ -1,4 +1,4 @@
-"""Let dynamo capture more, with config switches and by tracing functions marked ``torch.compiler.disable``.
+"""Make dynamo capture more code, with config switches and by tracing functions marked ``torch.compiler.disable``.
 
 Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -23,7 +23,7 @@ DYNAMIC_OUTPUTS = "capture_dynamic_output_shape_ops"
 
 @contextmanager
 def capturing(switches: tuple[str, ...]) -> Iterator[None]:
-    """Turn these switches on in the body."""
+    """Turn these switches on inside the ``with`` block."""
     with torch._dynamo.config.patch(dict.fromkeys(switches, True)):
         yield
 
@@ -47,7 +47,7 @@ def disabled_functions(said: str) -> list[Any]:
 
 @contextmanager
 def enabled(functions: Sequence[Any]) -> Iterator[None]:
-    """Trace these functions in the body as if they were not marked."""
+    """Trace these functions inside the ``with`` block as if they were not marked."""
     try:
         for function in functions:
             function._torchdynamo_disable = False

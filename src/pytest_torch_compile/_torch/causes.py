@@ -1,4 +1,4 @@
-"""Findings caused by a torch setting instead of the checked code. Plain data."""
+"""Findings caused by a torch setting instead of the checked code."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
         return list(findings)
     back = f"reset {setting.name} to {setting.default}" if setting.default != "not set" else f"unset {setting.name}"
     return [
-        replace(finding, cause=str(setting), hint=f"{back}, or restore it where it was set") for finding in findings
+        replace(finding, cause=str(setting), hint=f"{back}, or have the code that sets it restore it afterwards")
+        for finding in findings
     ]
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """The first of these settings that can have an effect, or None."""
+    """The first deviation from these settings that can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 
 def _has_effect(setting: Deviation) -> bool:
-    """Whether it is a limit below torch's default, or a switch that is on."""
+    """Whether the setting is a limit below torch's default, or a switch that is on."""
     if setting.name in LIMITS:
         return int(setting.value) < int(setting.default)
     return setting.value not in ("'0'", "''")

@@ -3,8 +3,8 @@
 Inductor makes decisions by timing, such as the tiling of a kernel or the padding of a matrix product. So two
 compilations of one graph rarely give the same code, and their speed differs.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``, the modules it loads having
-a ``call`` for each graph and the Triton kernels as globals, each with its ``launchers`` (one, once tuned).
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``. Each module has a ``call``
+for each graph and the Triton kernels as globals; each kernel has ``launchers`` (only one, once tuned).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def identity(since: int) -> str:
     sources = [Path(graph.__file__).read_text(encoding="utf-8").splitlines() for graph in graphs]
     code = ["\n".join(line for line in lines if not line.lstrip().startswith("#")) for lines in sources]
     kernels = [(name, getattr(kernel, "launchers", None)) for graph in graphs for name, kernel in vars(graph).items()]
-    # A tuned kernel has only one launcher left.
+    # After tuning, a kernel has only one launcher left.
     tuning = [
         f"{name}: {getattr(launchers[0], 'config', '')}"
         for name, launchers in kernels

@@ -1,7 +1,7 @@
 """Parse the collectives in a printed graph: op, ranks and size.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the ops ``_c10d_functional`` and ``_dtensor`` and the
-trace events ``aot_forward_graph``, ``aot_backward_graph`` and ``aot_inference_graph``;
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the ops ``_c10d_functional`` and ``_dtensor`` and
+the trace events ``aot_forward_graph``, ``aot_backward_graph`` and ``aot_inference_graph``;
 ``torch.distributed.distributed_c10d._resolve_process_group``.
 """
 
@@ -27,7 +27,7 @@ GRAPHS = {
 
 
 def is_distributed() -> bool:
-    """Whether this process has a process group; otherwise no graph has a collective."""
+    """Whether this process has a process group; without one, no graph has collectives."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     return c10d is not None and bool(c10d.is_initialized())
 

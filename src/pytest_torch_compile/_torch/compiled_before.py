@@ -1,8 +1,8 @@
-"""Earlier compilations: find functions with graphs, observe calls of compiled code, and discard graphs.
+"""Earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
-``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which each call
-of a compiled function calls. The graph that a call runs is chosen in C and not observable.
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
+``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which is called
+in each call to a compiled function. The graph that a call runs is chosen in C and not observable.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def drop(codes: Iterable[CodeType]) -> None:
 
 @contextmanager
 def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
-    """Call ``note`` for each call of a compiled function in the body, in any thread; yields whether this is
-    observable.
+    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread; yields whether this
+    is observable.
     """
     from torch._dynamo import eval_frame
 

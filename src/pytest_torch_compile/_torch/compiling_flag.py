@@ -1,7 +1,7 @@
 """Run eager with ``is_compiling()`` returning True, so that it takes the branches for compiled code.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.compiler._is_compiling_flag``, which
-``torch.compiler.is_compiling`` returns in eager; dynamo itself answers True for it and ``is_dynamo_compiling``.
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.compiler._is_compiling_flag``, which
+``torch.compiler.is_compiling`` returns in eager; dynamo itself returns True for it and for ``is_dynamo_compiling``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _yes() -> bool:
 
 @contextmanager
 def believing_to_be_compiled() -> Iterator[list[Location]]:
-    """Make both functions return True in the body, and record the lines outside torch that call them."""
+    """Make both functions return True inside the ``with`` block, and record the lines outside torch that call them."""
     asked: list[Location] = []
     compiler: Any = torch.compiler
     dynamo_asks = torch.compiler.is_dynamo_compiling

@@ -1,14 +1,15 @@
 """Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use none.
 
-torch counts a skip when it compiles, and when it gives up on a function. It does not count sizes that are not in
-``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (from 2.15 on), later calls of
+torch counts a skip at compilation, and when it gives up on a function. It does not count sizes that are not in
+``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (since 2.15), later calls of
 functions it gave up on, and partitioned graphs without a part for a CUDA graph. So the deciding functions are wrapped.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all below ``torch._inductor``:
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all below ``torch._inductor``:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),
-``cudagraph_trees.is_cudagraph_capture_sizes`` (from 2.8 on: called in each run, False if it runs without a CUDA graph)
-and ``output_code.cudagraph_partition_post_compile`` (from 2.8 on), with ``cudagraph_info`` and ``partition_maps`` of
-its graph. Backends that capture CUDA graphs themselves, and Inductor with ``cudagraph_trees=False``, are not observed.
+``cudagraph_trees.is_cudagraph_capture_sizes`` (since 2.8; called in each run, returns False if the run uses no CUDA
+graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), with ``cudagraph_info`` and
+``partition_maps`` of its graph. Backends that capture CUDA graphs themselves, and Inductor with
+``cudagraph_trees=False``, are not observed.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ class CudagraphCounts:
     not_used: list[str] = field(default_factory=list)
 
     def reasons(self) -> list[str]:
-        """The reasons why runs used no CUDA graph, with one entry for each run."""
+        """The reasons why runs used no CUDA graph, one for each such run."""
         past_limit = max(0, self.asked - self.managed) if self.limited else 0
         return [*self.without, *[PAST_LIMIT] * past_limit]
 
 
 @contextmanager
 def watching(counts: CudagraphCounts) -> Iterator[None]:
-    """Count CUDA graph events in the body, in any thread."""
+    """Count CUDA graph events inside the ``with`` block, in any thread."""
     from torch._inductor import config, cudagraph_trees, output_code
 
     manager = cudagraph_trees.CUDAGraphTreeManager
@@ -127,7 +128,7 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
 
 @contextmanager
 def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
-    """Wrap a function in the body, if this torch has it."""
+    """Wrap a function inside the ``with`` block, if this torch version has it."""
     before = getattr(owner, name, None)
     if before is None:
         yield

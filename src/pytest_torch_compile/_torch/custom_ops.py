@@ -1,9 +1,9 @@
 """Observe custom ops while eager runs, with copies of their arguments.
 
-Below autograd, every op is visible, including ops called from C++, but not whether a gradient was needed. That is known
-where Python calls the op, so both levels are observed.
+Below autograd, every op is visible, including ops called from C++, but not whether a gradient was needed. This is
+visible only where Python calls the op, so both levels are observed.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
 ``torch.utils._pytree``, ``torch._ops.OpOverload`` and ``OpOverloadPacket``, ``torch._C._jit_resolve_packet``,
 ``torch._C._dispatch_has_kernel_for_dispatch_key``; the namespaces of torch's own ops.
 """
@@ -44,7 +44,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 class Sample:
     """One call of an op: copies of its arguments before it ran, and whether a gradient was needed.
 
-    ``wanted``: gradients were recorded, and an input required one. ``reached``: backward reached its outputs; None if
+    ``wanted``: gradients were recorded, and an input required one. ``reached``: backward reached the outputs; None if
     unknown, because no output requires a gradient or the op was not called from Python.
     """
 
@@ -73,8 +73,8 @@ class Sample:
 
 
 class CustomOps:
-    """Observes ops in the body of ``watching``; ``samples`` by op, ``left_out`` is the number of further inputs of each
-    op.
+    """Observes ops inside the ``with`` block of ``watching``; ``samples`` maps each op to its samples, ``left_out`` to
+    the number of inputs that were not kept.
 
     ``subclasses`` are ops that received tensor subclasses, such as a DTensor, which opcheck does not support.
     """
@@ -89,7 +89,7 @@ class CustomOps:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Observe the ops that run in the body."""
+        """Observe the ops that run inside the ``with`` block."""
         with _CallsFromPython(self), _BelowAutograd(self):
             yield
 
@@ -137,7 +137,8 @@ def has_formula(op: Any, device: str) -> bool:
 
 
 def wrong_stride(sample: Sample) -> str:
-    """Outputs of the fake with different strides from the op's, which opcheck of torch 2.6 does not report on a CPU.
+    """A message if the fake's outputs have other strides than the op's, which opcheck of torch 2.6 does not report on a
+    CPU.
 
     opcheck itself reports a fake that fails, or an output with a different shape.
     """

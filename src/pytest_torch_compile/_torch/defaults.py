@@ -1,8 +1,8 @@
 """The default dtype and device of new tensors.
 
-Private name used: ``torch._GLOBAL_DEVICE_CONTEXT``, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. The public
-``torch.get_default_device`` creates a tensor to determine the index, which initialises CUDA, and returns "cpu" if none
-is set.
+Private name used: ``torch._GLOBAL_DEVICE_CONTEXT``, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. The public
+``torch.get_default_device`` creates a tensor to determine the index, which initialises CUDA, and returns "cpu" if no
+device is set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Defaults:
 
 
 def defaults() -> Defaults:
-    """The current ones."""
+    """The current defaults."""
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return Defaults(torch.get_default_dtype(), None if context is None else context.device)
 
@@ -41,7 +41,7 @@ def set_defaults(wanted: Defaults) -> None:
 
 @contextmanager
 def kept_defaults() -> Iterator[None]:
-    """Restore the defaults after the body."""
+    """Restore the defaults after the ``with`` block."""
     before = defaults()
     try:
         yield

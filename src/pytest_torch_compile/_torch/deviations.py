@@ -1,8 +1,8 @@
 """Find torch settings that differ from their defaults, and where they were set.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
 ``torch._inductor.config`` and ``torch._functorch.config``, whose entries have ``default``, ``user_override`` (a
-``ContextVar`` from 2.13 on), ``env_value_force`` and ``env_value_default``; ``_UNSET_SENTINEL``;
+``ContextVar`` since 2.13), ``env_value_force`` and ``env_value_default``; ``_UNSET_SENTINEL``;
 ``torch._dynamo.eval_frame._stance``.
 """
 
@@ -42,7 +42,7 @@ def deviations() -> list[Deviation]:
     for source in (_configured, _stance, _global_modes, _environment):
         try:
             differing += source()
-        except Exception as error:  # a future torch may store them elsewhere, which must not fail a check
+        except Exception as error:  # a future torch version may store them elsewhere, which must not fail a check
             differing.append(Deviation(f"a setting of {source.__name__[1:]}", f"not observable: {error!r}", "unknown"))
     return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in differing]
 
@@ -54,7 +54,7 @@ def note_before_tests() -> None:
 
 
 def note_left_by(test: str) -> None:
-    """Record the new settings after ``test``, and discard those that are gone."""
+    """Record the new settings after ``test``, and discard those that are at their defaults again."""
     _note(f"left by {test}")
 
 
@@ -162,7 +162,7 @@ def _matmul_precision() -> str:
 
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # set through the newer per-backend settings, which the older function cannot read
+    except RuntimeError:  # set through the newer per-backend settings, which the older function refuses to read
         return "of each backend"
 
 

@@ -16,10 +16,10 @@ from ..findings import CompileUsageError
 def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -> None:
     """Mark one dimension as unbacked, so that no graph may depend on its size, including 0 and 1.
 
-    ``shared`` is a name: all dimensions with this name have the same size.
+    If ``shared`` is true, all dimensions with this ``name`` have the same size.
 
     Raises:
-        CompileUsageError: this torch does not support shared sizes.
+        CompileUsageError: If this torch version does not support shared sizes.
     """
     from torch._dynamo.decorators import mark_unbacked
 
@@ -30,7 +30,7 @@ def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -
     else:
         raise CompileUsageError(
             f"dynamic_dims: two dimensions share the size {name!r}, but torch "
-            f"{torch.__version__} does not support shared sizes (2.11 and newer do)"
+            f"{torch.__version__} does not support shared sizes (torch 2.11 and newer do)"
         )
 
 

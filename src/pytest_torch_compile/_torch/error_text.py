@@ -16,9 +16,9 @@ _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
 
 
 def usage_error(text: str, error: BaseException) -> CompileUsageError:
-    """``text`` with the user's line that raised ``error``, for raising ``from None``.
+    """A usage error with ``text`` and the user's line that raised ``error``.
 
-    Otherwise, the traceback of ``error`` would be shown above the message. It remains the exception's context.
+    Raise it ``from None``, so that the traceback of ``error`` is not shown; ``error`` remains its context.
     """
     frames = [
         Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "")

@@ -1,6 +1,6 @@
 """Count the kernels that Inductor generates while code runs.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._inductor.metrics.generated_kernel_count``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._inductor.metrics.generated_kernel_count``,
 which also counts graphs from Inductor's cache, and ``enable_autograd_cache`` of ``torch._functorch.config``. That cache
 always loads a backward with its forward, so it is turned off while kernels are counted.
 """
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def counting_generated(note: Callable[[int], None]) -> Iterator[None]:
-    """Call ``note`` with the number of kernels generated in the body."""
+    """Call ``note`` with the number of kernels generated inside the ``with`` block."""
     import torch._functorch.config as functorch_config
     from torch._inductor import metrics
 

@@ -1,7 +1,7 @@
-"""Causes that the text of a failed guard does not show: variables of enclosing functions, and modes.
+"""Recompile causes that the text of a failed guard does not show: variables of enclosing functions, and modes.
 
 A guard on a closed-over variable looks like one on an argument, ``n == 2``. Inference mode removes dispatch keys from
-every tensor, as if the tensor had changed. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+every tensor, which looks as if the tensor had changed. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GuardContext:
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
-        """The guards that just failed, with causes that their text does not show."""
+        """The guards that just failed, with the causes that their text does not show."""
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
         users = location is not None and not is_torch(location.file)

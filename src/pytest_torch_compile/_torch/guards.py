@@ -1,6 +1,6 @@
 """Parse the text of a failed guard into the argument or attribute and the kind of cause. Does not import torch.
 
-The wording was read on torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
+The wording was checked in torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("size-0-or-1", re.compile(r"(?:size\(\)|shape)\[\d+\] (?:[!=]= [01]\b|> 1\b|>= 2\b)")),
     ("size", re.compile(r"(?:size\(\)|shape)\[\d+\]|^Eq\(|^Ne\(|\bs\d+\b")),
     ("length", re.compile(r"\blen\(|list\(.*keys|dict_keys|KeyError|DICT_(?:LENGTH|KEYS)")),
+    ("length", re.compile(r"^not (?:_|[LG]\[)[^()<>=]*$")),  # an empty container
     ("length", re.compile(r"___dict_(?:version|contains)|set\.__contains__|not in | in (?:L|G)\[")),
     ("python-number", re.compile(r"math[._]isnan")),
     ("new-object", re.compile(r"is the same object|check_(?:obj|type)_id|weakref|ID_MATCH| is (?:not )?None|type\(")),
@@ -99,7 +100,7 @@ def parse_guard(reason: str) -> FailedGuard:
     raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
     raw = _plain(_HINT.sub("", raw.split(". Cached backend:")[0])) or "torch reported no guard"
     cause = classify(raw)
-    # Guards of unknown kinds are shown unchanged.
+    # Guards of unknown kind are shown unchanged.
     as_it_is = text.split("\nUser stack trace")[0].strip()
     return FailedGuard(entry, as_it_is if cause == OTHER and as_it_is else readable(raw), _names(raw), cause)
 
@@ -121,7 +122,7 @@ def _same_object(guard: re.Match[str]) -> str:
 
 
 def classify(text: str) -> str:
-    """The kind of cause of a guard, independent of the names of variables, keys and strings."""
+    """Classify the cause of a failed guard, ignoring the names of variables, keys and strings."""
     text = _without_names(text)
     for name, pattern in _CAUSES:
         if pattern.search(text):
@@ -158,6 +159,6 @@ def _names(text: str) -> str:
     for pattern in (_QUOTED_TENSOR, _TYPE, _GLOBAL_STATE, _CONTAINS, _NAN, _KEY_ERROR):
         if quoted := pattern.match(text):
             return readable(quoted["names"])
-    numeric = re.sub(r"^\(*-?\d+ (?:<=?|==) ", "", _WRAPPING.sub("", text))
+    numeric = re.sub(r"^(?:\(*-?\d+ (?:<=?|==)|not) ", "", _WRAPPING.sub("", text))
     match = _PATH.search(numeric)
     return _METHODS.sub("", readable(match.group(0))) if match else ""

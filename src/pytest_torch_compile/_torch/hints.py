@@ -1,4 +1,4 @@
-"""Advice that mentions private torch settings, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Does not import torch."""
+"""Advice that mentions private torch settings, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 
 SURFACE_ERRORS = "fix the error, or set torch._dynamo.config.suppress_errors = False to raise it"
 SEE_CACHE_BYPASS = (
-    "TORCH_LOGS=+torch._inductor.codecache shows why a graph is not cached, often because of an op or a custom pass"
+    "TORCH_LOGS=+torch._inductor.codecache shows why a graph is not cached; the usual cause is an op that cannot be "
+    "cached, or a custom pass"
 )
 
 MAY_FAIL_IN_EAGER = re.compile(r"may result in an error when running in eager")
+MAY_FOLLOW = re.compile(r"may have been caused by an earlier graph break")
 _DOUBT = re.compile(rf"^\s*Hint: [^\n]*{MAY_FAIL_IN_EAGER.pattern}.*(?:\n {{4}}.*)*\n?", re.M)
 
 _CAPTURE = "or let dynamo capture such ops: torch._dynamo.config.capture_dynamic_output_shape_ops = True"
@@ -33,9 +35,7 @@ def without_doubt(said: str) -> str:
 
 
 def dynamic_output_hint(reason: str) -> str:
-    """The alternative to an op with a data-dependent output shape; ``reason`` is torch's text, which contains the
-    op.
-    """
+    """The alternative to an op with a data-dependent output shape; ``reason`` is torch's message with the op."""
     for op, hint in _DYNAMIC_OUTPUTS.items():
         if re.search(rf"aten\.{op}", reason):
             return f"{hint}; {_CAPTURE}"

@@ -1,7 +1,7 @@
 """Functions that dynamo recognizes by identity, so that a copy would be treated differently.
 
 Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._allowed_callable_ids``,
-``_disallowed_callable_ids`` and, from 2.8 on, ``_nonstrict_trace_callable_ids``.
+``_disallowed_callable_ids`` and, since 2.8, ``_nonstrict_trace_callable_ids``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import types
 _TABLES = ("_allowed_callable_ids", "_disallowed_callable_ids", "_nonstrict_trace_callable_ids")
 
 
-# The prefix of attributes that dynamo sets on functions and objects, which are not user state.
-DYNAMOS_OWN = ("_torchdynamo", "_dynamo")
+# The prefixes of attributes that dynamo sets on functions and objects, which are not user state. torch 2.15 leaves
+# ``fake_device`` on a parameter whose ``.data`` was assigned in compiled code.
+DYNAMOS_OWN = ("_torchdynamo", "_dynamo", "fake_device")
 
 
 def known_by_identity(function: types.FunctionType) -> bool:

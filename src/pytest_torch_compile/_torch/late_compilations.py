@@ -2,10 +2,10 @@
 
 It is active only for steady-state checks, so that other checks have no overhead.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (a frame begins to
-compile), ``bwd_compilation_metrics`` (a backward was compiled, which may be at the first ``backward()``) and
-``chromium_event``, which names the phases that Inductor times: those in ``_TUNES`` measure kernels on the device.
-Kernels that users tune themselves (``triton.autotune``) are not seen.
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (compilation of a
+frame starts), ``bwd_compilation_metrics`` (a backward was compiled, possibly at the first ``backward()``) and
+``chromium_event``, which names the phases that Inductor times: the phases in ``_TUNES`` measure kernels on the device.
+Kernels that users tune themselves (``triton.autotune``) are not observed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LateCompilations(TraceListener):
         return event in ("dynamo_start", "bwd_compilation_metrics", "chromium_event")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one trace event."""
+        """Process one trace event."""
         metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
         identity = compile_id(metadata)
         if stack := (metadata.get("dynamo_start") or {}).get("stack"):

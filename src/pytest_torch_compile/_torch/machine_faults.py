@@ -1,7 +1,8 @@
 """Detect problems of the machine that look like errors of the checked code.
 
-Out of memory, an unwritable cache, or a C++ compiler that is missing, killed or incomplete. Uses texts of torch, read
-on torch 2.6, 2.8, 2.11, 2.13 and 2.15; of g++ and clang++, and of Triton 3.2 and 3.9.
+These are: out of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They are
+recognized by error messages of torch (read on 2.6, 2.8, 2.11, 2.13 and 2.15), of g++ and clang++, and of Triton 3.2 and
+3.9.
 """
 
 from __future__ import annotations
@@ -25,20 +26,22 @@ _NO_C_COMPILER = "Failed to find C compiler"  # Triton's
 # C++ compiler messages that are not caused by the code, with fixes.
 _OF_COMPILER = {
     r"Killed signal terminated|virtual memory exhausted|out of memory allocating": (
-        "It ran out of memory: free some, or use fewer workers"
+        "It ran out of memory: free some memory, or use fewer workers"
     ),
     r"fatal error: '?Python\.h": "Install the headers of Python (such as python3-dev or python3-devel)",
     r"fatal error: \S+(: No such file or directory| file not found)": "Install the missing file",
-    r"cannot find -l[gi]?omp": "Install OpenMP for it (such as libgomp or libomp-dev)",
-    r"cannot execute .cc1plus": "Install the C++ part of it (such as g++)",
-    r"(unrecognized|unknown|invalid).* '?-std=": "It is too old for this torch: install a newer one, or set CXX to it",
+    r"cannot find -l[gi]?omp": "Install OpenMP for the compiler (such as libgomp or libomp-dev)",
+    r"cannot execute .cc1plus": "Install the compiler's C++ part (such as g++)",
+    r"(unrecognized|unknown|invalid).* '?-std=": (
+        "The compiler is too old for this torch version: install a newer one, or point CXX at one"
+    ),
 }
 
 
 def machine_fault(error: BaseException, *, compiling: bool) -> str:
-    """A description of the machine's problem with a fix, if that caused the error; otherwise an empty string.
+    """A description of the machine's problem, with a fix, if it caused the error; otherwise an empty string.
 
-    ``compiling`` is true if torch's compiler raised the error, since the checked code may access files too.
+    ``compiling`` is true if torch's compiler raised the error: file errors may also come from the checked code.
     """
     chain = list(_chain(error))
     for one in chain:

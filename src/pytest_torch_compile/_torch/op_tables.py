@@ -16,7 +16,7 @@ Table = Literal["decomposition", "lowering"]
 
 
 def is_set(option: str) -> bool:
-    """Whether an Inductor option has a value."""
+    """Whether an Inductor option is set."""
     from torch._inductor import config
 
     return getattr(config, option, None) is not None
@@ -24,7 +24,7 @@ def is_set(option: str) -> bool:
 
 @contextmanager
 def noting(table: Table, used: list[str]) -> Iterator[None]:
-    """Append the names of ops whose entries are used in the body."""
+    """Append the names of ops whose entries are used inside the ``with`` block."""
 
     def noted(op: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(entry)
@@ -41,7 +41,7 @@ def noting(table: Table, used: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without(table: Table, ops: Collection[str]) -> Iterator[None]:
-    """In the body, do not decompose these ops, or run their eager kernels instead of Inductor's code."""
+    """Inside the ``with`` block, do not decompose these ops, or run their eager kernels instead of Inductor's code."""
     from torch._inductor.lowering import fallback_handler
 
     def left_out(op: Any, entry: Callable[..., Any]) -> Callable[..., Any] | None:

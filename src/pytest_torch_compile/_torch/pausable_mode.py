@@ -1,4 +1,4 @@
-"""A dispatch mode that leaves some ops alone: those that prepare inputs of the model.
+"""A dispatch mode that can be paused for the ops that prepare inputs of the model.
 
 Uses ``torch.utils._python_dispatch.TorchDispatchMode``, which is the same on torch 2.6 to 2.15.
 """
@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class PausableMode(TorchDispatchMode):
-    """A mode that its subclasses do not apply while ``is_paused``."""
+    """A mode whose subclasses change no ops while ``is_paused``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class PausableMode(TorchDispatchMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Do not change ops in the body, which prepare inputs of the model."""
+        """Pause the mode inside the ``with`` block, whose ops prepare inputs of the model."""
         self.is_paused = True
         try:
             yield

@@ -26,7 +26,7 @@ _TABLE = "_pytest_torch_compile_table"
 HALF_TYPE_SHARE = 12
 # A different order of summation changes an fp32 sum by about this many eps.
 WIDE_EPS = 1.0
-# TF32 keeps ten bits of a number, so it is off by at most half a step.
+# TF32 keeps ten mantissa bits, so a number is off by at most half a step.
 TF32_EPS = 2.0**-11
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 _STATISTICS = ("running_mean", "running_var")
@@ -103,8 +103,8 @@ class PerturbedRounding(PausableMode):
 def _is_table(func: Any, args: Any) -> bool:
     """Whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
 
-    Such numbers are often exactly on a boundary, like the logarithms for T5's buckets; DeBERTa divides them by the
-    logarithm of a constant, and ``torch.tensor`` of a constant is lifted.
+    Values derived only from integers are often exactly on a boundary, like the logarithms for T5's buckets. DeBERTa
+    divides them by the logarithm of a constant. A ``torch.tensor`` of a constant is lifted.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
@@ -149,8 +149,8 @@ def _may_be_tf32(operand: torch.Tensor) -> bool:
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Relative changes: single steps for a few elements of a half type, small changes for all elements of a wide
-    type.
+    """The relative change of each element: a single step for a few elements of a half type, small changes for all
+    elements of a wide type.
     """
     eps = torch.finfo(dtype).eps
     if dtype in (torch.float32, torch.float64):
@@ -161,7 +161,7 @@ def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class _PerturbedSteps:
-    """Perturbs the learning rates of every optimizer during a step, by the float32 error of its bias correction."""
+    """Perturbs every optimizer's learning rates during a step, by the float32 error of its bias correction."""
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator("cpu").manual_seed(seed)

@@ -49,13 +49,13 @@ def process_settings() -> dict[str, Any]:
         wanted["precision"] = torch.get_float32_matmul_precision()
         wanted["matmul"] = _newer_matmul_precision()
     for name in _SWITCHES:
-        with suppress(AttributeError, RuntimeError):  # torch 2.6 lacks the last one
+        with suppress(AttributeError, RuntimeError):  # torch 2.6 lacks the last setting
             wanted["switches"][name] = operator.attrgetter(name)(torch.backends)
     return wanted
 
 
 def _newer_matmul_precision() -> str | None:
-    """The newer setting, from torch 2.9 on: "none" until the older one is first set to "highest", then "ieee"."""
+    """The newer setting (since torch 2.9): "none" until the older one is first set to "highest", then "ieee"."""
     precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
     return precision
 
@@ -84,7 +84,7 @@ def set_process_settings(wanted: Mapping[str, Any]) -> None:
 
 @contextmanager
 def modes(wanted: Mapping[str, Any]) -> Iterator[None]:
-    """Run the body in the modes of another process: inference mode, no_grad, autocast."""
+    """Run the ``with`` block in the modes of another process: inference mode, no_grad, autocast."""
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(wanted["inference"]))
         stack.enter_context(torch.set_grad_enabled(wanted["grad"]))

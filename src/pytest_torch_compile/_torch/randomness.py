@@ -22,10 +22,10 @@ class Tape:
     position: int = 0
 
     def next(self, name: str) -> list[torch.Tensor]:
-        """The result of this op in the other leg.
+        """The next recorded result, which must be of op ``name``.
 
         Raises:
-            RuntimeError: the legs draw in a different order.
+            RuntimeError: If the legs draw in a different order.
         """
         if self.position >= len(self.drawn) or self.drawn[self.position][0] != name:
             raise RuntimeError(f"{name} draws random numbers that the other leg did not draw")

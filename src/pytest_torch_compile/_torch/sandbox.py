@@ -28,28 +28,28 @@ from .compiled_before import compiled_codes
 from .defaults import kept_defaults
 from .user_lines import function_name, is_torch
 
-# Modules defined in torch are compiled through a function inside this one, which eager does not run.
+# Modules defined in torch are compiled through a function inside this function, which eager does not run.
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
 
 
 @contextmanager
 def sandbox() -> Iterator[Sandbox]:
-    """Run the body without interference from earlier compilations, and restore everything afterwards.
+    """Run the ``with`` block without interference from earlier compilations, and restore everything afterwards.
 
-    Cache entries of code that the body does not run are kept. Entries of the checked code cannot be separated from
-    those of the check, so they are dropped, and the code is compiled again at its next call.
+    Cache entries of code that does not run in the block are kept. For code that does run, the caller's entries and the
+    check's cannot be told apart, so all are dropped, and the code is compiled again at its next call.
     """
     with kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
-        # Otherwise Inductor draws different random numbers from eager, and dropout could not be compared.
+        # Otherwise, Inductor would draw different random numbers from eager, and dropout could not be compared.
         inductor_config.fallback_random = True
         yield box
 
 
 @contextmanager
 def kept_settings() -> Iterator[None]:
-    """Restore torch's settings and counters after the body, but not compiled code."""
+    """Restore torch's settings and counters after the ``with`` block, but not compiled code."""
     with ExitStack() as stack:
         stack.enter_context(_kept_config(torch._dynamo.config))
         stack.enter_context(_kept_config(inductor_config))
@@ -65,7 +65,7 @@ class CodeListener(Protocol):
     """Receives events about running code."""
 
     def code_runs(self, code: CodeType, namespace: dict[str, Any]) -> bool:
-        """A function starts; return False to be called for it again."""
+        """A function starts. Return False to be called again the next time it starts."""
 
     def import_begins(self) -> None:
         """A module is about to be imported; functions that run during the import are not reported."""
@@ -75,7 +75,7 @@ class CodeListener(Protocol):
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Whether a module's code runs because of an import, not ``exec``."""
+    """Whether a module's code runs because of an import instead of ``exec``."""
     return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
 
 
@@ -90,8 +90,8 @@ class Sandbox:
 
     @contextmanager
     def watching(self, listener: CodeListener) -> Iterator[None]:
-        """Record the code that runs in the body; ``listener`` is called before each piece of code runs, and for
-        imports.
+        """Record the code that runs inside the ``with`` block; ``listener`` is called before each piece of code runs,
+        and for imports.
         """
         previous = sys.getprofile()
         importing: list[FrameType] = []
@@ -122,7 +122,7 @@ class Sandbox:
     def forget(self) -> None:
         """Drop the cache entries and automatic dynamic state of the code that ran, so that a leg starts cold."""
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
-        # torch 2.6 skips code that it saw while it was turned off, and does not list it as seen.
+        # torch 2.6 skips code that it saw while dynamo was disabled, and does not list it as seen.
         for code in (*self._ran.values(), *_INLINES_A_MODULE):
             reset_code(code)
         for code in compiled_codes():
@@ -189,7 +189,7 @@ def kept_rng() -> Iterator[None]:
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
-        # No accelerator was in use, so it starts from the caller's seed, even if the body started to use it.
+        # No accelerator was in use, so it starts from the caller's seed, even if the block started to use it.
         if len(before) == 1:
             seed_accelerator(torch.initial_seed())
 

@@ -1,10 +1,11 @@
-"""Collect the user's full stack at a graph break, from the entry of the compiled code, equal on every torch version.
+"""Collect the user's full stack at a graph break, from the entry of the compiled code. It is the same on every torch
+version.
 
 Inlined frames are in the exception that torch handles while it reports the break; the frames above are still running.
-The reported text is only a fallback: on 2.6 it lacks the frames above, and from 2.8 on it merges two functions of the
+The reported text is only a fallback: on 2.6 it lacks the frames above, and since 2.8 it merges two functions of the
 same name that call each other, such as the ``forward`` of a module and of its layer.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
 ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (through which compiled code
 is entered), by their names only.
 """
@@ -26,7 +27,7 @@ from .user_lines import OWN_FOLDER, below_own, function_name, is_library, is_tor
 
 _COMPILES = "torch/_dynamo/convert_frame.py"
 _ENTERS = "torch/_dynamo/eval_frame.py"
-# Names of comprehension frames: Python's before 3.12, and dynamo's from 3.12 on.
+# Names of comprehension frames: Python's before 3.12, and dynamo's since 3.12.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "__comprehension_")
 
 # The module that calls our listeners.
@@ -45,7 +46,7 @@ class Running:
 
     @classmethod
     def now(cls) -> Running:
-        """The frames that wait for the compiler; None if the entry of compiled code is unknown."""
+        """The frames that are waiting for the compiler; None if the entry of compiled code is unknown."""
         frames = list(_outward(sys._getframe(1)))
         compiler = next((place for place, frame in enumerate(frames) if _is(frame, _COMPILES)), len(frames))
         entry = next((place for place in range(compiler, len(frames)) if _is(frames[place], _ENTERS)), None)
@@ -85,7 +86,7 @@ def whole_stack(
 
 
 def _resumed_once(frames: list[Location]) -> list[Location]:
-    """A resumed function appears below itself; keep only the last part."""
+    """Keep only the last part of a resumed function, which appears below itself in the stack."""
     return [
         frame
         for frame, below in itertools.zip_longest(frames, frames[1:])
@@ -96,7 +97,7 @@ def _resumed_once(frames: list[Location]) -> list[Location]:
 
 
 def _comprehensions_inlined(frames: list[Location]) -> list[Location]:
-    """Merge a comprehension into its function, like Python 3.12 and newer."""
+    """Merge a comprehension into its function, as Python 3.12 and newer do."""
     merged: list[Location] = []
     for frame in frames:
         if merged and frame.function.rsplit(".", 1)[-1].startswith(_COMPREHENSIONS) and frame.file == merged[-1].file:
@@ -142,7 +143,7 @@ def line_now() -> Location | None:
 
 
 def _is_plumbing(frame: FrameType) -> bool:
-    """Skip context managers of the compiler."""
+    """Whether a frame is a context manager of the compiler, which is skipped."""
     return frame.f_code.co_filename == contextlib.__file__
 
 

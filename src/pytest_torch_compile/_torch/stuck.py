@@ -51,7 +51,7 @@ def main_stack(path: Path) -> list[Location]:
 
 
 def is_compiler(file: str) -> bool:
-    """Whether a stack contains a frame of dynamo's compiler."""
+    """Whether a file is part of torch's compiler."""
     return file.replace("\\", "/").endswith("torch/_dynamo/convert_frame.py")
 
 

@@ -50,7 +50,7 @@ def require_supported_torch() -> None:
 
 
 def newer_than_checked() -> str:
-    """A remark for reports on a torch newer than the latest tested version, or an empty string."""
+    """A remark for reports if torch is newer than the latest tested version, or an empty string."""
     installed = Version(torch_version())
     if (installed.major, installed.minor) <= (NEWEST.major, NEWEST.minor):
         return ""
@@ -87,7 +87,7 @@ def options_of_mode(mode: str | None) -> dict[str, Any]:
 
 
 def require_inductor_options(options: Mapping[str, Any]) -> None:
-    """Raise ``CompileUsageError`` for unknown Inductor options, or options that need a newer torch."""
+    """Raise ``CompileUsageError`` for unknown Inductor options, or options that need a newer torch version."""
     from torch._inductor import config
 
     known = {*config.get_config_copy(), *_NOT_INDUCTORS}
@@ -96,7 +96,7 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:
-    """A remark for each option that torch accepts but does not pass to Inductor, like ``Optional`` ones on 2.6."""
+    """A remark for each option that torch accepts but does not pass to Inductor, like ``Optional`` options on 2.6."""
     given = {name.replace("-", "_"): value for name, value in options.items() if name not in _NOT_INDUCTORS}
     applied = torch._TorchCompileInductorWrapper(None, given, None).config
     return [
@@ -108,10 +108,10 @@ def options_left_out(options: Mapping[str, Any]) -> list[str]:
 
 
 def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``torch.compile`` that depend on the version, by their names in this torch.
+    """The arguments of ``torch.compile`` that depend on the version, under their names in this torch version.
 
     Raises:
-        CompileUsageError: a requested argument is not available in this torch.
+        CompileUsageError: If a requested argument is not available in this torch version.
     """
     arguments: dict[str, Any] = {}
     for name, value in asked.items():
@@ -127,7 +127,7 @@ def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
     if name in _HAS:
-        return f"{written}: torch {torch_version()} does not support it ({_HAS[name]} and newer do)"
+        return f"{written}: torch {torch_version()} does not support it (torch {_HAS[name]} and newer do)"
     near = difflib.get_close_matches(name, known, n=1)
     return f"{written}: this is not {what}" + (f", did you mean {near[0]}?" if near else "")
 
@@ -154,7 +154,7 @@ def is_compiler_error(error: BaseException) -> bool:
     """Whether an exception comes from torch's compiler instead of the compiled code."""
     ours = type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
     ours = ours or is_refused_recompile(error)
-    # From 2.12 on, fullgraph raises a plain RuntimeError where nothing was compiled at all.
+    # Since 2.12, fullgraph raises a plain RuntimeError if nothing was compiled at all.
     return ours or "fullgraph=True found no compiled frames" in str(error)
 
 
@@ -195,6 +195,6 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def user_error(error: BaseException) -> BaseException:
-    """The exception inside a dynamo wrapper, which eager would have raised, if dynamo kept it."""
+    """The exception that eager would have raised, taken out of dynamo's wrapper if dynamo kept it."""
     inner = getattr(error, "inner_exception", None) or error.__cause__
     return inner if is_compiler_error(error) and isinstance(inner, BaseException) else error

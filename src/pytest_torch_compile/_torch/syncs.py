@@ -1,9 +1,9 @@
-"""Find the user's line of each wait of the host for the GPU.
+"""Find the user's line of each synchronization, in which the host waits for the GPU.
 
-Torch warns about waits in its own functions (``torch.cuda.set_sync_debug_mode``, a prototype that does not detect all
-of them); explicit waits are observed by wrapping the functions that wait. Names used, read on torch 2.6, 2.8, 2.11,
-2.13 and 2.15: that mode, the text of its warning, ``synchronize`` of ``torch.cuda``, ``torch.cuda.Stream`` and
-``torch.cuda.Event``. Waits in C++ extensions are not detected.
+Torch warns about synchronizations in its own functions (``torch.cuda.set_sync_debug_mode``, a prototype that does not
+detect all of them); explicit synchronizations are observed by wrapping the functions that wait. Names used, read on
+torch 2.6, 2.8, 2.11, 2.13 and 2.15: that mode, the text of its warning, ``synchronize`` of ``torch.cuda``,
+``torch.cuda.Stream`` and ``torch.cuda.Event``. Synchronizations in C++ extensions are not detected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Note = Callable[[Location | None], None]
 
 @contextmanager
 def noting_syncs(note: Note) -> Iterator[None]:
-    """Call ``note`` with the user's line for each wait in the body."""
+    """Call ``note`` with the user's line for each synchronization inside the ``with`` block."""
     before = torch.cuda.get_sync_debug_mode()
     with hearing_warnings(note), ExitStack() as stack:
         stack.callback(torch.cuda.set_sync_debug_mode, before)
@@ -47,7 +47,9 @@ def _noted(wait: Callable[..., Any], note: Note) -> Callable[..., Any]:
 
 @contextmanager
 def hearing_warnings(note: Note) -> Iterator[None]:
-    """Call ``note`` for each of torch's warnings about a wait in the body, instead of showing it."""
+    """Call ``note`` for each of torch's warnings about a synchronization inside the ``with`` block, instead of showing
+    it.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("always", message=_WARNING)
         warnings.filterwarnings("ignore", message=_OF_THE_MODE)

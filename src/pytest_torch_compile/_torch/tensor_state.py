@@ -1,8 +1,8 @@
 """Read and restore the state of a tensor below autograd, without running code of tensor subclasses.
 
 Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
-``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (one tensor on 2.6, a tuple from
-2.8 on), ``Tensor._version``, ``_backward_hooks``, ``_post_accumulate_grad_hooks``, ``_indices`` and ``_values``.
+``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (takes one tensor on 2.6, a tuple
+since 2.8), ``Tensor._version``, ``_backward_hooks``, ``_post_accumulate_grad_hooks``, ``_indices`` and ``_values``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
-# The number of bytes copied from the host at once for comparing them with a device's.
+# The number of bytes copied from the host at once, to compare them with those on a device.
 _CHUNK = 64 << 20
 
 
@@ -34,7 +34,7 @@ def without_torch_function() -> AbstractContextManager[None]:
 
 @contextmanager
 def below_subclasses() -> Iterator[None]:
-    """Run the body without code of tensor subclasses, without gradients and outside inference mode."""
+    """Run the ``with`` block without code of tensor subclasses, without gradients and outside inference mode."""
     with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         with torch._C._DisableTorchDispatch():
             yield
@@ -64,7 +64,7 @@ def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
     """The tensors that contain a tensor's data; none for lazy, meta and wrapper tensors.
 
     Raises:
-        Unreadable: torch does not provide access to them.
+        Unreadable: If torch does not provide access to the data.
     """
     if is_lazy(tensor) or tensor.device.type == "meta":
         return []
@@ -111,7 +111,7 @@ def extent(piece: torch.Tensor) -> Extent | None:
     """The extent of a tensor's elements; None if it has none.
 
     Raises:
-        Unreadable: it has no storage.
+        Unreadable: If the tensor has no storage.
     """
     if piece.numel() == 0:
         return None
@@ -138,11 +138,11 @@ def holds(extent: Extent, saved: torch.Tensor) -> bool:
 
 
 def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
-    """Saved bytes of an extent as a tensor like ``like``, which is within it, on its device."""
+    """Saved bytes of an extent, as a tensor like ``like`` on its device; ``like`` lies within the extent."""
     width = like.element_size()
     start = like.storage_offset() * width - extent.start
     offset, rest = divmod(start, width)
-    if saved.device != like.device:  # only its part, because many tensors may be views of one flat buffer
+    if saved.device != like.device:  # copy only its part, because many tensors may be views of one flat buffer
         last = sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
         saved, offset = saved.view(torch.uint8)[start : start + (last + 1) * width].to(like.device), 0
     elif rest:  # the extent starts inside an element of this dtype, for example because of a view in another dtype

@@ -104,7 +104,7 @@ class TraceObserver(TraceListener):
         self._check = events.running_check()
         self._was_disabled, logger.disabled = logger.disabled, False
         self._was_enabled_for = vars(logger).get("isEnabledFor")
-        vars(logger)["isEnabledFor"] = lambda level: True  # as torch itself from 2.13 on, against logging.disable()
+        vars(logger)["isEnabledFor"] = lambda level: True  # as torch does since 2.13, against logging.disable()
         self._capture = not_captured()
         self._capture.__enter__()
         self._skips_before, self._skips_seen = _cudagraph_skips(), len(self.seen.cudagraph_skips)
@@ -132,7 +132,9 @@ class TraceObserver(TraceListener):
         self._compare_with_counters()
 
     def _leave_out_given_up(self) -> None:
-        """Where a backend refuses a graph, torch reports that break, and then each frame around it as one more."""
+        """Drop breaks that only repeat an earlier one: if a backend refuses a graph, torch also reports each frame
+        around it.
+        """
         broken = self.seen.graph_breaks
         if any(one.category == breaks.REFUSED for one in broken):
             broken[:] = [one for one in broken if not breaks.is_given_up(one)]
@@ -140,7 +142,7 @@ class TraceObserver(TraceListener):
     def _note_cudagraphs(self) -> None:
         counts, skips = self._cudagraphs, self.seen.cudagraph_skips
         missed = _cudagraph_skips() - self._skips_before - (len(skips) - self._skips_seen)
-        skips += ["reason not reported by this torch"] * max(0, missed)
+        skips += ["reason not reported by this torch version"] * max(0, missed)
         skips += [reason for reason in dict.fromkeys(counts.not_used) if not any(reason in known for known in skips)]
         runs = CudagraphRuns(self.call, counts.warmed_up, counts.recorded, counts.replayed, tuple(counts.reasons()))
         if runs != CudagraphRuns(self.call):
@@ -156,7 +158,7 @@ class TraceObserver(TraceListener):
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether an event is one of those below; graphs of AOTAutograd only if they may have collectives."""
+        """Whether an event is one of those below. AOTAutograd's graphs are read only if they may have collectives."""
         if event == "artifact":
             name = artifact()
             return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
@@ -219,8 +221,8 @@ class TraceObserver(TraceListener):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Every cache entry has a failed guard; the one that is new for this frame is the cause, not the newest
-        entry's.
+        """Put the failed guard that is new for this frame first. Every cache entry has a failed guard; the new one is
+        the cause, not that of the newest entry.
         """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)
@@ -266,7 +268,7 @@ class TraceObserver(TraceListener):
         if graph_break is None:
             self._unobservable("there was a graph break without a location")
             return None
-        # Ignore library frames in between, which may be compiled as one piece or several.
+        # Ignore library frames in between, which may be compiled as one frame or several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]
         innermost = graph_break.location.library or graph_break.location
         place = (*((frame.file, frame.line) for frame in (*users, innermost)), graph_break.category)
@@ -347,7 +349,7 @@ def defined_at(code: dict[str, Any]) -> Location:
 
 
 def _file_of(value: Any) -> str:
-    """The trace interns file names: an int is an index into torch's table."""
+    """A file name from the trace, which interns file names: an int is an index into torch's table."""
     if not isinstance(value, int):
         return str(value)
     from torch._logging.structured import INTERN_TABLE
@@ -370,7 +372,7 @@ def _compile_id(key: CompileKey) -> str:
 
 
 def _counted() -> dict[str, int]:
-    """Torch's counters, by the name of the corresponding field."""
+    """Maps the names of the corresponding fields to torch's counters."""
     from torch._dynamo.utils import counters
 
     breaks = {"graph_break": sum(counters["graph_break"].values())}

@@ -4,9 +4,9 @@ If the log has a handler, torch creates every event, which includes formatting g
 calls ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops there, which can break a
 graph that would not break otherwise. So the list of handlers appears empty for events that no listener reads.
 
-Private names used, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
 behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
-``metadata_fn``. Other handlers, such as that of TORCH_TRACE, still get every event.
+``metadata_fn``. Other handlers, such as TORCH_TRACE's, still get every event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TraceListener(logging.Handler):
         super().__init__(level=logging.NOTSET)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether it reads these events; ``artifact`` returns the name of an artifact, whose event is "artifact"."""
+        """Whether the listener reads this event. For the event "artifact", ``artifact`` returns the artifact's name."""
         raise NotImplementedError
 
 

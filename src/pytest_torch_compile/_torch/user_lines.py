@@ -23,13 +23,13 @@ def function_name(name: str) -> str:
 
 
 def resumed_at(name: str) -> int:
-    """The line of the graph break in the name of a resume function; 0 for any other function."""
+    """The line number of the graph break, parsed from the name of a resume function; 0 for any other function."""
     match = _RESUME.match(name)
     return int(match["line"]) if match else 0
 
 
 def parse_stack(text: str) -> list[Location]:
-    """Python traceback text as locations, outermost first, from the first frame below this package."""
+    """Parse the text of a Python traceback into locations, outermost first, from the first frame below this package."""
     return [readable(frame) for frame in below_own(raw_frames(text))]
 
 
@@ -52,7 +52,7 @@ def readable(frame: Location) -> Location:
 
 
 def below_own(frames: list[Location]) -> list[Location]:
-    """The frames below the last one of this package."""
+    """The frames below this package's last frame."""
     own = [index for index, frame in enumerate(frames) if frame.file.startswith(OWN_FOLDER)]
     return frames[own[-1] + 1 :] if own else frames
 
@@ -60,7 +60,7 @@ def below_own(frames: list[Location]) -> list[Location]:
 def user_location(frames: list[Location]) -> Location:
     """The innermost user frame, with the library's location if it differs.
 
-    If there is no user frame (a model of an installed library), it is the innermost frame outside torch.
+    If there is no user frame (a model of an installed library), returns the innermost frame outside torch.
     """
     innermost = frames[-1]
     own = [frame for frame in frames if not is_library(frame.file)]

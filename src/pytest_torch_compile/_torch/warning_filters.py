@@ -2,10 +2,10 @@
 
 A filter that turns warnings into errors is meant for the user's code. Warnings from torch while it is imported or
 compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and its author cannot
-fix them. As errors, they would look like failed compilations, so they are shown as warnings. Warnings from the model
-are errors in both legs, as without the plugin.
+fix them. As errors, they would look like failed compilations, so they stay warnings. Warnings from the model are errors
+in both legs, as without the plugin.
 
-Module names of torch, read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+Module names of torch, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STDLIB = (sysconfig.get_paths()["stdlib"], "<frozen ")
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """In the body, apply filters that turn warnings into errors only to the user's code."""
+    """Inside the ``with`` block, apply filters that turn warnings into errors only to the user's code."""
     if all(entry[0] != "error" for entry in _filters()):
         yield
         return
@@ -48,11 +48,11 @@ def calm() -> Iterator[None]:
 
 
 class _Unused(Warning):
-    """A category that nothing warns with."""
+    """A category that no warning uses."""
 
 
 def _filters() -> list[Any]:
-    # From Python 3.14 on, filters may belong to a context.
+    # Since Python 3.14, filters may belong to a context.
     in_context = getattr(warnings, "_get_filters", None)
     return cast("list[Any]", in_context() if in_context is not None else warnings.filters)
 

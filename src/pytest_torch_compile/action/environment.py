@@ -42,7 +42,7 @@ class Setup:
     folder: Path
 
     def existing(self) -> Environment | None:
-        """The active environment with torch, unless the inputs request a torch or Python version."""
+        """The active environment, if it has torch and the inputs do not request a torch or Python version."""
         if self.inputs.torch or self.inputs.python:
             return None
         active = self._look("python") or self._look("python3")
@@ -58,7 +58,7 @@ class Setup:
         return self._installed(active.python)
 
     def make(self, target: Path) -> Environment:
-        """A new environment: torch for this machine's device, the plugin, and the project with its extras."""
+        """Create an environment with torch for this machine's device, the plugin, and the project with its extras."""
         inputs, python = self.inputs, str(target / "bin" / "python")
         install = ["uv", "pip", "install", "--python", python]
         self._run("uv", "venv", *(["--python", inputs.python] if inputs.python else []), str(target))
@@ -70,7 +70,7 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """The versions in an interpreter, run in a folder without modules of the tests; None if it does not run."""
+        """The versions in an interpreter. It runs in a folder without the tests' modules; None if it does not run."""
         command = [python, "-c", _LOOK]
         try:
             done = subprocess.run(

@@ -14,9 +14,9 @@ SELF_HOSTED = (
 )
 PRIVILEGED = (
     "This pull request comes from a fork, and {event} gives it the permissions, secrets and "
-    "caches of this repository: run the action on pull_request, which does not."
+    "caches of this repository: run the action on pull_request, which does not do so."
 )
-# They run with the permissions of the base repository, and save to caches that its main branch reads.
+# These events run with the permissions of the base repository, and save to caches that its main branch reads.
 PRIVILEGED_EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
 
 
@@ -36,7 +36,7 @@ def is_privileged(environment: Mapping[str, str]) -> bool:
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Whether the event may concern code of another repository, as far as the event shows."""
+    """Whether the event may concern code of another repository."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []

@@ -58,12 +58,12 @@ _REVISION = _matching(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/-]*", "a branch, a tag
 _TORCH = _matching(r"[0-9]+(\.[0-9]+)*[A-Za-z0-9.+]*", "a version such as 2.13.0")
 _PYTHON = _matching(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", "a version such as 3.12")
 _EXTRAS = _matching(r"[A-Za-z0-9._-]+( *, *[A-Za-z0-9._-]+)*", "names of extras such as test,vision")
-_NAME = _matching(r"[A-Za-z0-9][A-Za-z0-9._ -]*", "a name of letters, digits, dots and hyphens")
+_NAME = _matching(r"[A-Za-z0-9][A-Za-z0-9._ -]*", "a name that contains only letters, digits, spaces and . _ -")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """All inputs, parsed. An empty text means that an input is not set."""
+    """All inputs, parsed. An empty string means that an input is not set."""
 
     tests: tuple[str, ...] = field(default=(), metadata={"parse": _paths})
     select: str = field(default="", metadata={"parse": _matching(r"[^\r\n\0]*", "one line")})
@@ -85,10 +85,11 @@ class Inputs:
 
 
 def read(environment: Mapping[str, str]) -> Inputs:
-    """The inputs from the environment variable with all of them; missing or empty ones have their defaults.
+    """Read the inputs from the environment variable that contains them all; missing or empty inputs have their
+    defaults.
 
     Raises:
-        InputError: the first invalid input.
+        InputError: If an input is invalid; the message is about the first one.
     """
     sent: dict[str, str] = json.loads(environment.get(VARIABLE, "{}"))
     parsed = {}

@@ -46,7 +46,9 @@ def say(text: str) -> None:
 
 @contextmanager
 def commands_off() -> Iterator[None]:
-    """Turn off workflow commands in the output of the body; the token that turns them on again cannot be guessed."""
+    """Turn off workflow commands in the output of the ``with`` block; the token that turns them on again cannot be
+    guessed.
+    """
     token = secrets.token_hex(16)
     say(f"::stop-commands::{token}")
     try:

@@ -52,14 +52,14 @@ def install(inputs: Inputs) -> int:
     prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
     keys = {"cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
-    # The main branch would read what such an event saves, regardless of the code that ran.
+    # The main branch would read what an event of this kind saves, regardless of the code that ran.
     kept = str(_work("cache")) if inputs.cache == "true" and not forks.is_privileged(os.environ) else ""
     runner.set_outputs({"python": chosen.python, "cache-path": kept, **keys})
     return 0
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. The status of this step is the verdict, which the runner keeps and later steps cannot change."""
+    """Run pytest. The status of this step is the verdict. The runner keeps it, and later steps cannot change it."""
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
     report.mkdir(parents=True)
@@ -69,7 +69,7 @@ def test(inputs: Inputs) -> int:
     before = path.stat().st_mtime_ns if path.exists() else 0
     command = [os.environ["TORCH_COMPILE_PYTHON"], "-m", "pytest", *pytest_arguments(inputs)]
     done = strangers.run(command, _folder(inputs), {SHARD: inputs.shard} if inputs.shard else None)
-    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote no report: this is the previous one
+    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote no report: this is the previous report
         path.unlink()
     if done.returncode == 5 and inputs.shard:
         runner.say("this shard has no tests")
@@ -111,7 +111,7 @@ def compare(inputs: Inputs) -> int:
 
 
 def releases(inputs: Inputs) -> int:
-    """If requested, also run the tests under an older torch, and report the failures that are new."""
+    """If requested, also run the tests under an older torch version, and report the failures that are new."""
     if not inputs.torch_old:
         return 0
     folder, output, python = _folder(inputs), _work("report"), os.environ["TORCH_COMPILE_PYTHON"]
@@ -133,7 +133,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """The commit of a revision, fetched where the checkout is shallow."""
+    """The commit of a revision, which is fetched if the checkout is shallow."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

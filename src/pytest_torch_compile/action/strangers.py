@@ -1,8 +1,8 @@
 """Run untrusted code: tests, conftest files, project builds, and imports of an environment.
 
 The programs run as the user of the job, with all permissions of that user. But they cannot communicate with the runner:
-they do not get the names of its files, these files are restored when they have ended, processes that they started are
-terminated, and their output is never interpreted as a command.
+they do not get the names of its files, the files are restored after the programs have ended, processes that they
+started are terminated, and their output is never interpreted as a command.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Restore the runner's files after the body, once all processes that could write to them have ended."""
+    """Restore the runner's files after the ``with`` block, once all processes that could write to them have ended."""
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}
     _adopt_orphans()

@@ -1,6 +1,6 @@
 """The schemas of baseline entries, so that a damaged entry is rejected when the file is read.
 
-Other keys are allowed, since pytest-benchmark and newer versions add their own.
+Other keys are allowed, since pytest-benchmark and newer versions add keys.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NUMBER: Schema = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
 COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": LARGEST}
 TEXT: Schema = {"type": "string"}
 NAMED: Schema = {"type": "object", "required": ["fullname"], "properties": {"fullname": TEXT}}
-# Larger than any log speedup, but the exponential of a difference is still finite.
+# Larger than any log speedup, but small enough that the exponential of a difference is finite.
 RATIO: Schema = {"type": "number", "minimum": -300, "maximum": 300}
 POSITIVE: Schema = {**NUMBER, "exclusiveMinimum": 0}
 
@@ -23,7 +23,7 @@ def _list_of(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-# Eager, compiled, and the log of their ratio.
+# The eager and the compiled value, and the log of their ratio.
 FIGURES: Schema = {"type": "array", "prefixItems": [POSITIVE, POSITIVE, RATIO], "minItems": 3, "maxItems": 3}
 RUN: Schema = {"type": "object", "required": ["wall"], "additionalProperties": FIGURES}
 OURS: Schema = {
@@ -56,7 +56,7 @@ COUNTS: Schema = {
     "properties": {"python": TEXT},
     "additionalProperties": {**_list_of(COUNT), "minItems": 1},
 }
-# Of a target that --compile-existing checks, from best to worst.
+# The verdicts on a target that --compile-existing checks, from best to worst.
 VERDICTS = ("works", "recompiles", "breaks", "does not compile", "wrong")
 # The schema of a test's entry in each kind of file.
 SCHEMAS: dict[str, Schema] = {

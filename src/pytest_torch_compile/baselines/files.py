@@ -27,7 +27,7 @@ WAIT_SECONDS = 60.0
 RESTORE = "restore it from version control"
 Kind = Literal["speed", "structure", "existing"]
 Entry = dict[str, Any]
-# Maps the stored entries to the new ones; None removes an entry.
+# Maps the stored entries to the new entries; None removes an entry.
 Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]
 
 
@@ -37,8 +37,8 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file by test id. ``problem`` is the reason if they could not be read, ``nearest`` a similar
-    environment that has entries.
+    """The entries of one file by test id. ``problem`` is the reason if the entries could not be read, ``nearest`` a
+    similar environment that has entries.
     """
 
     environment: str
@@ -111,8 +111,8 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     changed. An unreadable file is moved aside and reported, not overwritten.
 
     Raises:
-        BaselineError: the file has a newer schema or belongs to another environment, the new entries contain a NaN, or
-            it cannot be written.
+        BaselineError: If the file has a newer schema or belongs to another environment, the new entries contain a NaN,
+            or it cannot be written.
     """
     # Imported here, because most sessions store nothing and need no lock.
     from filelock import Timeout
@@ -164,7 +164,7 @@ def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
 
 
 class Corrupt(BaselineError):
-    """Not a baseline file; moved aside when a new one is written."""
+    """The file is not a baseline; it is moved aside when a new file is written."""
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
@@ -195,8 +195,8 @@ def parse(path: Path) -> dict[str, Any]:
     """The JSON object in a file.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        Corrupt: it cannot be read, contains a NaN, or is not an object.
+        FileNotFoundError: If there is no such file.
+        Corrupt: If it cannot be read, contains a NaN, or is not an object.
     """
     try:
         content = schema.read(path)
@@ -215,13 +215,13 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     """Write a document atomically, sorted and indented, with each list of numbers on one line.
 
     Raises:
-        BaselineError: it contains a NaN, or cannot be written.
+        BaselineError: If the document contains a NaN, or cannot be written.
     """
     try:
         text = json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
     except ValueError:
         raise BaselineError(f"a measurement for {path} is NaN or infinite; nothing was written") from None
-    # So that each changed figure changes only one line.
+    # This way, each changed number changes only one line.
     text = re.sub(r"\[\n\s+([-+.\deE,\s]+?)\n\s+\]", lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
     try:
         write_atomically(path, text + "\n")

@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = ("speed", "structure")
 class Collection:
     """The tests that pytest collects, with ids relative to ``root``, and the baselines folder.
 
-    ``partly`` contains the files of which only some tests were selected.
+    ``partly`` contains the files in which only some tests were selected.
     """
 
     root: Path
@@ -30,7 +30,7 @@ class Collection:
 
 
 def listing(directory: Path) -> list[str]:
-    """One line for each file, with the number of entries or its problem."""
+    """One line for each file, with the number of its entries, or with the reason why it cannot be used."""
     lines = []
     for environment, kind in _files(directory):
         stored = baselines.load(directory, environment, kind)
@@ -50,7 +50,7 @@ def collected(arguments: Sequence[str]) -> Collection:
     """All tests that pytest collects in this folder.
 
     Raises:
-        BaselineError: pytest cannot collect the tests, so unused entries cannot be determined.
+        BaselineError: If pytest cannot collect the tests, so unused entries cannot be determined.
     """
     ended = Child(["--collect-only", "-q", "--", *arguments], Path.cwd()).run()
     if ended.status not in (0, 1, 5):
@@ -65,10 +65,11 @@ def collected(arguments: Sequence[str]) -> Collection:
 
 
 def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
-    """Find entries whose test certainly no longer exists, and remove them with ``write``; returns one line for each.
+    """Find entries whose test certainly no longer exists, and remove them if ``write`` is set; returns one line for
+    each.
 
     Raises:
-        BaselineError: the baselines belong to another project.
+        BaselineError: If the baselines belong to another project.
     """
     if not directory.resolve().is_relative_to(collection.root.resolve()):
         raise BaselineError(
@@ -94,8 +95,8 @@ def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[s
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
     """The entries whose test function was not collected although its file was.
 
-    Files that were not collected are ignored, and so are the files in ``selected``, of which only some tests were
-    selected. Parameters are ignored too, since another machine may collect different ones, such as its devices.
+    Files that were not collected are ignored, and so are the files in ``selected``, in which only some tests were
+    selected. Parameters are ignored too, since another machine may collect different parameters, such as its devices.
     """
     tests = set(collected)
     functions, files = set(map(_function_of, tests)), set(map(_file_of, tests)) - set(selected)
@@ -105,7 +106,7 @@ def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[
 def probable_renames(
     gone: Mapping[str, Entry], new: Mapping[str, Entry], alike: Callable[[Entry, Entry], bool]
 ) -> dict[str, str]:
-    """New names of unused entries: tests that were probably renamed.
+    """Maps unused entries to new names, for tests that were probably renamed.
 
     ``alike`` decides whether two entries could belong to the same test; the most similar name is chosen.
     """

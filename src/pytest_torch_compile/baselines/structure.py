@@ -1,4 +1,4 @@
-"""Exact counts of a test, from its checks and its timing, compared with the stored ones. Plain data."""
+"""Exact counts of a test, from its checks and its timing, and their comparison with the stored counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..findings import Finding, FindingKind
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]
-# The counts of a check, and the finding kind if a count exceeds the stored one.
+# The counts of a check, and the finding kind if a count exceeds the stored count.
 _COUNTED: dict[str, tuple[str, FindingKind]] = {
     "recompiles": ("recompiles", "recompile"),
     "cudagraph_skips": ("CUDA graph skips", "cudagraph-skip"),
@@ -65,7 +65,7 @@ def differences(before: Entry, after: Entry) -> list[str]:
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """Counts of the checks that exceed the stored ones, although the budget allows them.
+    """Findings for counts of the checks that exceed the stored counts, although the budget allows them.
 
     ``break_finding`` creates the finding of a break from its fingerprint, the only part that a baseline stores, and a
     text with the number of new breaks.

@@ -25,7 +25,7 @@ class ArtifactSession:
     Problems with the storage never fail a test: they are reported at the end of the run, and the run starts cold.
 
     Raises:
-        ArtifactsRefused: the URL cannot be used on this machine.
+        ArtifactsRefused: If the URL cannot be used on this machine.
     """
 
     def __init__(self, url: str, *, leads: bool) -> None:

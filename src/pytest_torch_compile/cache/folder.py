@@ -20,7 +20,7 @@ def variables(folder: Path | str) -> dict[str, str]:
     """The environment variables that make Inductor and Triton keep compiled code in a folder.
 
     Inductor sets Triton's variable at the first kernel if it is unset, and never resets it. Kernels for later folders
-    would then go to the first one, which is already removed.
+    would then go to the first folder, which has already been removed.
     """
     return {INDUCTOR: str(folder), TRITON: str(Path(folder, "triton"))}
 
@@ -42,7 +42,7 @@ def is_kept(choice: str) -> bool:
 
 @contextmanager
 def empty_cache() -> Iterator[None]:
-    """Compile in the body with an empty temporary cache."""
+    """Inside the ``with`` block, compile with an empty temporary cache."""
     before = _environment()
     forget_cache_folder()
     with TemporaryFolder("torch-compile-cache-") as folder:
@@ -55,15 +55,16 @@ def empty_cache() -> Iterator[None]:
 
 
 class CacheFolder:
-    """``fresh``: a new folder for each test; ``session``: one for the run; a path: a persistent folder; or a URL.
+    """The cache folder. ``fresh``: a new folder for each test; ``session``: one for the run; a path: a persistent
+    folder; or a URL.
 
     A relative path starts at ``root``. All pytest-xdist workers share a persistent folder, because the next run may
-    distribute the tests differently, and Inductor writes files atomically. With a URL, the run uses a temporary folder
-    and loads the artifacts into it.
+    distribute the tests differently, and Inductor writes files atomically. If it is a URL, the run uses a temporary
+    folder and loads the artifacts into it.
 
     Raises:
-        ArtifactsRefused: the URL cannot be used on this machine.
-        CompileUsageError: the folder is not writable.
+        ArtifactsRefused: If the URL cannot be used on this machine.
+        CompileUsageError: If the folder is not writable.
     """
 
     def __init__(self, choice: str, root: Path, *, leads: bool = True) -> None:
@@ -89,7 +90,7 @@ class CacheFolder:
             raise CompileUsageError(f"the compile cache folder {folder} cannot be created: {error.strerror}") from None
         if not os.access(folder, os.W_OK):  # torch cannot even be imported in this case
             raise CompileUsageError(
-                f"the compile cache folder {folder} is not writable: choose another one with --compile-cache"
+                f"the compile cache folder {folder} is not writable: choose another folder with --compile-cache"
             )
         self._used = True
         os.environ.update(variables(folder))

@@ -1,4 +1,4 @@
-"""Storage of compile cache artifacts, in files that are valid for one environment only. Does not import torch."""
+"""Storage of compile cache artifacts, in files that are valid for only one environment. Does not import torch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class Part:
 
 
 def pack(parts: Sequence[Part], environment: Environment) -> bytes:
-    """A file with these parts: a line with the file type, a line of metadata, then the concatenated parts."""
+    """The content of a file with these parts: a line with the file type, a line of metadata, then the concatenated
+    parts.
+    """
     body = b"".join(part.content for part in parts)
     header = {
         "schema": SCHEMA_VERSION,
@@ -75,7 +77,7 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
     """The parts of a file from this environment.
 
     Raises:
-        ArtifactsRefused: the file has another type or schema, is damaged, or was created in another environment.
+        ArtifactsRefused: If the file has another type or schema, is damaged, or was created in another environment.
     """
     header, body = _split(blob)
     stored = header["environment"]
@@ -84,12 +86,12 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
             ", ".join(f"{name[:40]} {values.get(name) or 'none'}" for name in different[:8])
             for values in (stored, environment)
         )
-        raise ArtifactsRefused(f"they were created with {there}, but this is {here}")
+        raise ArtifactsRefused(f"it was created with {there}, but this is {here}")
     expected = sum(part["size"] for part in header["parts"])
     if len(body) != expected:
-        raise ArtifactsRefused(f"they are truncated: {len(body)} bytes of {expected}")
+        raise ArtifactsRefused(f"it is truncated: {len(body)} bytes of {expected}")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
-        raise ArtifactsRefused("they are damaged: the checksum does not match")
+        raise ArtifactsRefused("it is damaged: the checksum does not match")
     content = io.BytesIO(body)
     return [Part(part["run"], content.read(part["size"])) for part in header["parts"]]
 
@@ -97,24 +99,24 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
     """The metadata and the rest of the file."""
     if not blob.startswith(MAGIC):
-        raise ArtifactsRefused("they are not compile cache artifacts, or their header is damaged")
+        raise ArtifactsRefused("it contains no compile cache artifacts, or its header is damaged")
     line, _, body = blob[len(MAGIC) :].partition(b"\n")
     if len(line) > MOST_MANIFEST:
-        raise ArtifactsRefused(f"their metadata is longer than {MOST_MANIFEST // 2**20} MiB")
+        raise ArtifactsRefused(f"its metadata is longer than {MOST_MANIFEST // 2**20} MiB")
     try:
         header = schema.parse(line)
     except schema.Refused as refused:
-        raise ArtifactsRefused(f"they are truncated or damaged: their metadata {refused}") from None
+        raise ArtifactsRefused(f"it is truncated or damaged: its metadata {refused}") from None
     version = header.get("schema") if isinstance(header, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
-        raise ArtifactsRefused(f"they have schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}")
+        raise ArtifactsRefused(f"it has schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}")
     if wrong := schema.problem(header, _MANIFEST):
-        raise ArtifactsRefused(f"they have invalid metadata: {wrong}")
+        raise ArtifactsRefused(f"it has invalid metadata: {wrong}")
     return header, body
 
 
 def file_name(environment: Environment) -> str:
-    """A file name for each environment, so that one torch version or device never replaces the artifacts of another."""
+    """The file name for an environment, so that one torch version or device never replaces the artifacts of another."""
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
 
@@ -123,7 +125,7 @@ class Store:
     """The artifacts at an fsspec URL, with one file for each environment.
 
     Raises:
-        ArtifactsRefused: fsspec, or a package that it needs for this URL, is not installed.
+        ArtifactsRefused: If fsspec, or a package that it needs for this URL, is not installed.
     """
 
     def __init__(self, url: str) -> None:
@@ -142,10 +144,10 @@ class Store:
         return f"{self._root}/{file_name(environment)}"
 
     def read(self, environment: Environment) -> list[Part]:
-        """The parts for this environment, an empty list if nothing is stored.
+        """The parts for this environment; an empty list if nothing is stored.
 
         Raises:
-            ArtifactsRefused: the stored artifacts must not be used.
+            ArtifactsRefused: If the stored artifacts must not be used.
         """
         path = self.path(environment)
         self._files.invalidate_cache()
@@ -162,7 +164,7 @@ class Store:
         """Add parts to the stored artifacts atomically; returns the number of bytes written.
 
         Raises:
-            ArtifactsRefused: the stored artifacts must not be used, and are not changed.
+            ArtifactsRefused: If the stored artifacts must not be used, and are not changed.
         """
         everything = [*self.read(environment), *parts]
         newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]

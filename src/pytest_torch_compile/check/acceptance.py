@@ -2,7 +2,7 @@
 
 ``compile-accepted.json`` is in the root folder. For each test it lists the fingerprints of accepted breaks and the
 number of accepted recompiles, with the torch versions on which they occur, so that a run on one version keeps the
-entries of others. Imports neither torch nor pytest.
+entries of the others. Imports neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TESTS: schema.Schema = {"type": "object", "additionalProperties": _ENTRY}
 
 @dataclass
 class Acceptance:
-    """The accepted breaks and recompiles of the running test, and those of its checks over their budgets.
+    """The accepted breaks and recompiles of the running test, and the breaks and recompiles over its checks' budgets.
 
     While ``accepting``, breaks and recompiles are not findings, because they will be accepted.
     """
@@ -62,7 +62,7 @@ current: Acceptance | None = None
 
 @contextmanager
 def in_force(acceptance: Acceptance) -> Iterator[None]:
-    """Apply an acceptance to the checks inside the body."""
+    """Apply an acceptance to the checks inside the ``with`` block."""
     global current
     before, current = current, acceptance
     try:
@@ -110,10 +110,10 @@ def load(path: Path) -> tuple[dict[str, Entry], str]:
 
 
 def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
-    """Write entries; None removes an entry. An unreadable file is renamed; returns its new name.
+    """Write entries; None removes an entry. An unreadable file is renamed; the new name is returned.
 
     Raises:
-        BaselineError: the file belongs to another version of this package.
+        BaselineError: If the file belongs to another version of this package.
     """
     kept = None
     try:
@@ -143,8 +143,8 @@ def _read(path: Path) -> dict[str, Entry]:
 
 
 def allowed_recompiles(entry: Entry, torch: str) -> int:
-    """The number of recompiles that an entry allows on a torch version: its own number, or the largest of the
-    others.
+    """The number of recompiles that an entry allows on a torch version: that version's number, or else the largest of
+    the other versions' numbers.
     """
     counts: dict[str, int] = entry["recompiles"]
     return counts.get(torch, max(counts.values(), default=0))

@@ -103,25 +103,26 @@ def check_compile(
             the original is checked, with the options of this call.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The call sequence. Each item is ``call(...)``, a tuple of positional arguments, or a single argument.
-        fullgraph: Passed to ``torch.compile``. By default True, unless graph breaks are allowed or a call is expected
+        fullgraph: Passed to ``torch.compile``. Defaults to True, unless graph breaks are allowed or a call is expected
             to raise.
         dynamic: Passed to ``torch.compile``.
-        backend: Passed to ``torch.compile``. By default that of ``--compile-backend``, or Inductor.
+        backend: Passed to ``torch.compile``. Defaults to ``--compile-backend``, or to Inductor.
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
-        recompile_limit: Passed to ``torch.compile``, if this torch supports it. The same goes for the next two.
+        recompile_limit: Passed to ``torch.compile``, if this torch version supports it. The same goes for the next two
+            options.
         isolate_recompiles: Count and store the graphs of this ``torch.compile`` separately from those of others.
         dynamic_shapes: Unbacked or shared sizes, in torch's own format (``shapes_spec`` on torch 2.13).
         compile: ``callable(target) -> compiled``, used instead of ``torch.compile`` with the options above.
         dynamic_dims: Dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``. A
-            name marks the size as unbacked, and as equal for all dimensions with this name: ``{"x": {0: "batch"}}``.
+            name marks the size as unbacked, and all dimensions with this name as equal: ``{"x": {0: "batch"}}``.
         train: True runs backward with random cotangents through every floating-point output. A callable computes the
             loss.
-        optimizer: ``params -> Optimizer``. Parameters and buffers are compared after the steps.
+        optimizer: ``params -> Optimizer``. Parameters and buffers are compared after its steps.
         steps: The number of optimizer steps in each call.
-        max_graph_breaks: The number of allowed graph breaks (default 0), also by torch version
-            ``{"<2.8": 2, ">=2.8": 0}`` or by the package that contains the breaking line ``{"mypackage": 0, "*": 3}``.
-        max_recompiles: The number of allowed recompiles (default 0), also by torch version.
+        max_graph_breaks: The number of allowed graph breaks (default 0). Can also be a dict of limits by torch version,
+            ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the line, ``{"mypackage": 0, "*": 3}``.
+        max_recompiles: The number of allowed recompiles (default 0). Can also be a dict of limits by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count.
         budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the three options above
             is set, even to 0, it overrides the limit in ``budget``.
@@ -132,9 +133,10 @@ def check_compile(
         warmup: The number of initial calls that may compile, within the budget; no later call may compile.
         custom_ops: True runs ``torch.library.opcheck`` on each ``torch.library`` op that eager calls, with the inputs
             it receives. A failure is a ``custom-op`` finding. Gradients are tested under ``train=True``.
-        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default on the host
-            if the device does not have enough memory for them and for the float64 run, and in training from 1 GiB on.
-        diagnose: The level of diagnosis of a failure: ``off``, ``auto`` or ``full``. By default that of
+        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default they are on the
+            host if the device does not have enough memory for them and for the float64 run, or, in training, if the
+            copies take 1 GiB or more.
+        diagnose: The level of diagnosis of a failure: ``off``, ``auto`` or ``full``. Defaults to
             ``--compile-diagnose``.
         **kwargs: Keyword arguments of the single call. Names that are also options of this function are rejected; use
             ``calls=[call(x, mode="bicubic")]``.
@@ -143,8 +145,8 @@ def check_compile(
         The report with all observations.
 
     Raises:
-        CompileCheckFailed: There are findings that are not allowed. It has ``.report`` and ``.findings``.
-        CompileUsageError: The check was called incorrectly, or eager itself raises.
+        CompileCheckFailed: If there are findings that are not allowed. It has ``.report`` and ``.findings``.
+        CompileUsageError: If the check was called incorrectly, or eager itself raises.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -206,7 +208,7 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(
     work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
 ) -> CompileReport:
-    """The report of both legs, or of a timeout with the line that hangs. ``ops`` is filled in."""
+    """The report of both legs, or of a timeout with the line that hangs. Also fills in ``ops``."""
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
         if ops is not None:
@@ -255,7 +257,7 @@ class _Run:
 
 @dataclass
 class _Eager:
-    """The finished eager leg, and its records of each call."""
+    """The finished eager leg, and its record of each call."""
 
     leg: Leg
     records: list[CallRecord] = field(default_factory=list)
@@ -285,7 +287,7 @@ def _compiled_beside(
     except Exception as error:
         if not compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
-        run.compile_error = error  # torch.compile itself rejects the target, like 2.6 does with torch's own functions
+        run.compile_error = error  # torch.compile itself rejects the target, as torch 2.6 does for its own functions
         return run
     reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
     repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)
@@ -378,7 +380,7 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
 
 
 def _remarks(run: _Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Only for complete runs, since an incomplete run did not reach all leaves."""
+    """The remarks on a complete run; an incomplete run did not reach all leaves."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -38,13 +38,13 @@ def compile_guard(
     steady: bool = False,
     name: str = "the guarded region",
 ) -> Iterator[Observation]:
-    """Observe all compilations in the body, in any thread, and check them against the budget when the body ends.
+    """Observe all compilations inside the ``with`` block, in any thread, and check them against the budget at its end.
 
-    The yielded ``Observation`` is updated while the body runs: ``seen.graph_breaks[0].location``,
-    ``seen.recompiles[0].guard``, ``seen.graphs``. Code compiled before the body is reused and not observed. A body in
-    which nothing compiles is a finding, which says so if everything had already been compiled. A graph from the compile
-    cache counts as compiled. Under pytest, code compiled by earlier tests is discarded before the test. If the body
-    raises, the exception propagates and nothing is checked.
+    The yielded ``Observation`` is updated while the block runs: ``seen.graph_breaks[0].location``,
+    ``seen.recompiles[0].guard``, ``seen.graphs``. Code compiled before the block is reused and not observed. A block in
+    which nothing compiles is a finding; its message says so if everything had already been compiled. A graph from the
+    compile cache counts as compiled. Under pytest, code compiled by earlier tests is discarded before the test. If the
+    block raises, the exception propagates and nothing is checked.
 
     Args:
         max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.
@@ -53,14 +53,15 @@ def compile_guard(
         budget: limits on counted quantities, ``Budget(max_graphs=2, max_syncs=0)``. If any of the three options above
             is set, even to 0, it overrides the limit in ``budget``.
         cudagraphs: if True, a skipped CUDA graph is a finding.
-        steady: True if everything has been warmed up before: nothing may compile, no kernel may be autotuned and no
-            CUDA graph recorded in the body. A body in which nothing compiles passes, if anything was compiled before.
+        steady: True if everything has been warmed up before: inside the block, nothing may compile, no kernel may be
+            autotuned and no CUDA graph may be recorded. A block in which nothing compiles passes, if anything was
+            compiled before.
         name: the name of the region in messages.
 
     Raises:
-        CompileCheckFailed: when the body ends, if there are findings that the budget does not allow.
-        CompileUsageError: a negative budget, fingerprints that are not a collection of strings, or ``steady`` with
-            recompiles allowed.
+        CompileCheckFailed: At the end of the ``with`` block, if there are findings that the budget does not allow.
+        CompileUsageError: If the budget is negative, the fingerprints are not a collection of strings, or ``steady`` is
+            set and recompiles are allowed.
     """
     support.require_supported_torch()
     own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())

@@ -29,9 +29,9 @@ class CompileSuite:
             def make_inputs(self, shape): return torch.randn(*shape, 16)
 
     ``shapes`` contains arguments of ``make_inputs``, or complete calls (``sizes(...)``). ``options`` are options of
-    ``check_compile``. ``max_recompiles`` is the budget over ``shapes``. If it is None, the limit of the ``budget``
-    option applies, and without one, the cost of automatic dynamic shapes: one recompile for each dimension that
-    changes.
+    ``check_compile``. ``max_recompiles`` limits recompiles across all ``shapes``. If it is None, the limit of the
+    ``budget`` option applies; if that is unset too, one recompile is allowed per dimension that changes, the cost of
+    automatic dynamic shapes.
     """
 
     shapes: ClassVar[Sequence[Any]] = ()
@@ -48,11 +48,11 @@ class CompileSuite:
         raise CompileUsageError(f"{type(self).__name__} needs make_inputs(self, shape), which returns a call's inputs")
 
     def test_compile_inference(self) -> None:
-        """One call without gradients must match eager, without graph breaks."""
+        """A call without gradients must match eager and have no graph breaks."""
         self._check(self._calls()[:1], grad=False)
 
     def test_compile_training(self) -> None:
-        """One call and its backward must match eager in outputs, gradients and buffers, without graph breaks."""
+        """A call and its backward must match eager in outputs, gradients and buffers, and have no graph breaks."""
         if not self.trains:
             raise unittest.SkipTest("trains = False")
         self._check(self._calls()[:1], train=True)

@@ -23,7 +23,7 @@ from ..report.failure_text import count
 
 FORMULA = "the autograd formula"
 _NO_FORMULA = "no autograd formula was registered"
-# The last one repeats the other tests, and fails with them.
+# The last test repeats the other tests, and fails with them.
 TRACED = "test_aot_dispatch_dynamic"
 
 
@@ -36,7 +36,7 @@ class CheckedOps:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """If eager cannot run because of an op with a finding, the finding is reported."""
+        """If eager cannot run because of an op that has a finding, report the finding instead of eager's exception."""
         try:
             yield
         except CompileUsageError as error:
@@ -67,7 +67,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
         f"custom_ops: {op} received a tensor subclass, which opcheck does not support" for op in ops.subclasses
     ]
     for op, more in ops.left_out.items():
-        checked.remarks.append(f"custom_ops: {count(more, 'further input')} of {op} not checked")
+        checked.remarks.append(f"custom_ops: {count(more, 'more input')} of {op} not checked")
 
 
 def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
@@ -95,7 +95,7 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
 
 
 def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
-    """The opcheck failures of one input, by test."""
+    """Maps tests to the opcheck failures of one input."""
     # Gradients are tested only if eager used them, since many ops are only for inference.
     gradients = train and sample.wanted and sample.reached is not False
     results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)
@@ -111,7 +111,7 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
         del failures[TRACED]
         checked.remarks.append(f"custom_ops: {sample.op} is not deterministic, so {TRACED} cannot test it")
     if TRACED in failures and len(failures) > 1:
-        del failures[TRACED]  # it fails together with the others
+        del failures[TRACED]  # it fails whenever another test fails
     return failures
 
 

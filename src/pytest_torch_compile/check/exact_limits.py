@@ -44,8 +44,8 @@ class Figure:
 
 @dataclass
 class Figures:
-    """Counts made while code runs. ``generated`` contains the kernels of each call, ``measured`` the counts on a
-    GPU.
+    """Counts made while code runs. ``generated`` contains the number of kernels of each call, ``measured`` the counts
+    on a GPU.
     """
 
     generated: list[int] = field(default_factory=list)
@@ -58,7 +58,7 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
     ``work`` is None if the code is unknown, as in a guard.
 
     Raises:
-        CompileUsageError: the message shows what is missing.
+        CompileUsageError: If a limit cannot be counted; the message shows what is missing.
     """
     limits = budget.limits()
     if work is None and "max_memory_ratio" in limits:
@@ -72,7 +72,7 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
     if "max_kernels" in limits and compiling is not None and other_backend and work and not _on_gpu(work):
         raise CompileUsageError(
             "max_kernels counts kernels that Inductor generates, but the "
-            f"backend is {compiling.name}: remove one of the two"
+            f"backend is {compiling.name}: remove the limit, or use backend='inductor'"
         )
 
 
@@ -81,7 +81,7 @@ def _on_gpu(work: Work) -> bool:
 
 
 def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> AbstractContextManager[None]:
-    """Count the kernels generated in one call, if there is a limit that is not counted on a GPU."""
+    """Count the kernels that Inductor generates, if max_kernels is set and the target is not on a GPU."""
     if budget.max_kernels is None or (work is not None and _on_gpu(work)):
         return nullcontext()
     return counting_generated(figures.generated.append)
@@ -120,13 +120,13 @@ def _waits(lines: Sequence[Sequence[Location | None]], totals: Sequence[int]) ->
     known = [line for line in lines[totals.index(total)] if line]
     evidence = [f"{line.shown()}: {line.source}" for line in known]
     if total > len(known):
-        evidence.append(f"{count(total - len(known), 'wait')} at unknown lines")
+        evidence.append(f"{count(total - len(known), 'synchronization')} at unknown lines")
     return Figure(total, evidence, known[0] if known else None)
 
 
 @contextmanager
 def measuring_body(budget: Budget, figures: Figures) -> Iterator[None]:
-    """Count the quantities with limits in the body of a guard."""
+    """Count the limited quantities inside a guard's ``with`` block."""
     lines: list[Location | None] = []
     syncs = noting_syncs(lines.append) if budget.max_syncs is not None else nullcontext()
     before = 0

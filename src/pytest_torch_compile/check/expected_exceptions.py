@@ -1,4 +1,4 @@
-"""Calls that are expected to raise, both in eager and compiled."""
+"""Calls that are expected to raise, both in eager and when compiled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
     """Check a call that is expected to raise.
 
     Raises:
-        CompileUsageError: eager does not raise, or raises a different exception.
+        CompileUsageError: If eager does not raise, or raises a different exception.
     """
     wanted = " or ".join(kind.__name__ for kind in call.exceptions)
     if not isinstance(eager.error, call.exceptions):
@@ -30,7 +30,11 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
     if isinstance(error, call.exceptions) and not support.is_failed_compilation(error):
         return Comparison()
     expects = f"eager raises {type(eager.error).__name__}"
-    message = f"{expects}, but compiled raises {type(error).__name__}" if error else f"{expects}, but compiled returns"
+    message = (
+        f"{expects}, but compiled code raises {type(error).__name__}"
+        if error
+        else f"{expects}, but compiled code returns"
+    )
     evidence = [f"eager: {error_summary(eager.error)}"]
     evidence += [f"compiled: {error_summary(error)}"] if error else []
     hint = advice.RAISES_SOMETHING_ELSE if error else advice.ONLY_EAGER_RAISES
@@ -40,7 +44,7 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
     """The observation without the effects of raising: the break at the line that raises, and the failed trace.
 
-    ``errors`` are eager's expected exceptions by the number of their call.
+    ``errors`` maps call numbers to eager's expected exceptions.
     """
     if not errors:
         return seen
@@ -55,7 +59,9 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
 def given_up(
     seen: Observation, errors: Mapping[int, BaseException], calls: Sequence[Call], budget: Budget
 ) -> list[Finding]:
-    """If torch traces a function that raises, it runs it in eager from then on, including finished graphs."""
+    """Findings for functions that raised while torch traced them: torch then runs the whole function in eager, even the
+    parts with finished graphs.
+    """
     later = max((number for number, call in enumerate(calls, 1) if not call.exceptions), default=0)
     return [
         Finding(

@@ -29,7 +29,7 @@ def judge(
 
     ``expects_graphs`` is False if everything may have been compiled before. ``limit`` is torch's recompile limit, and
     ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from torch's defaults;
-    a finding caused by one of them names it.
+    if one of them caused a finding, the finding names it.
     """
     findings = _graph_breaks(seen.graph_breaks, budget) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget)
@@ -60,12 +60,12 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
 
 
 def not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]:
-    """The finding for results that no two eager runs share, in a target that holds objects that cannot be restored."""
+    """The finding for results that differ between eager runs because some objects of the target cannot be restored."""
     if not (paths and objects):
         return []
     changing = ", ".join(dict.fromkeys(paths))
     message = f"{changing} could not be compared, because two eager runs give different results"
-    detail = f"the state of these objects cannot be restored for each run: {', '.join(objects)}"
+    detail = f"the state of these objects cannot be restored between runs: {', '.join(objects)}"
     return [Finding("not-observable", message, None, detail, advice.MAKE_AFRESH)]
 
 
@@ -75,13 +75,19 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
         allowed, total = limits[name], len(counted)
         owner = f" in {name}" if name != "*" else " in other code" if len(limits) > 1 else ""
         for number, one in enumerate(counted, 1):
-            finding = graph_break_finding(one, f"graph break {number} of {total}{owner}, {allowed} allowed")
+            finding = graph_break_finding(
+                one, f"graph break {number} of {total}{owner}, {allowed} allowed", others=len(breaks) > 1
+            )
             findings.append(replace(finding, measured=total, limit=allowed))
     return findings
 
 
-def graph_break_finding(found: GraphBreak, total: str) -> Finding:
-    """One graph break, with its source line, torch's message and the fix; ``total`` is the text with the limit."""
+def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) -> Finding:
+    """One graph break, with its source line, torch's message and the fix; ``total`` is the part of the message that
+    contains the limit.
+
+    ``others`` is true if there are other breaks, from which this one may follow.
+    """
     place = found.location
     lines = [place.source] if place.source else []
     if place.library is not None:
@@ -91,7 +97,7 @@ def graph_break_finding(found: GraphBreak, total: str) -> Finding:
         lines.append("torch skipped the function, so all of it runs in eager")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
     lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
-    hint = advice.for_break(found)
+    hint = advice.for_break(found, others=others)
     message = f"{total}: {found.category}"
     return Finding("graph-break", message, place, "\n".join(lines), hint)
 
@@ -121,7 +127,7 @@ def _described(recompile: Recompile) -> str:
     """One line for a recompile: the call, the function, and the failed guard of every cache entry."""
     guards = []
     for guard in recompile.guards[:3]:
-        # Graphs are counted from 1, so dynamo's entry ``0/1`` is the second.
+        # Graphs are counted from 1, so dynamo's entry ``0/1`` is the second graph.
         number = guard.entry.rsplit("/", 1)[-1]
         guards.append(f"graph {int(number) + 1} not reused, {guard.text}" if number.isdigit() else guard.text)
     if len(recompile.guards) > 3:
@@ -191,7 +197,7 @@ def _nothing_compiled(seen: Observation) -> Finding:
 
 
 def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> list[Finding]:
-    """One finding for skipped CUDA graphs and runs without one; warm-up runs do not count."""
+    """One finding for skipped CUDA graphs and for runs without a CUDA graph; warm-up runs do not count."""
     without = Counter(reason for run in runs for reason in run.without)
     if not reasons and not without:
         return []

@@ -23,8 +23,8 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
     """Raise if the check is not possible.
 
     Raises:
-        CompileUsageError: both legs raise, so the error is in the target; or the machine is the cause: out of memory,
-            the compile cache is not writable, or the C++ compiler is missing or fails.
+        CompileUsageError: If both legs raise, so the error is in the target; or if the machine is the cause: memory ran
+            out, the compile cache is not writable, or the C++ compiler is missing or fails.
     """
     if isinstance(expected.error, CompileUsageError):
         raise expected.error
@@ -47,7 +47,7 @@ _ABOUT = {
 
 
 def _leaked_defaults(error: str) -> str:
-    """If the default device or dtype is changed, where that was done, possibly by another test."""
+    """If the default device or dtype was changed, a line that says where (another test may have done it)."""
     leaked = [one for one in deviations() if one.name in _ABOUT and _ABOUT[one.name].search(error)]
     if not leaked:
         return ""
@@ -59,10 +59,11 @@ def _leaked_defaults(error: str) -> str:
 
 @contextmanager
 def machine_faults_named() -> Iterator[None]:
-    """Report exceptions of the body that are caused by the machine as such.
+    """Turn exceptions of the ``with`` block that the machine causes into usage errors that say so.
 
     Raises:
-        CompileUsageError: out of memory, the compile cache is not writable, or the C++ compiler is missing or fails.
+        CompileUsageError: If memory ran out, the compile cache is not writable, or the C++ compiler is missing or
+            fails.
     """
     try:
         yield
@@ -78,7 +79,7 @@ def error_findings(
 ) -> list[Finding]:
     """The finding for an exception of torch's compiler; ``frame`` is the frame that was being compiled, if known.
 
-    ``deviations`` are settings that differ from torch's defaults, one of which may be the cause.
+    ``deviations`` are settings that differ from torch's defaults; one of them may be the cause.
     """
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
@@ -105,7 +106,7 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """The findings without exceptions of calls in which a compilation raised, which is already a finding."""
+    """The findings without exceptions of calls in which a compilation raised, because that is already a finding."""
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]
 

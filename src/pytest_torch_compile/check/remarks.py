@@ -1,4 +1,4 @@
-"""Remarks for the report that are not failures, such as options without an effect."""
+"""Remarks for the report that are not failures, for example about options without an effect."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from . import acceptance
 
 
 def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
-    """A line for each accepted graph break that did not occur, because it is fixed or misspelt.
+    """A line for each accepted graph break that did not occur: it is fixed, or the fingerprint is misspelt.
 
-    Entries of ``compile-accepted.json`` apply to a whole test, so a single check may not need them; unneeded ones are
-    listed at the end of the session.
+    Entries of ``compile-accepted.json`` apply to a whole test, so a single check may not need them. Unneeded entries
+    are listed at the end of the session.
     """
     of_test = acceptance.current.breaks if acceptance.current else frozenset()
     named = set(budget.accepted_breaks) - of_test

@@ -19,7 +19,7 @@ def require_usable(work: Work) -> None:
     """Reject work that cannot be run.
 
     Raises:
-        CompileUsageError: the message explains what to pass.
+        CompileUsageError: If the target or a call cannot be run; the message explains what to pass.
     """
     if not callable(work.target):
         raise CompileUsageError(f"the target is {work.target!r}, which is not callable; pass a module or a function")
@@ -38,7 +38,8 @@ def _require_factory(optimizer: Callable[..., Any] | None) -> None:
         return
     kind = type(optimizer).__name__
     raise CompileUsageError(
-        f"optimizer is an instance of {kind}; pass a function that creates one, since each leg needs its own: "
+        f"optimizer is an instance of {kind}; pass a function that creates one, since eager and compiled code need "
+        "separate ones: "
         f"optimizer=lambda params: torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
     )
 
@@ -60,7 +61,7 @@ def require_values(target: Any, calls: Sequence[Call]) -> None:
     """Reject a target and calls with all tensors on the meta device, since all results would pass.
 
     Raises:
-        CompileUsageError: there are no values to compare.
+        CompileUsageError: If there are no values to compare.
     """
     tensors = [t for m in modules_of(target).values() for t in (*m.parameters(), *m.buffers())]
     tensors += [t for one in calls for t in flatten((one.args, dict(one.kwargs)), "input").tensors.values()]

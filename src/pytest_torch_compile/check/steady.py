@@ -17,7 +17,7 @@ def require_warmup(warmup: int | None, calls: int) -> None:
     """Reject a warm-up without a call after it.
 
     Raises:
-        CompileUsageError: the message shows the number of calls.
+        CompileUsageError: If no call follows the warm-up; the message shows the number of calls.
     """
     if warmup is None:
         return
@@ -29,7 +29,9 @@ def require_warmup(warmup: int | None, calls: int) -> None:
 
 @contextmanager
 def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
-    """Record compilations in the body, which is one call of the sequence (counted from 1), in ``late``."""
+    """Record compilations inside the ``with`` block in ``late``. The block is one call of the sequence (counted from
+    1).
+    """
     if warmup is None or number <= warmup:
         yield
         return

@@ -15,7 +15,7 @@ from .._torch.stuck import frames_of, place_of, stack_text
 from ..findings import Finding
 from ..observation import Location
 
-# Interrupt repeatedly, because the checked code may catch the exception, and C code is not interrupted.
+# Interrupt repeatedly: the checked code may catch the exception, and C code is not interrupted.
 AGAIN_SECONDS = 10.0
 # This signal also interrupts waits in C for time, a lock or a file. SIGALRM is left to pytest-timeout.
 SIGNAL = signal.SIGUSR2
@@ -23,7 +23,7 @@ _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """A check took too long. Not an Exception, so that the checked code does not handle it."""
+    """A check took too long. It is not an ``Exception``, so that the checked code does not handle it."""
 
 
 class TimeLimit:
@@ -63,7 +63,7 @@ class TimeLimit:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
-        """The signal handler."""
+        """Handle the signal: raise ``TimeIsUp`` in the main thread."""
         if not self._done.is_set():
             raise TimeIsUp
 
@@ -82,7 +82,9 @@ def timeout_finding(frames: list[Location], seconds: float) -> Finding:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
-    """Interrupt the body after ``seconds``; the yielded limit has the finding. Has no effect inside another limit."""
+    """Interrupt the ``with`` block after ``seconds``; the yielded limit has the finding. Has no effect inside another
+    limit.
+    """
     limit = TimeLimit(seconds or 0)
     if seconds is None or getattr(_limited, "now", False):
         yield limit

@@ -18,14 +18,14 @@ from ..triage.command import add_options
 from . import doctor, one_model
 
 _WHAT = "Work with reports and stored baselines, compare torch releases, examine a model, and inspect this machine."
-# The meaning of exit statuses 0 and 1 for each command.
+# Maps each command to the meanings of exit statuses 0 and 1.
 STATUSES = {
     "report": ("the report was rendered", ""),
     "merge": ("the merged report has no failure", "the merged report has failures"),
     "compare": ("nothing is worse", "something is worse, or with `--against` a test regressed"),
     "torch": (
         "there are no new failures",
-        "there are new failures, or failures in tests that did not run on the older torch",
+        "there are new failures, or failures in tests that did not run on the older torch version",
     ),
     "baselines": ("the entries were listed or removed", ""),
     "diagnose": ("there are no findings", "there are findings"),
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
     compare = commands.add_parser(
         "compare",
-        help="compare two reports, or with --against REF the speed of this checkout with a revision",
+        help="compare two reports or, with --against REF, the speed of this checkout and of a revision",
         usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n"
         "       %(prog)s --against REF [--rounds N] [what pytest should run]",
         description="Compare two reports.",
@@ -86,19 +86,19 @@ def _parser() -> argparse.ArgumentParser:
     form = "output format (default: terminal)"
     compare.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
     speed = compare.add_argument_group(
-        "compare the speed of this checkout with a revision",
+        "compare the speed of this checkout with that of a revision",
         "Both sides compile and run the speed tests in turn, on every GPU of the "
-        "machine. Needs no baseline. Further arguments are passed to pytest.",
+        "machine. Needs no baseline. All other arguments are passed to pytest.",
     )
     speed.add_argument("--against", metavar="REF", help="revision to compare with, such as main or HEAD~1")
-    speed.add_argument("--rounds", metavar="N", help="maximum number of compilations of each side (default: 8)")
+    speed.add_argument("--rounds", metavar="N", help="maximum number of compilations per side (default: 8)")
     compare.set_defaults(run=_compare)
 
     both = commands.add_parser(
         "torch",
         help="run the tests under two torch releases, and group new failures by cause",
         description="Run the tests under two torch releases, and group the failures by "
-        "cause. Further arguments are passed to pytest.",
+        "cause. All other arguments are passed to pytest.",
     )
     add_options(both)
 
@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     prune = actions.add_parser("prune", help="remove entries that are not used by any test")
     prune.set_defaults(run=_prune)
     shown.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
-    prune.add_argument("--baselines", type=Path, help="folder (default: the one that pytest uses)")
+    prune.add_argument("--baselines", type=Path, help="folder (default: the folder that pytest uses)")
     prune.add_argument("--write", action="store_true", help="remove the entries instead of only listing them")
     prune.add_argument("tests", nargs="*", help="tests that pytest should collect (default: all)")
 
@@ -147,10 +147,10 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def rendered(report: document.Document, form: str) -> str:
-    """A report in one of the formats.
+    """The report in one of the output formats.
 
     Raises:
-        DocumentError: the HTML page needs Jinja2, which is not installed.
+        DocumentError: If the HTML page needs Jinja2, which is not installed.
     """
     if form == "html" and not html.available():
         raise document.DocumentError("the page needs Jinja2: pip install 'pytest-torch-compile[report]'")

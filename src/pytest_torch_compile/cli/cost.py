@@ -1,4 +1,4 @@
-"""The cost of compiling a model, and the time of a call afterwards, on this machine and without a verdict."""
+"""Measure the cost of compiling a model, and the time per call afterwards. The figures are reported, not judged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENOUGH_ROUNDS = 6
 
 
 def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
-    """Measure one call in eager and compiled in turn, with an empty compile cache."""
+    """Measure one call, alternating between eager and compiled code, with an empty compile cache."""
     from ..cache.folder import empty_cache
     from ..speed.measuring.bench import measure_compile
 
@@ -38,15 +38,15 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
     """The speedup, and the number of calls after which compiling pays off, unless the spread is too large."""
-    times = f"compiled is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
+    times = f"compiled code is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:
         return [f"{times}, but {rounds} rounds are too few to estimate the error"]
     low, high = (math.exp(-wall.log_ratio + sign * wall.half_width) for sign in (-1, 1))
-    lines = [f"{times} (95 % interval {low:.2f} to {high:.2f})"]
+    lines = [f"{times} (95% interval {low:.2f} to {high:.2f})"]
     if low > 1:
         calls = math.ceil(seconds / (wall.eager * (1 - math.exp(wall.log_ratio))))
         return [*lines, f"compiling pays off after about {calls:,} calls"]
-    slower = "compiled is slower here" if high < 1 else "the difference is within the spread"
+    slower = "compiled code is slower here" if high < 1 else "the difference is within the spread"
     return [*lines, f"compiling does not pay off: {slower}"]
 
 

@@ -16,7 +16,7 @@ OLDEST, NEWEST = (2, 6), (2, 15)
 
 @dataclass(frozen=True)
 class Line:
-    """One inspected component; ``needed`` means that no check works without it."""
+    """One inspected component; ``needed`` means that no check works without this component."""
 
     status: Literal["yes", "no", "note"]
     subject: str
@@ -91,7 +91,11 @@ def _accelerator() -> Line:
 
     module = accelerator()
     if module is None:
-        why = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees no device or no driver"
+        why = (
+            "this torch version is built without CUDA"
+            if torch.version.cuda is None
+            else "torch sees no device or no driver"
+        )
         return Line("no", "CUDA", f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
     kind = kind_of(module)
     names = ", ".join(module.get_device_name(number) for number in range(module.device_count()))
@@ -101,7 +105,7 @@ def _accelerator() -> Line:
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
     untested = (
         f"{names}; checks use torch.accelerator, which is untested on this device; device time, "
-        "kernels, CUDA graphs, peak memory and ranks over its own backend are not supported"
+        "kernels, CUDA graphs, peak memory and ranks that communicate through its own backend are not supported"
     )
     return Line("note", kind.upper(), untested)
 

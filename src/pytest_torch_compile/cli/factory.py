@@ -17,7 +17,7 @@ GIVE_INPUTS = (
     "return (model, inputs), or pass --inputs package.module:make_inputs, "
     "or the shape of each argument, --input 2,3,224,224"
 )
-Shapes = Sequence[Sequence[Sequence[int]]]  # of each argument, for each call
+Shapes = Sequence[Sequence[Sequence[int]]]  # for each call, the shape of each argument
 
 
 class FactoryError(Exception):
@@ -26,7 +26,7 @@ class FactoryError(Exception):
 
 @dataclass(frozen=True)
 class Example:
-    """The model and its calls. ``expression`` is the calls as Python source, for a test that imports ``names``."""
+    """The model and its calls. ``expression`` contains the calls as source, for a test that imports ``names``."""
 
     factory: str
     model: Any
@@ -39,16 +39,16 @@ class Example:
 
 
 def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | None = None) -> Example:
-    """The model from ``package.module:factory``, and its calls.
+    """Create the model with ``package.module:factory``, and its calls.
 
     Args:
         factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``; or is a module.
-        make_inputs: Returns the inputs of a call, or a list of calls, replacing those of the factory.
-        shapes: Shapes of random inputs, replacing both.
-        times: The number of calls. By default, a list of calls is used as it is, and a single call is made twice.
+        make_inputs: Returns the inputs of a call, or a list of calls, replacing the factory's.
+        shapes: Shapes of random inputs, which replace all other inputs.
+        times: The number of calls. By default, a list of calls is used unchanged, and a single call is made twice.
 
     Raises:
-        FactoryError: something cannot be imported, is not callable, raises, or returns no model or no inputs.
+        FactoryError: If something cannot be imported, is not callable, raises, or returns no model or no inputs.
     """
     attribute = _attribute(factory)
     is_model = _is_module(attribute)
@@ -120,7 +120,7 @@ def _called(spec: str, attribute: Any = None) -> Any:
     try:
         return attribute()
     except (Exception, SystemExit) as error:
-        raise FactoryError(f"{spec}() raises {_said(error)}; it is called without arguments") from error
+        raise FactoryError(f"{spec}() raised {_said(error)}; it must be callable without arguments") from error
 
 
 def _attribute(spec: str) -> Any:

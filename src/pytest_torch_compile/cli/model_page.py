@@ -29,7 +29,7 @@ def show(console: Console, report: CompileReport, cost: Sequence[str], test: str
 
 
 def _sections(report: CompileReport) -> Iterator[Section]:
-    """All findings, each in its section."""
+    """The sections of the page, with every finding in the section that it belongs to."""
     seen = report.observation
     recompiled: list[str] = []
     wrong: list[str] = []
@@ -63,7 +63,7 @@ def _what_next(report: CompileReport) -> Iterator[Section]:
     if report.findings:
         yield (
             "What helps",
-            report.diagnosis or ["no fix that was tried made the check pass; see the fix of each finding"],
+            report.diagnosis or ["no tried fix made the check pass; see the suggestion under each finding"],
         )
     notes = [f"not observable: {what}" for what in report.observation.not_observable]
     notes += [f"remark: {remark}" for remark in report.remarks]

@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=_shape,
         metavar="SHAPE",
-        help="shapes of random inputs, such as 2,3,224,224, one for each argument; repeat the option for further calls",
+        help="shapes of random inputs, such as 2,3,224,224, one for each argument; repeat the option for more calls",
     )
     parser.add_argument("--calls", type=_number, metavar="N", help="number of calls (default: all inputs, at least 2)")
     parser.add_argument("--train", action="store_true", help="also check the backward")
@@ -69,7 +69,7 @@ def _number(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check, measure and print; returns 0 without findings, 1 with findings, 2 if the check is impossible."""
+    """Check, measure and print. Returns 0 for no findings, 1 if there are some, 2 if the check is impossible."""
     try:
         import torch  # noqa: F401
     except ImportError as error:
@@ -104,7 +104,7 @@ def _refused(why: str) -> int:
 
 
 def _looked_at(example: Example, options: argparse.Namespace) -> tuple[CompileReport, list[str]]:
-    """The report of the check with a full diagnosis, and the lines about the cost."""
+    """The check's report with a full diagnosis, and the lines about the cost."""
     from ..legs.calls import as_calls
     from ..legs.converted import on_device
 

@@ -32,14 +32,14 @@ STEPS: dict[str, dict[str, Step]] = {
 }
 SECONDS = {"off": 0.0, "auto": 60.0, "full": 600.0}
 CHECKS = 2  # auto takes at most this multiple of the check's time,
-LEAST = 3.0  # but at least this many seconds, or a check of a tenth of a second would get no advice
+LEAST = 3.0  # but at least this many seconds, because a check of a tenth of a second would get no advice otherwise
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
-    """The lines of the diagnosis for the message of a failed check, at ``level`` or that of ``--compile-diagnose``.
+    """The diagnosis of a failed check, as lines for its message. ``level`` defaults to ``--compile-diagnose``.
 
     Raises:
-        CompileUsageError: an unknown level.
+        CompileUsageError: If the level is unknown.
     """
     level = level or settings.current.diagnose
     if level not in STEPS:

@@ -1,4 +1,4 @@
-"""Change the calls of the compiled leg. Eager keeps the original calls, whose results are the reference."""
+"""Change the calls of the compiled leg. Eager keeps the original calls; their results are the reference."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Sizes = list[list[torch.Size | None]]  # for each call, the sizes of its output 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """How to call the compiled leg: each call is changed, and its results are cut to eager's sizes.
+    """The changes to the compiled leg's calls: each call is changed, and its results are cut to eager's sizes.
 
-    With ``eager_first``, the target runs once in eager with the arguments of the first call before it is compiled.
+    If ``eager_first`` is set, the target runs once in eager with the arguments of the first call before it is compiled.
     """
 
     call: Callable[[Call], Call] = lambda call: call
@@ -79,7 +79,7 @@ def _sizes_in_eager(subject: Subject) -> Sizes | None:
 
 
 def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
-    """The output without padding; tensors that are not larger in any dimension are unchanged."""
+    """The output without padding; tensors that are no larger than in eager are unchanged."""
     leaves, structure = tree_flatten(output)
     if len(leaves) != len(sizes):
         return output

@@ -32,7 +32,7 @@ from .rewrites import (
 from .subject import MORE_TIME, OutOfTime, Subject
 
 MOST = 8  # maximum number of diagnosed breaks
-NAMED_LOSS = "ForCausalLM"  # the loss that transformers uses for a model that does not set one
+NAMED_LOSS = "ForCausalLM"  # the loss that transformers uses for a model that does not set a loss
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Change:
 
 
 def break_advice(subject: Subject) -> list[str]:
-    """For each break, the first change that removes it, and the result of all changes together."""
+    """For each break, the first change that removes it; then the result of all changes together."""
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
         try:
@@ -68,7 +68,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
     while to_try:
         broken = to_try.popleft()
         if not _has(best, broken):
-            continue  # an earlier change also fixed this one
+            continue  # an earlier change also fixed this break
         for change in _candidates(subject, broken):
             report = _tried(subject, [*chosen, change], backend="eager")
             if report is not None and _helps(subject, best, report, broken, change):
@@ -92,7 +92,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
 
 
 def _without_the_backend(subject: Subject) -> CompileReport:
-    """The check to compare changes with, since they are tried with backend eager.
+    """The check that changes are compared with, since they are tried with backend eager.
 
     If a failing backend caused some of the breaks, this is the check with only the backend changed to eager.
     """
@@ -106,7 +106,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _helps(subject: Subject, best: CompileReport, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
-    """Whether the break is gone, with fewer breaks, no more recompiles, and no new findings."""
+    """Whether the break is gone, and there are fewer breaks, no additional recompiles and no new findings."""
     if len(report.recompiles) > len(best.recompiles):
         return False
     if {finding.kind for finding in report.findings} - subject.kinds or not report.graphs:
@@ -120,7 +120,9 @@ def _has(report: CompileReport, broken: GraphBreak) -> bool:
 
 
 def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
-    """The check with changed compiled code; eager runs the original code, so the results are compared with it."""
+    """The check with changed compiled code. Eager runs the original code, so the results are compared with the
+    original's.
+    """
     compiling = subject.compiling
     if backend is not None:
         compiling = replace(compiling, backend=backend, mode=None, options=None)
@@ -157,7 +159,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
         yield Change(f"set the loss function, model.loss_type = {NAMED_LOSS!r}", names_loss=True)
     if is_library(
         broken.location.file
-    ):  # which may initialise itself in its first call, and which the user cannot change
+    ):  # installed code may initialise itself in its first call, and the user cannot change it
         yield Change(ADVICE, eager_first=True)
     place = broken.location
     at = f"{Path(place.file).name}:{place.line}"
@@ -180,7 +182,8 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
             yield Change(written(switch), capture=switch)
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
-            what = f"write `{_short(one.new)}` at {Path(caller.file).name}:{caller.line}, which keeps this break"
+            where = f"{Path(caller.file).name}:{caller.line}"
+            what = f"use `{_short(one.new)}` at {where}; the break remains, but this call runs in eager"
             yield Change(what, one, disables=True)
 
 
@@ -198,7 +201,7 @@ def _unnamed_loss(module: Any) -> bool:
 
 
 def name_loss(target: Any) -> None:
-    """Before a call, do the same as ``model.loss_type = ...``."""
+    """Set ``model.loss_type`` before a call."""
     for module in modules_of(target).values():
         for one in module.modules():
             if _unnamed_loss(one):

@@ -1,4 +1,4 @@
-"""A fix for code that initialises itself in its first call: one eager call before it is compiled."""
+"""A fix for code that initialises itself in its first call: call it once in eager before compiling it."""
 
 from __future__ import annotations
 

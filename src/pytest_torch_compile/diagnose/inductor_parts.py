@@ -12,7 +12,7 @@ from ..findings import CompileReport
 from .stage import KINDS
 from .subject import Subject
 
-# Inductor options that turn off one part, with its name; those with the least impact come first.
+# Inductor options that turn off one part each, with the part's name; options with the least impact come first.
 SWITCHES: tuple[tuple[str, Any, str], ...] = (
     ("post_grad_custom_post_pass", None, "this custom pass"),
     ("joint_custom_post_pass", None, "this custom pass"),
@@ -48,7 +48,7 @@ def _switches(subject: Subject) -> Iterator[str]:
         changes: dict[str, Any] = {"mode": None, "options": {**own, name: value}}
         if (
             subject.smallest
-        ):  # a trial of the part is cheaper, and a change that does not fix the part cannot fix the whole
+        ):  # a trial of the part is cheaper, and a change that does not fix the part cannot fix the whole target
             alone = subject.again(**{**subject.smallest, **changes})
             if alone is not None and alone.findings:
                 continue
@@ -60,7 +60,9 @@ def _switches(subject: Subject) -> Iterator[str]:
 
 
 def _own_options(subject: Subject) -> dict[str, Any]:
-    """The check's options combined with those of its mode, since torch.compile does not accept both."""
+    """The check's options combined with its mode's options, since torch.compile does not accept both a mode and
+    options.
+    """
     return {**options_of_mode(subject.compiling.mode), **(subject.compiling.options or {})}
 
 
@@ -69,7 +71,7 @@ def _error(report: CompileReport) -> str:
 
 
 def _op(subject: Subject, table: Table) -> list[str]:
-    """The op without whose entry the check passes, found by bisecting the ops in use."""
+    """The op whose table entry makes the check fail, found by bisecting the ops in use."""
     ops = _of_part(subject, table, subject.smallest) if subject.smallest else []
     if not ops or not _right_without(subject, table, ops, {}):
         ops = _of_part(subject, table, {})
@@ -81,7 +83,9 @@ def _op(subject: Subject, table: Table) -> list[str]:
 
 
 def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:
-    """The ops without whose entries one part of the target is right, or the whole target without ``changes``."""
+    """The ops whose table entries must be removed so that one part of the target is right, or the whole target if
+    ``part`` is empty.
+    """
     used: list[str] = []
     with noting(table, used):
         subject.again(**part)
@@ -89,7 +93,7 @@ def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[s
 
 
 def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
-    """Repeatedly keep a sufficient half of the ops, until no half suffices."""
+    """Repeatedly halve the ops, keeping a half that suffices, until neither half does."""
     while len(ops) > 1:
         middle = len(ops) // 2
         halves = (ops[:middle], ops[middle:])

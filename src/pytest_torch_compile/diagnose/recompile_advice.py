@@ -30,7 +30,7 @@ def recompile_advice(subject: Subject) -> Iterator[str]:
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):
-        # First without code generation, then with the check's own backend if there is time.
+        # First try without code generation, then with the check's own backend if there is time.
         how, report = "tried", _again(subject, changes, backend="eager")
         if report is not None and not report.findings and subject.compiling.backend != "eager":
             if subject.report.observation.compile_seconds.total > subject.left:
@@ -55,7 +55,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Possible changes, as text and as fields of the work or compilation, or as an ``Adaptation``."""
+    """Possible changes: each as text, and as fields of the work or compilation or an ``Adaptation``."""
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
     for call in calls:
@@ -80,7 +80,10 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{written(INTEGERS_OF_MODULES)}, with dynamic=True", both
     if "dynamic-mark" in causes and not subject.work.dynamic_dims:
         marked = {name: dims for name, seen in values.items() if (dims := _marked_dims(seen))}
-        yield f"dynamic_dims={{{_listed_dims(marked)}}}, so that every call has the mark", {"dynamic_dims": marked}
+        yield (
+            f"dynamic_dims={{{_listed_dims(marked)}}}, which marks these dimensions as dynamic in every call",
+            {"dynamic_dims": marked},
+        )
 
     yield from _of_sizes(subject, values, names)
 

@@ -29,8 +29,8 @@ Way = Callable[[ast.stmt, Around], "ast.stmt | None"]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite by ``way`` of the statement at ``line`` of ``file`` from ``old`` to ``new``, which is empty if it is
-    removed.
+    """A rewrite of the statement at ``line`` of ``file`` by ``way``, from ``old`` to ``new`` (empty if the statement is
+    removed).
 
     ``moved`` is code that runs outside the function instead of inside it.
     """
@@ -60,10 +60,10 @@ def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
 
 @contextmanager
 def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
-    """Run the rewritten code in the body, in every function with such a statement.
+    """Run the rewritten code inside the ``with`` block, in every function that contains such a statement.
 
     Raises:
-        ValueError: the rewritten function is not compatible with the original.
+        ValueError: If the rewritten function is not compatible with the original.
     """
     with ExitStack() as stack:
         for file in {change.file for change in changes}:
@@ -189,7 +189,7 @@ def _outside(call: ast.Call) -> str:
 
 
 def _values(changes: Sequence[Rewrite], function: FunctionType) -> dict[str, object]:
-    """The expressions computed outside, by the names that the rewritten code reads."""
+    """The values of expressions moved out of the function, keyed by the names that the rewritten code uses."""
     values: dict[str, object] = {}
     for change in changes:
         tree = _tree(change.file)
@@ -212,7 +212,7 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Remove a call without an effect on the result, an assertion, or a branch with only such statements."""
+    """Remove a call without an effect on the result, an assertion, or a branch that contains only such statements."""
     if not _may_have_no_result(statement):
         return None
     # Keep the statement as dead code, so that the function still closes over the same variables.
@@ -326,7 +326,7 @@ class _ToTensor(ast.NodeTransformer):
 
 
 def with_disabled(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Exclude the outermost call of a statement from the graph."""
+    """Exclude a statement's outermost call from the graph."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             node.func = ast.Call(_attribute("compiler", "disable"), [node.func], [])

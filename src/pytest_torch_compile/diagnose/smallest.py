@@ -30,7 +30,7 @@ class Part:
     calls: list[Call]
 
     def changes(self, whole: Work) -> dict[str, Any]:
-        """The changes that turn a check of the whole target into a check of the part; options with argument names are
+        """The changes that turn a check of the whole target into a check of the part; options that name arguments are
         dropped.
         """
         alone = {"optimizer": None, "steps": 1, "dynamic_dims": None}
@@ -38,7 +38,7 @@ class Part:
 
 
 def smallest_module(subject: Subject) -> list[str]:
-    """Descend into submodules as long as one shows a finding of the same kind on its own."""
+    """Descend into submodules as long as a submodule shows a finding of the same kind on its own."""
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
         kinds |= {"numerics", "gradient"}  # an optimizer step turns wrong gradients into wrong parameters
@@ -70,7 +70,7 @@ def smallest_module(subject: Subject) -> list[str]:
 
 
 def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
-    """A check of one part with its recorded arguments, without gradients for them if eager fails otherwise."""
+    """A check of one part with its recorded arguments. They do not require gradients if eager fails otherwise."""
     backend = _cheapest_backend(subject)
     report = subject.again(backend, **part.changes(subject.work))
     if report is not None:
@@ -89,7 +89,7 @@ def _without_gradient(call: Call) -> Call:
 
 
 def _cheapest_backend(subject: Subject) -> str | None:
-    """The first stage that shows it; None (the check's own backend) if the stage is unknown."""
+    """The first stage that shows the finding; None (the check's own backend) if the stage is unknown."""
     if subject.compiling.wrapper is not None:
         return None
     if subject.kinds <= {"graph-break", "recompile"}:
@@ -99,7 +99,7 @@ def _cheapest_backend(subject: Subject) -> str | None:
 
 
 def parts_of(work: Work) -> dict[str, Part]:
-    """The submodules that eager called, by path; for a function, those of the modules it reaches."""
+    """Maps paths to the submodules that eager called; for a function, to those of the modules that it reaches."""
     inputs = captured(work)
     return {
         name: Part(name, module, inputs.get(name, []))
@@ -130,23 +130,24 @@ def children(parts: Mapping[str, Part], name: str) -> list[Part]:
 
 @dataclass
 class _Capture:
-    """The arguments of modules; ``number`` counts the calls of the whole."""
+    """The arguments of modules; ``number`` counts the calls to the whole target."""
 
     inputs: Inputs = field(default_factory=dict)
     call: Call = field(default_factory=Call)
     number: int = 0
 
 
-# Objects that a hook references would count as model state and be restored after the leg, so it references none.
+# Objects that a hook references would count as model state and be restored after the leg, so the hook references no
+# objects.
 _captures: list[_Capture] = []
 
 
 def captured(work: Work) -> Inputs:
-    """The arguments of the first call of each submodule in each call, in eager."""
+    """For each call in eager, the arguments of the first call to each submodule."""
     with ExitStack() as stack:
         _captures.append(capture := _Capture())
         stack.callback(_captures.pop)
-        # Before the leg takes its snapshot, which includes hooks.
+        # This must happen before the leg takes its snapshot, which includes hooks.
         _watch({**modules_of(work.target), **_global_modules(work.target)}, stack)
         leg = Leg(work)
         for capture.number, capture.call in enumerate(work.calls):
@@ -169,7 +170,7 @@ def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Map
 
 
 def _copied(leaf: Any) -> Any:
-    """A copy of an argument leaf before the module runs, since a key cache, for example, grows in each call."""
+    """A copy of an argument leaf, taken before the module runs: a key cache, for example, grows in each call."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)
     try:

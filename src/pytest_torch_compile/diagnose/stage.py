@@ -10,7 +10,7 @@ import torch
 
 from .._torch.compiling_flag import believing_to_be_compiled
 from .._torch.support import CONSTRAINT_VIOLATION
-from ..findings import WrongResult
+from ..findings import CompileReport, WrongResult
 from ..observation import Location
 from .subject import Subject
 
@@ -18,7 +18,7 @@ from .subject import Subject
 KINDS = {*get_args(WrongResult), "compile-error", "eager-fallback"}
 STAGES = {
     "eager": "dynamo: it cannot trace the code, or the captured graph behaves differently from the code",
-    "aot_eager": "AOTAutograd: the graph is right before functionalization and the tracing of backward",
+    "aot_eager": "AOTAutograd: the graph gives the right result until functionalization and backward tracing",
     "aot_eager_decomp_partition": "a decomposition or the partitioner: the original ops give the right result",
     "inductor": "Inductor: its input graph is right, so its lowering or generated code is wrong",
 }
@@ -42,7 +42,7 @@ def stage(subject: Subject) -> list[str]:
             break
         if not subject.is_right_in(report, kinds):
             other = ", ".join(sorted({finding.kind for finding in report.findings})) if report else "it cannot run"
-            return [f"stage: unknown, because backend {name} gives a different result: {other}"]
+            return [f"stage: unknown, because with backend {name} the check fails differently: {other}"]
         passed.append(name)
     first = names[len(passed)]
     subject.report.fault = replace(subject.report.fault, stage=first)
@@ -53,7 +53,9 @@ def stage(subject: Subject) -> list[str]:
 
 
 def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
-    """A line if eager shows the same finding when it takes the code's branch for compilation; otherwise nothing."""
+    """A line if eager shows a finding of these kinds when it takes the code's branch for compilation; otherwise an
+    empty string.
+    """
     places: list[Location] = []
 
     def eager_as_if_compiled(target: Any) -> Callable[..., Any]:
@@ -67,10 +69,18 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
         return run
 
     report = subject.again("eager", wrapper=eager_as_if_compiled, more={})
-    if not places or not subject.shows(report, kinds):
+    if not places or report is None or not subject.shows(report, kinds):
         return ""
-    where = ", ".join(dict.fromkeys(place.shown() for place in places))
+    where = "is_compiling() call at " + ", ".join(dict.fromkeys(place.shown() for place in places))
+    if _leaves(report, kinds) == _leaves(subject.report, kinds):
+        return f"stage: not in torch. Eager gives the same result when it takes the compiled-code branch of the {where}"
+    # The branch changes something, but may not be the cause of this finding, or not the only one.
     return (
-        "stage: not in torch. Eager gives the same result if it takes the branch "
-        f"for compiled code, at the is_compiling() call at {where}"
+        f"stage: unknown. When eager takes the compiled-code branch of the {where}, it is also wrong, "
+        "but with different findings; remove the branch and check again"
     )
+
+
+def _leaves(report: CompileReport, kinds: Collection[str]) -> set[tuple[str, str, int]]:
+    """Where the findings are: kind, leaf and call."""
+    return {(one.kind, one.subject, call) for one in report.findings if one.kind in kinds for call in one.calls or (0,)}

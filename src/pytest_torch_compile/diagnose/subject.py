@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -46,7 +47,8 @@ class Subject:
         self._remake, self._end = remake, time.monotonic() + seconds
         self._tolerances = remake.tolerances
         self._took: dict[str | None, float] = {}
-        # The changes that turn it into a check of its smallest module, if that is known and shows the same finding.
+        # The changes that turn this into a check of the smallest module, if that module is known and shows the same
+        # finding.
         self.smallest: dict[str, Any] = {}
 
     @property
@@ -61,7 +63,7 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """The expected time of a trial with this backend: that of the longest trial, or else of the check.
+        """The expected time of a trial with this backend: the longest trial's time, or else the check's.
 
         Compile time of skipped stages is subtracted from the check's time, which includes imports of a first
         compilation.
@@ -75,7 +77,7 @@ class Subject:
 
     @contextmanager
     def loosened(self, **tolerances: Any) -> Iterator[None]:
-        """Change these fields of the tolerances for checks in the body."""
+        """Change these fields of the tolerances for checks inside the ``with`` block."""
         before, self._tolerances = self._tolerances, replace(self._tolerances, **tolerances)
         try:
             yield
@@ -86,7 +88,7 @@ class Subject:
         """Repeat the check with changed fields of its work or compilation; None if that is not possible.
 
         Raises:
-            OutOfTime: no further trial may start.
+            OutOfTime: If no other trial may start.
         """
         if self.left <= self.expected_seconds(backend):
             raise OutOfTime
@@ -97,7 +99,9 @@ class Subject:
         work = replace(self.work, **{name: value for name, value in changes.items() if name not in of_compiling})
         began = time.monotonic()
         try:
-            return self._remake.examine(work, replace(compiling, **of_compiling), self._remake.budget, self._tolerances)
+            with _without_guard_errors():
+                compiling = replace(compiling, **of_compiling)
+                return self._remake.examine(work, compiling, self._remake.budget, self._tolerances)
         except CompileUsageError:
             return None
         finally:
@@ -119,11 +123,22 @@ class Subject:
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 
+@contextmanager
+def _without_guard_errors() -> Iterator[None]:
+    """Torch logs a traceback where code fixes a size that a trial marks as dynamic, which the user never marked."""
+    logger = logging.getLogger("torch._guards")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
 def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
     """The location and category of each break, regardless of its callers."""
     return {(one.location.file, one.location.line, one.category) for one in report.graph_breaks}
 
 
 def recompile_causes(report: CompileReport) -> set[str]:
-    """The causes of the recompiles; an empty text if torch reports no guard."""
+    """The causes of the recompiles; an empty string if torch reports no guard."""
     return {recompile.guards[0].cause if recompile.guards else "" for recompile in report.recompiles}

@@ -1,1 +1,1 @@
-"""``--compile-existing=PACKAGE``: the calls that ordinary tests make into a package, checked where they happen."""
+"""``--compile-existing=PACKAGE``: checks the calls from ordinary tests into a package, at the moment of each call."""

@@ -1,4 +1,4 @@
-"""The verdicts of an earlier run: what worked may not break, and what was broken then is known."""
+"""The verdicts of an earlier run: a target that worked must keep working, and an old failure is a known one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Baseline:
         self.stored = baselines.load(folder, self._environment, "existing")
 
     def known(self, row: Row) -> str:
-        """Why a target that fails is expected to: it was so in the baseline. Empty for what is new or worse."""
+        """Why the failure of a target is expected: the baseline has it. Empty if the failure is new or worse."""
         entry = self.stored.entries.get(row.test)
         if entry is None or row.verdict in (WORKS, UNCHECKED):
             return ""
@@ -35,22 +35,22 @@ class Baseline:
         now = _entry(row)
         if not set(now["breaks"]) <= set(entry["breaks"]) or not set(now["kinds"]) <= set(entry["kinds"]):
             return ""
-        return f"the baseline has it too: {entry['verdict']}"
+        return f"known from the baseline: {entry['verdict']}"
 
     def lines(self, rows: Sequence[Row]) -> list[str]:
-        """What is better than the baseline, and what is in it and was not checked."""
+        """Lines about targets that are better than in the baseline, or that worked there and were not checked."""
         entries, lines = self.stored.entries, [self.stored.problem] if self.stored.problem else []
         by_test = {row.test: row for row in rows}
         for test, entry in entries.items():
             row = by_test.get(test)
             if row is None or row.verdict == UNCHECKED:
-                lines += [f"{test} was not checked in this run; the baseline says: works"] * (entry["verdict"] == WORKS)
+                lines += [f"{test} was not checked in this run (baseline: works)"] * (entry["verdict"] == WORKS)
             elif VERDICTS.index(row.verdict) < VERDICTS.index(entry["verdict"]):
-                lines.append(f"{test}: {row.verdict}, and {entry['verdict']} in the baseline")
+                lines.append(f"{test}: {row.verdict} (baseline: {entry['verdict']})")
         return lines
 
     def update(self, rows: Iterable[Row]) -> str:
-        """Store the verdicts of what was checked; what was not keeps its own."""
+        """Store the verdicts of all checked targets; the others keep their stored verdicts."""
         entries = {row.test: _entry(row) for row in rows if row.verdict != UNCHECKED}
 
         def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:

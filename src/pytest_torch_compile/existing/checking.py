@@ -1,4 +1,4 @@
-"""One check, in the middle of a test: a run in eager to see whether the call can be checked, then the check itself."""
+"""One check in the middle of a test: an eager run to see whether the call can be checked, then the check itself."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from ..report.failure_text import failure_text
 from .targets import Called
 from .undisturbed import SideEffect, undisturbed
 
-# State of Python's own objects, which is not put back.
+# Modules whose objects have state that is not restored.
 _LASTING_STATE = frozenset({
     "unittest.mock", "random", "io", "_io", "socket", "subprocess", "threading", "_thread", "queue", "_queue",
     "multiprocessing", "asyncio", "concurrent", "sqlite3", "tempfile", "http", "urllib",
 })  # fmt: skip
 
 
-# A line of a piece of code, which is known by its file and its first line.
+# A line of a code object. The code object is identified by its file and its first line.
 Line = tuple[str, int, int]
 
 
 @dataclass
 class Checked:
-    """What became of one call. Plain data, which travels from workers of pytest-xdist.
+    """The result for one call. Plain data, because pytest-xdist workers send it.
 
-    ``refused`` says why it could not be checked. ``computes`` is false where eager ran nothing of torch.
-    ``passed_over`` says why others come first.
+    ``refused`` says why the call could not be checked. ``computes`` is false if eager ran no torch operation.
+    ``passed_over`` says why other calls have priority.
     """
 
     target: str
@@ -53,11 +53,11 @@ class Checked:
     computes: bool = True
     passed_over: str = ""
     seconds: float = 0.0
-    breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # over the budget, for compile-accepted.json
+    breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # those over the budget, for compile-accepted.json
     recompiles: int = 0
-    allowed: int = 0  # recompiles that the sizes need
+    allowed: int = 0  # recompiles that the sizes require
     train: bool = False
-    module: str = ""  # how it is written as a test: where the target is, how it is made, and its calls
+    module: str = ""  # the source of its test: the module of the target, the expression that creates it, and the calls
     made: str = ""
     calls: tuple[str, ...] = ()
     unwritten: str = ""
@@ -67,9 +67,9 @@ class Checked:
 class Rules:
     """How calls are checked.
 
-    ``existing`` is the value of the option, ``backend`` the one that was asked for, None for a quick one. ``owns`` says
-    which modules are the package's. ``why_not`` decides on a call by the lines of the package that it ran in eager,
-    and whether its gradients are asked for.
+    ``existing`` is the value of the option. ``backend`` is the requested backend, or None for a fast one. ``owns`` says
+    which modules belong to the package. ``why_not`` decides whether to check a call, from the lines of the package
+    that it ran in eager and from whether the test needs its gradients.
     """
 
     existing: str
@@ -84,7 +84,7 @@ def checked(
     called: Called, test: str, earlier: Sequence[Call], recompiles: int, wants_gradients: bool, rules: Rules,
     accepted: acceptance.Acceptance,
 ) -> Checked:  # fmt: skip
-    """Check a call where it happens, after the calls ``earlier``, with ``recompiles`` allowed."""
+    """Check a call at the moment it happens, after the calls ``earlier``, and allow ``recompiles`` recompiles."""
     began = time.monotonic()
     calls = [*earlier, Call(called.args, called.kwargs)]
     done = Checked(called.name, test, allowed=recompiles)
@@ -103,8 +103,8 @@ def checked(
             done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
     kinds = {finding.kind for finding in done.report.findings} if done.report is not None else set()
     if "timeout" in kinds and settings.current.timeout is None:
-        # The limit was ours, for the sake of the other targets: it says nothing about this one.
-        done.refused, done.report = f"its check took longer than {rules.seconds:.0f} s", None
+        # The limit was the plugin's, to leave time for other targets, so reaching it says nothing about this target.
+        done.refused, done.report = f"the check took longer than {rules.seconds:.0f} s", None
     if done.report is not None:
         done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
         done.report.text = failure_text(done.report)
@@ -141,12 +141,12 @@ def _settings(rules: Rules) -> Any:
 
 
 def _lasting_state(values: Sequence[Any]) -> str:
-    """Why a call cannot be repeated without a trace: it holds an object whose state is not put back."""
+    """Why a call cannot be repeated without side effects: it involves an object whose state is not restored."""
     for value in reached(values):
         kind = type(value)
         home = str(kind.__module__)
         if home in _LASTING_STATE or home.partition(".")[0] in _LASTING_STATE:
-            return f"it is given {kind.__name__}, whose state cannot be put back"
+            return f"the call involves an object of type {kind.__name__}, whose state cannot be restored"
     return ""
 
 
@@ -159,7 +159,7 @@ class _Tried:
 
 
 def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
-    """Run a call in eager: whether it raises, computes anything and could have gradients, and which lines it runs."""
+    """Run a call in eager to see whether it raises, computes, and can have gradients, and which lines it runs."""
     with calm(), sandbox() as box:
         leg = Leg(work)
         if unread := leg.world.not_observable():
@@ -175,7 +175,7 @@ def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
 
 @contextmanager
 def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
-    """The lines of the package that run in the body."""
+    """Yield a set that collects the lines of the package that run in the body."""
     lines: set[Line] = set()
 
     def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
@@ -195,7 +195,7 @@ def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
 
 
 class _Counting(TorchFunctionMode):
-    """Counts what gives a tensor that it was not given."""
+    """Counts the operations that return a tensor which is not one of their arguments."""
 
     def __init__(self) -> None:
         super().__init__()

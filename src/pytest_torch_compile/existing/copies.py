@@ -1,6 +1,6 @@
-"""Small copies of what earlier calls were given, so that a later call can be checked as one of a sequence.
+"""Small copies of the arguments of earlier calls, so that a later call can be checked as part of a sequence.
 
-The tensors of the test itself are never kept.
+The test's own tensors are never kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..legs.calls import Call
 from ..legs.reach import PLAIN
 from ..numerics.tree import is_a
 
-# Of one call, and of all calls of a run together.
+# The limits for one call, and for all calls of a run together.
 MOST_BYTES = 1 << 20
 MOST_BYTES_IN_ALL = 64 << 20
 
@@ -26,7 +26,7 @@ class NotCopied(Exception):
 
 @dataclass(frozen=True)
 class _Tensor:
-    """The numbers of a tensor on the host."""
+    """The values of a tensor, in host memory."""
 
     numbers: torch.Tensor
     device: torch.device
@@ -35,7 +35,7 @@ class _Tensor:
 
 @dataclass(frozen=True)
 class Copied:
-    """The arguments of a call, without the objects of the test."""
+    """The arguments of a call, without references to the objects of the test."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -46,7 +46,7 @@ class Copied:
         """Copy the arguments.
 
         Raises:
-            NotCopied: they hold something else, or too much.
+            NotCopied: If they contain other values, or are too large.
         """
         counted = [0]
         copied = tuple(_copied(value, counted) for value in args)
@@ -54,7 +54,7 @@ class Copied:
         return cls(copied, named, counted[0])
 
     def call(self) -> Call:
-        """A call with fresh tensors of these numbers."""
+        """A call with new tensors that have the copied values."""
         return Call(tuple(map(_made, self.args)), {name: _made(value) for name, value in self.kwargs.items()})
 
 

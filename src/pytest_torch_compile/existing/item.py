@@ -1,4 +1,4 @@
-"""A target as a test of its own: it shows what its checks found while the ordinary tests ran."""
+"""A target as a separate test, which reports the findings of its checks during the ordinary tests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .verdicts import UNCHECKED, Row
 
 
 class ExistingItem(pytest.Item):
-    """Passes, fails or is skipped as the checks of one target did."""
+    """Passes, fails or is skipped according to the checks of one target."""
 
-    shows_existing = True  # it was checked already: it needs no process of its own
+    shows_existing = True  # the checks have already run, so it needs no separate process
 
     def __init__(self, *, row: Row, known: str = "", **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -25,11 +25,11 @@ class ExistingItem(pytest.Item):
 
     @classmethod
     def of(cls, session: pytest.Session, row: Row, known: str = "") -> ExistingItem:
-        """The test of a row. ``known`` says why it is expected to fail."""
+        """The test for a row. ``known`` says why it is expected to fail."""
         return cls.from_parent(session, name=row.test, nodeid=row.test, row=row, known=known)
 
     def runtest(self) -> None:
-        """Tell of each check, and fail with all that they found."""
+        """Announce each check, and fail with the findings of all of them."""
         failures = []
         for result in self.row.results:
             if result.report is None:
@@ -49,9 +49,9 @@ class ExistingItem(pytest.Item):
             pytest.skip(self.row.detail)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The report without a traceback, which would lead here."""
+        """The report without a traceback, which would only point to this file."""
         return str(excinfo.value) if isinstance(excinfo.value, CompileCheckFailed) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where a reader looks for it."""
+        """The location that pytest shows."""
         return self.config.rootpath, None, self.name

@@ -1,4 +1,4 @@
-"""What has been noticed of each target, what is still worth a check, and how much time is left for it."""
+"""Records the calls of each target, decides which are still worth a check, and tracks the remaining time."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from .checking import Checked, Line
 from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .signature import AutomaticDynamic, Signature
 
-# What is rare comes first. The first call of a target is always checked. One that runs new lines of the package, or has
-# gradients first, is checked while the time that is left is enough for the first calls of the targets still to come, as
-# many as there have been so far. Any other is checked only while no more than this part of the time is used up that is
-# due at this point of the run. From then on the part shrinks with each further check.
+# Rare calls have priority. The first call of a target is always checked. A call that runs new lines of the package, or
+# is the first with gradients, is checked if the remaining time still suffices for the first calls of the targets to
+# come, as estimated from those so far. Any other call is checked only if the time spent is less than this share of the
+# time due at this point of the run. The index is the number of the target's checks so far; after the last entry, the
+# share shrinks with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
-# A call that could not be checked where it happened may be in another test: so often is it tried.
+# How often a check is tried: a call that cannot be checked in one test may be checkable in another.
 MOST_TRIES = 3
-OUT_OF_TIME = "the time was over: --compile-existing-minutes gives more"
-LIKE_OTHERS = "it runs no line that a checked call did not, and other targets come first"
-KEPT = "it runs new lines, but the time was kept for other targets: --compile-existing-minutes gives more"
-TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes"
+OUT_OF_TIME = "time limit reached (raise it with --compile-existing-minutes)"
+LIKE_OTHERS = "the call runs no new lines, and other targets have priority"
+KEPT = "the call runs new lines, but time is reserved for other targets (see --compile-existing-minutes)"
+TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes allows"
 
 
 @dataclass
 class Family:
-    """The calls of one target that differ in sizes only.
+    """The calls of one target that differ only in sizes.
 
-    ``confirmed``: a size that a dynamic graph was there for has been checked as well, as code may depend on sizes.
+    ``confirmed``: sizes that an existing graph already covered were checked too, because code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -44,7 +45,7 @@ class Family:
 
 @dataclass
 class Noticed:
-    """One target: how often it was called from outside, its families and its checks."""
+    """One target: the number of calls from outside the package, its families and its checks."""
 
     calls: int = 0
     checks: int = 0
@@ -63,17 +64,17 @@ class Ledger:
     targets: dict[str, Noticed] = field(default_factory=dict)
     results: list[Checked] = field(default_factory=list)
     spent: float = 0.0
-    progress: float = 1.0  # the part of the tests that have run
+    progress: float = 1.0  # the fraction of the tests that have begun
     _on_first_checks: float = 0.0
     _copied: int = 0
 
     @property
     def left(self) -> float:
-        """The seconds that checks may still take."""
+        """The seconds that remain for checks."""
         return max(0.0, self.seconds - self.spent)
 
     def wants(self, name: str, seen: Signature) -> Family | None:
-        """The family of a call that is worth a check; None for one like others, or where the time is over."""
+        """The family of a call that is worth a check; None if it is like earlier calls or over a limit."""
         target = self.targets.setdefault(name, Noticed())
         target.calls += 1
         family = target.families.setdefault(seen.family, Family())
@@ -102,18 +103,18 @@ class Ledger:
 
     @property
     def _kept_for_others(self) -> float:
-        """The seconds that first calls of other targets need in the rest of the run, if it goes on like this."""
+        """The seconds that first calls of other targets will need, if the rest of the run is like the run so far."""
         return self._on_first_checks * (1.0 - self.progress) / self.progress
 
     def _allowed(self, checks: int) -> float:
-        """The seconds that may have been spent before a target with so many checks gets one more."""
+        """A target with this many checks gets another only if fewer seconds than this have been spent."""
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.seconds * self.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """The earlier calls of a family, and the recompiles that its sizes need with the next one."""
+        """The earlier calls of a family, and the recompiles that the sizes require, those of the next call included."""
         earlier = [copied.call() for copied in family.earlier]
-        if len(earlier) < family.shapes:  # an earlier call could not be copied: what the sequence costs is not known
+        if len(earlier) < family.shapes:  # an earlier call could not be copied, so the recompiles are unknown
             return [], 0
         family.confirmed = family.confirmed or family.dynamic.covers(seen.sizes)
         with_next = deepcopy(family.dynamic)
@@ -121,11 +122,11 @@ class Ledger:
         return earlier, with_next.recompiles
 
     def note(self, family: Family, done: Checked, args: Any, kwargs: Mapping[str, Any], seen: Signature) -> None:
-        """Take the result of a check."""
+        """Record the result of a check."""
         self.spent += done.seconds
         if done.report is not None and not self.targets[done.target].checks:
             self._on_first_checks += done.seconds
-        if done.passed_over == KEPT:  # there may be time for it in another test
+        if done.passed_over == KEPT:  # another test may have time for it
             family.tries += 1
         elif not done.refused:
             family.seen.add(seen.sizes)
@@ -146,7 +147,7 @@ class Ledger:
         self.results.append(done)
 
     def fail(self, name: str, test: str, error: Exception) -> None:
-        """Note that a call could not even be looked at."""
+        """Record that the plugin failed before it could check a call."""
         self.targets.setdefault(name, Noticed())
         self.results.append(Checked(name, test, refused=f"the plugin failed: {type(error).__name__}: {error}"))
 
@@ -164,10 +165,10 @@ class Ledger:
 
 
 def minutes(seconds: float) -> str:
-    """``7:05``."""
+    """The time in the form ``7:05``."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def now() -> float:
-    """The clock that budgets go by."""
+    """The clock for all time limits."""
     return time.monotonic()

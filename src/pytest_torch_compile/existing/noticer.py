@@ -1,4 +1,4 @@
-"""From a call that is heard of to its check."""
+"""Decides which of the observed calls to check, and checks them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .undisturbed import Stopwatch
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
-# A check is given what remains of the time, and so much at least and at most.
+# The time limit of one check is the remaining time, within these bounds.
 _LEAST_SECONDS, _MOST_SECONDS = 10.0, 60.0
-_COMPILES = "its test compiles as well"
-_REPLACED = "its test has replaced {}"
+_COMPILES = "the test itself compiles code"
+_REPLACED = "the test has replaced {}"
 
 
 class Noticer:
-    """Listens to the calls of one test after the other."""
+    """Observes the calls of each test in turn."""
 
     def __init__(
         self, package: str, patterns: tuple[str, ...], backend: str | None, root: Path, say: Callable[[str], None]
@@ -60,7 +60,7 @@ class Noticer:
 
     @contextmanager
     def listening(self, test: str, progress: float) -> Iterator[None]:
-        """Listen in the body, to the calls of one test; ``progress`` is the part of the tests that have begun."""
+        """Observe the calls of one test in the body. ``progress`` is the fraction of the tests that have begun."""
         self._ledger.progress = progress
         self._test, self._taken = test, self._watch.seconds
         self._targets.refresh()
@@ -80,16 +80,16 @@ class Noticer:
                 self._recipes.forget_made()
 
     def taken(self) -> float:
-        """The seconds that checks took out of the last test."""
+        """The seconds that checks took during the last test."""
         return self._watch.seconds - self._taken
 
     def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float]:
-        """All checks, what was left out by target, and the seconds."""
+        """All checks, the numbers of calls left out per target and reason, and the seconds spent."""
         left_out = {name: target.left_out for name, target in self._ledger.targets.items()}
         return self._ledger.results, left_out, self._ledger.spent
 
     def _hear(self, frame: FrameType) -> None:
-        """A call begins."""
+        """Handle the start of a call."""
         if self._busy or running_check() is not None:
             return
         place = place_of(frame, self._targets.owns)
@@ -104,7 +104,7 @@ class Noticer:
         try:
             with self._watch.running():
                 self._consider(called, place)
-        except Exception as error:  # a fault of ours is never the test's
+        except Exception as error:  # a fault in the plugin must not fail the test
             self._ledger.fail(called.name, self._test, error)
         finally:
             self._busy = False
@@ -132,11 +132,11 @@ class Noticer:
         done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
             self._write(done, family, written, len(earlier))
-        self._compiled = len(compiled_codes())  # the check's own are not the test's
+        self._compiled = len(compiled_codes())  # so that code compiled by the check does not count as the test's
         return done
 
     def _written(self, called: Called) -> Recipe | str:
-        """The call as source, before a check; or why it has none."""
+        """The call as source, written before the check; or the reason why it cannot be written."""
         if self._recipes is None:
             return ""
         try:
@@ -145,7 +145,7 @@ class Noticer:
             return str(why)
 
     def _write(self, done: Checked, family: Family, written: Recipe | str, earlier: int) -> None:
-        """Note with a check how it is written, after the calls before it."""
+        """Store with a check the source of its call, and of the calls before it."""
         if isinstance(written, str):
             done.unwritten = written
             return

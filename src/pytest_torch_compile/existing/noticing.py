@@ -1,8 +1,9 @@
-"""Hearing of calls without changing anything that is called: nothing of the package or of torch is patched.
+"""Observes calls without changing what is called: nothing in the package or in torch is patched.
 
-From Python 3.12 on ``sys.monitoring`` reports the code that is listened for, and no other code is slowed down. Before,
-a trace function hears of every call of a Python function, and of no line in it. Where coverage is measured the place of
-the trace function is taken, and a profile function hears of them. Calls in other threads are not heard of.
+On Python 3.12 and later, ``sys.monitoring`` reports only the calls of the selected code, and other code is not slowed
+down. On earlier versions, a trace function is notified of every call of a Python function, but not of its lines. If
+coverage is measured, the trace function is already in use, and a profile function is notified instead. Calls in other
+threads are not observed.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ _TOOL = "pytest-torch-compile"
 
 
 class Taken(RuntimeError):
-    """Another tool listens already, such as a profiler."""
+    """Another tool, such as a profiler, is already listening."""
 
 
 class Noticing:
-    """Hears of each call of some code while a test runs.
+    """Observes each call of selected code while a test runs.
 
-    ``known`` are the ids of the code objects. ``hear`` gets the frame before its first line.
+    ``known`` contains the ids of the code objects. ``hear`` receives the frame before its first line runs.
     """
 
     def __init__(self, known: Container[int], hear: Hear) -> None:
@@ -34,10 +35,10 @@ class Noticing:
 
     @contextmanager
     def listening(self, codes: Iterable[CodeType]) -> Iterator[None]:
-        """Listen in the body.
+        """Observe calls in the body.
 
         Raises:
-            Taken: another tool listens.
+            Taken: If another tool is already listening.
         """
         if hasattr(sys, "monitoring"):
             body = self._monitoring(codes)
@@ -54,7 +55,7 @@ class Noticing:
             if id(frame.f_code) in known:
                 sys.settrace(None)
                 try:
-                    # Inside a trace function Python calls no other one, and a check needs one of its own.
+                    # While a trace function runs, Python calls no other trace function, but a check needs one.
                     sys.call_tracing(hear, (frame,))
                 finally:
                     sys.settrace(note)
@@ -69,7 +70,7 @@ class Noticing:
     @contextmanager
     def _profiling(self) -> Iterator[None]:
         if sys.getprofile() is not None:
-            raise Taken("no call can be heard of, as coverage is measured and a profiler is active")
+            raise Taken("calls cannot be observed while both coverage and a profiler are active")
         known, hear = self._known, self._hear
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
@@ -92,7 +93,7 @@ class Noticing:
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
         tool = next((number for number in (4, 3) if monitoring.get_tool(number) is None), None)
         if tool is None:
-            raise Taken("other tools use sys.monitoring")
+            raise Taken("calls cannot be observed while other tools use sys.monitoring")
         listened = list(codes)
         hear, busy, thread = self._hear, [False], threading.get_ident()
 

@@ -1,4 +1,4 @@
-"""Where a call happens: whether it comes from outside of the package, and whether a check may run right there."""
+"""Where a call happens: whether it comes from outside the package, and whether a check may run at that point."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ import torch
 
 from .. import __name__ as OWN
 
-# Code under these runs for a tracer, for backward, or against a clock.
+# Code that these modules call is being traced, differentiated or timed.
 _REFUSED = {
-    "torch._dynamo": "it is called while its test compiles",
-    "torch.fx": "it is called while its test traces",
-    "torch.jit": "it is called while its test traces",
-    "torch.export": "it is called while its test traces",
-    "torch.onnx": "it is called while its test traces",
-    "torch._functorch": "it is called inside a transform of torch.func",
-    "torch._higher_order_ops": "it is called while its test traces",
-    "torch.autograd.function": "it is called inside an autograd function",
-    "torch.optim": "it is called by an optimizer",
-    "hypothesis": "its test runs under Hypothesis, which times every example",
-    "pytest_benchmark": "its test times it",
+    "torch._dynamo": "the test calls it while compiling",
+    "torch.fx": "the test calls it while tracing",
+    "torch.jit": "the test calls it while tracing",
+    "torch.export": "the test calls it while tracing",
+    "torch.onnx": "the test calls it while tracing",
+    "torch._functorch": "the test calls it inside a torch.func transform",
+    "torch._higher_order_ops": "the test calls it while tracing",
+    "torch.autograd.function": "the test calls it inside an autograd function",
+    "torch.optim": "an optimizer calls it",
+    "hypothesis": "the test runs under Hypothesis, which times every example",
+    "pytest_benchmark": "the test benchmarks it",
 }
 _MUTATING = frozenset({"apply", "_apply", "load_state_dict", "state_dict", "register_parameter", "__setattr__"})
 _BACKWARD = frozenset({"backward", "grad", "gradcheck", "gradgradcheck"})
-# Where a test is called by what runs it.
+# The modules that call a test.
 _RUNNERS = ("_pytest.python", "_pytest.unittest", "unittest.case", f"{OWN}.existing.session")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call from outside happens. ``refused`` says why no check may run there, empty where it may."""
+    """Where a call from outside happens. ``refused`` says why no check may run there; it is empty if one may."""
 
     refused: str = ""
     wants_gradients: bool = False
 
 
 def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None:
-    """The place of a call; None where code of the package, or a check, makes it."""
+    """The place of a call; None if the package itself or a check makes the call."""
     refused, wants = "", False
     outer = frame.f_back
     while outer is not None:
@@ -53,7 +53,7 @@ def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None
         if name.startswith("torch.") or name.partition(".")[0] in _REFUSED:
             refused = refused or _refused_under(name)
             if name == "torch.nn.modules.module" and outer.f_code.co_name in _MUTATING:
-                refused = refused or "it is called while its test changes a module"
+                refused = refused or "the test calls it while changing a module"
             wants = wants or name == "torch.autograd.gradcheck"
         elif not name.startswith(("_pytest.", "pluggy.")):
             wants = wants or names_backward(outer.f_code)
@@ -66,18 +66,18 @@ def _refused_under(name: str) -> str:
 
 
 def _refused_now() -> str:
-    """Why no check may run at all at this moment."""
-    if any(map(_works, threading.enumerate())):
-        return "its test runs other threads, which may hold a lock or change it"
+    """Why no check may run at this moment."""
+    if any(map(_may_interfere, threading.enumerate())):
+        return "the test runs other threads, which may hold a lock or modify the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return "it is called while its test traces"
+        return "the test calls it while tracing"
     return ""
 
 
-def _works(thread: threading.Thread) -> bool:
-    """Whether a thread may hold a lock of the test or change its objects.
+def _may_interfere(thread: threading.Thread) -> bool:
+    """Whether a thread may hold a lock or modify objects of the test.
 
-    One of a pool that waits for work does neither. Inductor, for one, keeps such a pool once it has compiled.
+    A thread of a pool that waits for work does neither. Inductor keeps such a pool after it has compiled.
     """
     if thread is threading.main_thread() or thread.daemon:
         return False
@@ -88,14 +88,14 @@ def _works(thread: threading.Thread) -> bool:
 
 
 def names_backward(code: CodeType) -> bool:
-    """Whether a function of a test names what computes gradients, functions inside it included."""
+    """Whether a test's code, or a function nested in it, uses a name that computes gradients."""
     if not _BACKWARD.isdisjoint(code.co_names):
         return True
     return any(names_backward(inner) for inner in code.co_consts if isinstance(inner, CodeType))
 
 
 def replaced_parts(owns: Callable[[str], bool]) -> str:
-    """What a test has put in the place of a part of the package (a mock, a function of its own); empty for nothing."""
+    """The name of a part of the package that a test has replaced with a mock or a function; empty if there is none."""
     for path, module in list(sys.modules.items()):
         if not owns(path):
             continue
@@ -114,7 +114,7 @@ def _home(kind: type) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Whether a value is a mock, or a function from a test file: no library would hold one. Asks no object itself."""
+    """Whether a value is a mock or a function from a test file; no library has these. Runs no code of the value."""
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]
         return home == "conftest" or home.startswith("test_")

@@ -1,4 +1,4 @@
-"""How a call is written in a test: tensors by shape and seed, objects by how they were made; never their contents."""
+"""Writes a call as source: tensors by shape, dtype and range, objects by how they were created; never contents."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _STRING = re.compile(r"[\w .+:/-]{0,40}")
 
 
 class NotWritten(Exception):
-    """A value that cannot be written without its contents; the message says which kind."""
+    """A value cannot be written without its contents; the message names the kind of value."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A call as source. ``target`` makes the target, ``call`` is an item of ``calls=``."""
+    """A call as source. ``target`` is the expression that creates the target, ``call`` an item of ``calls=``."""
 
     module: str
     target: str
@@ -34,9 +34,9 @@ class Recipe:
 
 @dataclass
 class Recipes:
-    """Writes calls. ``owns`` says which modules are of the package.
+    """Writes calls. ``owns`` says which modules belong to the package.
 
-    A string is written only where it stands in the package's own code: any other may be a secret of a test.
+    A string is written only if it occurs in the package's own code, because any other string may be a test's secret.
     """
 
     owns: Callable[[str], bool]
@@ -45,21 +45,21 @@ class Recipes:
     _modules: int = -1
 
     def note_made(self, value: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """An object of the package is made with these arguments."""
+        """Record that an object of the package is created with these arguments."""
         try:
             self._made[id(value)] = f"{name}({self._arguments(args, kwargs)})"
         except NotWritten:
             self._made.pop(id(value), None)
 
     def forget_made(self) -> None:
-        """A test has ended: what it made may be gone, and its place in memory taken by something else."""
+        """Forget all objects when a test ends, because their ids may be reused."""
         self._made.clear()
 
     def of(self, called: Called, module: str) -> Recipe:
         """The source of a call.
 
         Raises:
-            NotWritten: it cannot be written without what the test holds.
+            NotWritten: If it cannot be written without copying test data.
         """
         given = f"call({self._arguments(called.args, called.kwargs)})"
         if not torch.is_grad_enabled():
@@ -78,7 +78,7 @@ class Recipes:
         takes_nothing = type(value).__init__ in (torch.nn.Module.__init__, object.__init__)
         text = self._made.get(id(value), f"{name}()" if takes_nothing else "")
         if not text:
-            raise NotWritten(f"how its {type(value).__name__} was made is not known")
+            raise NotWritten(f"it is unknown how the {type(value).__name__} was created")
         if is_a(value, torch.nn.Module):
             dtypes = {p.dtype for p in value.parameters() if p.is_floating_point()}
             if len(dtypes) == 1 and dtypes != {torch.get_default_dtype()}:
@@ -113,7 +113,7 @@ class Recipes:
             return "{" + ", ".join(f"{self._value(key)}: {self._value(one)}" for key, one in value.items()) + "}"
         if id(value) in self._made:
             return self._object(value, "")
-        raise NotWritten(f"it is given {kind.__name__}, which cannot be written without its contents")
+        raise NotWritten(f"an argument has type {kind.__name__}, which cannot be written without its contents")
 
     def _string(self, value: str) -> str:
         if self._modules != len(sys.modules):
@@ -121,15 +121,15 @@ class Recipes:
             self._strings = _strings_of(self.owns)
         if value in self._strings and _STRING.fullmatch(value):
             return repr(value).replace("'", '"')
-        raise NotWritten("it is given a string that is not in the package's own code")
+        raise NotWritten("an argument is a string that does not occur in the package's own code")
 
 
 def _tensor(tensor: torch.Tensor) -> str:
-    """``tensor(2, 3, dtype=torch.int64, high=10)``."""
+    """A tensor as source: ``tensor(2, 3, dtype=torch.int64, high=10)``."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided or tensor.is_nested:
-        raise NotWritten(f"it is given a {type(tensor).__name__} of layout {tensor.layout}")
+        raise NotWritten(f"an argument is a {type(tensor).__name__} of layout {tensor.layout}")
     if tensor.dim() > 12:
-        raise NotWritten("it is given a tensor of more than 12 dimensions")
+        raise NotWritten("an argument is a tensor with more than 12 dimensions")
     parts = [*map(str, tensor.shape)]
     if tensor.dtype is not torch.float32:
         parts.append(f"dtype={tensor.dtype}")
@@ -146,7 +146,7 @@ def _tensor(tensor: torch.Tensor) -> str:
 
 
 def _bounds(low: float, high: float, floating: bool) -> list[str]:
-    """A range that holds the numbers, in round figures: of small whole numbers, else a power of ten."""
+    """A range that contains the values: exact for integers, a power of ten for floating-point numbers."""
     if floating:
         if low >= 0 and high <= 1:
             return []
@@ -159,7 +159,7 @@ def _bounds(low: float, high: float, floating: bool) -> list[str]:
 
 
 def _strings_of(owns: Callable[[str], bool]) -> set[str]:
-    """The strings that stand in the functions of the package, and those that are defaults of their arguments."""
+    """The strings in the functions of the package, and those among the defaults of their arguments."""
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         if not owns(name):

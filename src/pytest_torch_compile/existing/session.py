@@ -1,4 +1,4 @@
-"""``--compile-existing`` in a session: it listens while ordinary tests run, and adds the tests of the targets."""
+"""``--compile-existing`` in a session: observes the ordinary tests, then adds and runs the tests of the targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SENT = "torch_compile_existing"
 
 
 class ExistingSession:
-    """Registered while the option is given. Torch is imported when the first test runs."""
+    """Registered only if the option is given. Torch is imported only when a test runs."""
 
     def __init__(self, config: pytest.Config, backend: str | None, say: Callable[[str], None]) -> None:
         chosen = settings.current
@@ -46,14 +46,14 @@ class ExistingSession:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Listen while an ordinary test runs."""
+        """Observe calls while an ordinary test runs."""
         if isinstance(item, ExistingItem) or self._package not in sys.modules or self._why_not:
             return (yield)
         if self._noticer is None:
             from .noticer import Noticer
 
             self._noticer = Noticer(self._package, self._patterns, self._backend, self._config.rootpath, self._say)
-        self._begun += 1  # a worker collects all tests, and runs a part of them
+        self._begun += 1  # a worker collects all tests but runs only some of them
         with self._noticer.listening(
             item.nodeid, min(1.0, self._begun * self._workers / max(1, item.session.testscollected))
         ):
@@ -63,7 +63,7 @@ class ExistingSession:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """The time of the checks is not the test's."""
+        """Exclude the time of the checks from the test's duration."""
         report = yield
         if call.when == "call" and self._noticer is not None:
             report.duration = max(0.0, report.duration - self._noticer.taken())
@@ -71,10 +71,10 @@ class ExistingSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
-        """When all ordinary tests have run, run the tests of the targets."""
+        """Run the tests of the targets after all ordinary tests."""
         try:
             result = yield
-        finally:  # the table of a run that was interrupted, or that -x has ended, shows what it has checked
+        finally:  # the table of a run that is interrupted, or that -x ends, shows what was checked
             if self._noticer is not None:
                 self._take(*self._noticer.results())
             if not self._is_worker and not session.config.option.collectonly:
@@ -96,7 +96,7 @@ class ExistingSession:
                 raise session.Interrupted(session.shouldstop)
 
     def _loaded_baseline(self) -> Any:
-        """The verdicts of an earlier run, in the environment of this one."""
+        """The verdicts of an earlier run in the same environment."""
         from .baseline import Baseline
 
         device = next((report.device for row in self._rows for report in row.reports), "cpu")
@@ -104,14 +104,15 @@ class ExistingSession:
 
     def _known(self, row: Row) -> str:
         if settings.current.update_baselines and row.verdict not in (WORKS, UNCHECKED):
-            return "noted in the baseline"
+            return "recorded in the baseline"
         return str(self._baseline.known(row))
 
     def _chosen(self, items: list[ExistingItem], session: pytest.Session) -> list[ExistingItem]:
-        """The tests that ``-k`` and conftest files leave, with the markers that these add.
+        """The tests that ``-k`` and conftest files select, with the markers that conftest files add.
 
-        What a conftest file removes without a word stays: it knows the names of ordinary tests only. So does everything
-        where ``-k`` fits no target: it was meant for the tests that make the calls.
+        A test that a conftest file removes without reporting it as deselected is kept, because such a file knows only
+        the names of ordinary tests. All tests are kept if ``-k`` matches no target, because it was then meant for the
+        tests that make the calls.
         """
         config, left = session.config, list(items)
         self._deselected = set[str]()
@@ -120,7 +121,7 @@ class ExistingSession:
         return chosen or items
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Note which tests an option leaves out."""
+        """Record which tests are deselected."""
         self._deselected |= {item.nodeid for item in items}
 
     def _take(self, results: list[Any], left_out: dict[str, dict[str, int]], seconds: float) -> None:
@@ -132,34 +133,34 @@ class ExistingSession:
                 own[reason] = own.get(reason, 0) + times
 
     def pytest_sessionfinish(self) -> None:
-        """A worker of pytest-xdist hands over what it has checked."""
+        """Send the results of a pytest-xdist worker to the controller."""
         if self._is_worker and self._noticer is not None:
             self._config.workeroutput[_SENT] = pickle.dumps(self._noticer.results())  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take what a worker has checked."""
+        """Receive the results of a worker."""
         sent = getattr(node, "workeroutput", {}).get(_SENT)
         if sent is not None:
             self._take(*pickle.loads(sent))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table by target."""
+        """Write the table of targets."""
         if self._is_worker:
             return
-        terminalreporter.section(f"torch.compile: calls of the tests into {self._package}")
+        terminalreporter.section(f"torch.compile: calls from tests into {self._package}")
         if not self._rows:
             terminalreporter.write_line(self._why_not or f"no test called a public target of {self._package}")
             return
         left = sum(1 for reasons in self._left_out.values() if reasons)
-        waiting = f"{left} targets have calls that were left out, for lack of time or beyond the number of shapes"
+        waiting = f"{left} targets have calls that were left out because of the time or shape limit"
         for line in [*table(self._rows, self._seconds, waiting if left else ""), *self._kept()]:
             terminalreporter.write_line(terminal(line))
 
     def _kept(self) -> Iterator[str]:
-        """What is better or missing against the baseline, or written to it; and the tests that are written.
+        """Lines about the comparison with the baseline or its update, and about the test files that were written.
 
-        Nothing of a run that did not get to its end.
+        There are none for a run that did not reach its end.
         """
         if self._baseline is None:
             return
@@ -176,7 +177,7 @@ class ExistingSession:
 
 
 def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:
-    """``mypackage`` alone, or with patterns of public names: ``mypackage.layers,mypackage.ops.*``."""
+    """Parse ``mypackage``, or patterns of public names in it: ``mypackage.layers,mypackage.ops.*``."""
     patterns = tuple(part.strip() for part in given.split(",") if part.strip())
     packages = {pattern.partition(".")[0] for pattern in patterns}
     if len(packages) != 1 or not next(iter(packages)).isidentifier():

@@ -1,4 +1,4 @@
-"""Which calls are alike: same target, structure, dtypes and ranks, and sizes up to automatic dynamic shapes."""
+"""Which calls are alike: same target, structure, dtypes and ranks, and sizes that automatic dynamic shapes cover."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INTERNALS = frozenset(vars(torch.nn.Module())) - {"training"}
 
 @dataclass(frozen=True)
 class Signature:
-    """``family`` is what calls must share to be calls of one sequence; ``sizes`` are all sizes of their tensors."""
+    """Calls with equal ``family`` can form one sequence; ``sizes`` are all sizes of the tensor arguments."""
 
     family: Any
     sizes: tuple[int, ...]
 
 
 def signature(name: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *more: Any) -> Signature:
-    """The signature of a call. Runs no code of the user's."""
+    """The signature of a call. Runs no user code."""
     sizes: list[int] = []
     owner = target.__self__ if isinstance(target, types.MethodType) else target
     own = _described(owner, [], 0) if not isinstance(owner, (types.FunctionType, type)) else name
@@ -68,7 +68,7 @@ def _described(value: Any, sizes: list[int], depth: int) -> Any:
 
 
 def _whole(kind: type, parts: Any, depth: int) -> Any:
-    """An object by what it holds; the sizes of its tensors are part of its structure."""
+    """Describe an object by its contents; the sizes of its tensors are part of its structure."""
     own: list[int] = []
     described = tuple((str(key), _described(part, own, depth + 1)) for key, part in list(parts)[:_MOST_ITEMS])
     return kind.__qualname__, described, tuple(own)
@@ -85,10 +85,10 @@ def _tensor(tensor: torch.Tensor, sizes: list[int]) -> Any:
 
 @dataclass
 class AutomaticDynamic:
-    """What torch's automatic dynamic shapes make of a sequence of sizes: which calls compile, and which reuse a graph.
+    """Predicts torch's automatic dynamic shapes for a sequence of sizes: which calls compile, and which reuse a graph.
 
-    The first graph has fixed sizes. A size that differs becomes dynamic in the next one, apart from 0 and 1. Dynamic
-    sizes that are equal when a graph is made must stay equal in it.
+    The first graph has fixed sizes. A size that differs becomes dynamic in the next graph, unless it is 0 or 1. Dynamic
+    sizes that are equal when a graph is created must stay equal in it.
     """
 
     _graphs: list[tuple[tuple[bool, int], ...]] = field(default_factory=list)
@@ -97,15 +97,15 @@ class AutomaticDynamic:
 
     @property
     def recompiles(self) -> int:
-        """How often a call of the sequence was compiled again."""
+        """The number of recompiles in the sequence."""
         return max(0, len(self._graphs) - 1)
 
     def covers(self, sizes: tuple[int, ...]) -> bool:
-        """Whether a graph that is there fits these sizes."""
+        """Whether an existing graph can be reused for these sizes."""
         return any(_fits(graph, sizes) for graph in self._graphs)
 
     def add(self, sizes: tuple[int, ...]) -> None:
-        """Note the next call."""
+        """Record the next call."""
         if self.covers(sizes):
             return
         if self._graphs:

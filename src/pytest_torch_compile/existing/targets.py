@@ -1,4 +1,4 @@
-"""The public targets of a package: which code belongs to which function, method or class, and under which name."""
+"""The public targets of a package: which function, method or class a code object belongs to, and its public name."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 _TESTS = ("tests", "test", "conftest")
-# Called by torch, with what only torch hands over.
+# Torch calls these, with arguments that only torch can pass.
 _CALLED_BY_TORCH = (torch.autograd.Function, torch.jit.ScriptModule)
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 
 @dataclass(frozen=True)
 class Called:
-    """A call of a public target, as its first frame shows it. ``is_made``: the target is only about to be made."""
+    """A call of a public target, as seen in its first frame. ``is_made``: the call creates the target."""
 
     name: str
     target: Any
@@ -31,7 +31,7 @@ class Called:
 
 @dataclass
 class _Entry:
-    """One way into the package: a function, and the class that it is a method of."""
+    """One entry point into the package: a function and, for a method, its class."""
 
     name: str
     function: types.FunctionType
@@ -41,7 +41,7 @@ class _Entry:
 
 @dataclass
 class Targets:
-    """The ways into one package, by the code that runs first. ``patterns`` narrow it by public name."""
+    """The entry points into one package, by the code that runs first. ``patterns`` select targets by public name."""
 
     package: str
     patterns: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Targets:
     _loaded: int = -1
 
     def refresh(self) -> None:
-        """Read the modules that are loaded now, where there are new ones."""
+        """Read the loaded modules of the package, if there are new ones."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
@@ -74,7 +74,7 @@ class Targets:
                 self._add(entry)
             if self.hears_of_objects and isinstance(made := vars(kind).get("__init__"), types.FunctionType):
                 self._add(_Entry(name, made, kind, "init"))
-        # Every module of torch's kind is called through this function.
+        # Every torch module is called through this function.
         self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
 
     def codes(self) -> list[types.CodeType]:
@@ -82,14 +82,14 @@ class Targets:
         return [entries[0].function.__code__ for entries in self.by_code.values()]
 
     def owns(self, module: str) -> bool:
-        """Whether a module is of the package, its tests left out."""
+        """Whether a module belongs to the package and is not one of its tests."""
         if not module.startswith(self.package):
             return False
         first, *rest = module.split(".")
         return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
 
     def called(self, frame: types.FrameType) -> Called | None:
-        """The target that a frame which has just begun belongs to, with its arguments; None for no public one."""
+        """The target of a frame that has just started, with its arguments; None if it is not a public target."""
         entries = self.by_code.get(id(frame.f_code), [])
         values = frame.f_locals
         entry = next((entry for entry in entries if len(entries) == 1 or _closes_over(entry.function, values)), None)
@@ -113,7 +113,7 @@ class Targets:
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
     def module_of(self, name: str) -> str:
-        """The module that a public name begins with."""
+        """The module part of a public name."""
         while name and name not in sys.modules:
             name = name.rpartition(".")[0]
         return name
@@ -122,7 +122,7 @@ class Targets:
         return called if not self.patterns or self._is_chosen(called.name) else None
 
     def _is_chosen(self, name: str) -> bool:
-        """Whether a pattern fits one of the names: a reader may know another than the one that is shown."""
+        """Whether a pattern matches any of the names: a user may know a different name from the one shown."""
         owner, _, method = name.rpartition(".")
         names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]
         return any(_matches(one, pattern) for one in names for pattern in self.patterns)
@@ -138,7 +138,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[Any, str, list[str]]]:
-    """Functions and classes that the package defines, each with its shortest public name, and its other ones."""
+    """The functions and classes that the package defines, each with its shortest public name and its other names."""
     found: dict[int, tuple[Any, list[str]]] = {}
     for path, module in modules.items():
         if any(part.startswith("_") for part in path.split(".")):
@@ -177,7 +177,7 @@ def _methods(kind: type, name: str) -> Iterator[_Entry]:
 
 
 def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> bool:
-    """Whether these are the variables of this function: functions that one decorator made share their code."""
+    """Whether the values are this function's closure: functions that one decorator created share their code."""
     names = function.__code__.co_freevars
     for name, cell in zip(names, function.__closure__ or (), strict=True):
         try:
@@ -189,7 +189,7 @@ def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> boo
 
 
 def _arguments(function: types.FunctionType, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a function was called with, without arguments that have their default."""
+    """The arguments of a call, without trailing or keyword-only arguments that have their default values."""
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

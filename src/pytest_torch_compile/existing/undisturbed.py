@@ -1,7 +1,7 @@
-"""What a test may see of a check that runs in the middle of it: nothing.
+"""Keeps a check that runs in the middle of a test from affecting the test.
 
-The legs of a check put back what they write (``legs/``). Here is what lies outside of the objects: warnings, output,
-logs, alarms, and files, processes and connections, which a leg is kept from touching.
+The legs of a check restore the objects that they change (``legs/``). This module handles everything else: it isolates
+warnings, output, logs and alarms, and prevents changes to files, new processes and connections.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _LASTING = frozenset({
     "subprocess.Popen", "socket.connect", "socket.bind", "socket.sendto", "urllib.Request", "shutil.copyfile",
     "shutil.move", "shutil.rmtree", "tempfile.mkstemp", "tempfile.mkdtemp", "sqlite3.connect",
 })  # fmt: skip
-# What these do is part of compiling, or of Python's own work.
+# Side effects of these modules are part of compiling.
 _COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._logging", "torch.fx", "triton", "sympy")
 _OWN = __name__.partition(".")[0]
 
 
 class SideEffect(BaseException):
-    """Code under check is about to change something that cannot be put back. No error that it should handle."""
+    """Code under check is about to change something that cannot be restored. The code itself must not handle this."""
 
 
 class _Guard:
-    """The audit hook, which cannot be removed again: it lets everything pass while no check runs."""
+    """The audit hook, which cannot be removed once installed; it allows everything while no check runs."""
 
     def __init__(self) -> None:
         self.thread: int | None = None
@@ -51,14 +51,14 @@ class _Guard:
         elif event not in _LASTING:
             return
         if not _is_compiling():
-            raise SideEffect("it writes a file" if event == "open" else f"it uses {event}")
+            raise SideEffect("the call writes a file" if event == "open" else f"the call uses {event}")
 
 
 _guard = _Guard()
 
 
 def _is_compiling() -> bool:
-    """Whether the innermost code that is not Python's own is a compiler's, this plugin's, or an import."""
+    """Whether the innermost code outside the standard library belongs to a compiler, this plugin or an import."""
     frame = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -77,7 +77,7 @@ def _is_compiling() -> bool:
 
 @contextmanager
 def without_side_effects() -> Iterator[None]:
-    """Code that would write a file, start a process or open a connection in the body raises ``SideEffect`` instead."""
+    """Raise ``SideEffect`` in the body where code would write a file, start a process or open a connection."""
     if not _guard.installed:
         sys.addaudithook(_guard.hear)
         _guard.installed = True
@@ -90,7 +90,7 @@ def without_side_effects() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """In the body no warning, output or log reaches the test, and no alarm that it has set counts down."""
+    """Keep warnings, output and logs of the body from reaching the test, and pause any alarm that the test has set."""
     with ExitStack() as stack:
         stack.enter_context(_paused_alarm())
         stack.enter_context(warnings.catch_warnings(record=True))
@@ -104,7 +104,7 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def _paused_alarm() -> Iterator[None]:
-    """A time limit of the test, by SIGALRM, goes on after the body with the time that was left."""
+    """Pause the test's SIGALRM timer during the body; afterwards it continues with its remaining time."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -122,7 +122,7 @@ def _reject(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _silent_logs() -> Iterator[None]:
-    """Handlers of the test and of the user hear of no record; torch's own go on, as its trace needs them."""
+    """Silence the log handlers of the test and the user, but not those of torch, because its trace needs them."""
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
     handlers = [
         handler
@@ -141,14 +141,14 @@ def _silent_logs() -> Iterator[None]:
 
 
 class Stopwatch:
-    """The seconds that checks took out of a test."""
+    """Measures the seconds that checks take during tests."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count the body."""
+        """Add the duration of the body."""
         began = time.perf_counter()
         try:
             yield

@@ -1,4 +1,4 @@
-"""What becomes of a target: from its checks to one verdict, and the table of all. Neither torch nor pytest."""
+"""Combines the checks of each target into one verdict, and formats the table. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUFFIX = " [compile]"
 
 @dataclass
 class Row:
-    """One target in the table. ``tests`` are those whose calls were checked."""
+    """One target in the table. ``results`` are those of its checked and of its refused calls."""
 
     target: str
     verdict: str = UNCHECKED
@@ -41,17 +41,17 @@ class Row:
 
     @property
     def test(self) -> str:
-        """The id of the target as a test."""
+        """The test id of the target."""
         return f"{self.target}{SUFFIX}"
 
     @property
     def reports(self) -> list[CompileReport]:
-        """Those of its checks."""
+        """The reports of its checks."""
         return [one.report for one in self.results if one.report is not None]
 
     @property
     def findings(self) -> list[Finding]:
-        """Of all its checks."""
+        """The findings of all its checks."""
         return [finding for report in self.reports for finding in report.findings]
 
 
@@ -88,7 +88,7 @@ def verdict_of(report: CompileReport) -> str:
 
 
 def _detail(row: Row, package: str) -> str:
-    """Where it breaks and whose line that is, or the worst finding in short."""
+    """Where the target breaks and whose code that is, or a short form of the worst finding."""
     if row.verdict == WORKS:
         return ""
     worst = next(one for one in row.findings if _VERDICT_OF.get(one.kind, WRONG) == row.verdict)
@@ -107,7 +107,7 @@ def _detail(row: Row, package: str) -> str:
 
 
 def _line(found: GraphBreak, package: str) -> Location:
-    """Where a break is; of one in Python's own library, the last line of the package that leads there."""
+    """The location of a break; for one in the standard library, the last line of the package that leads to it."""
     if found.module:
         return found.location
     own = [caller for caller in found.callers if f"/{package}/" in caller.file.replace("\\", "/")]
@@ -116,11 +116,11 @@ def _line(found: GraphBreak, package: str) -> Location:
 
 def _owner(module: str, package: str) -> str:
     root = module.partition(".")[0]
-    return "own" if root == package else f"in {root}" if root else "own"
+    return "own code" if root == package else f"in {root}" if root else "own code"
 
 
 def short_path(path: str, *packages: str) -> str:
-    """A path from the folder of one of the packages on."""
+    """The part of a path that starts at the folder of one of the packages."""
     for package in filter(None, packages):
         _, found, rest = path.replace("\\", "/").rpartition(f"/{package}/")
         if found:
@@ -129,7 +129,7 @@ def short_path(path: str, *packages: str) -> str:
 
 
 def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
-    """The lines of the summary: a row for each target, the worst first, then how many there are of each verdict."""
+    """The lines of the summary: a row for each target, the worst first, then the number of targets per verdict."""
     ordered = sorted(rows, key=lambda row: (-VERDICTS.index(row.verdict), row.target))
     wide = max((len(row.target) for row in ordered), default=0)
     longest = max((len(row.verdict) for row in ordered), default=0)

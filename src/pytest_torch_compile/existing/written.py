@@ -1,4 +1,4 @@
-"""``--compile-write-tests``: a test file for each module of the package, with one check of each target."""
+"""``--compile-write-tests``: writes one test file per module of the package, with one check per target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .verdicts import VERDICTS, Row, verdict_of
 _HEAD = '''"""{module} under torch.compile, called as the package's own tests call it.
 
 Written by pytest --compile-existing={given} --compile-write-tests. The inputs have the shapes, dtypes and
-ranges of those calls, and numbers of their own.
+ranges of those calls, and random values.
 """
 
 import {imports}
@@ -30,7 +30,7 @@ from pytest_torch_compile import call
 
 
 def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False):
-    """A tensor of random numbers from low to high."""
+    """A tensor of random values between low and high."""
     if dtype.is_floating_point or dtype.is_complex:
         made = low + (high - low) * torch.rand(shape, dtype=torch.float64)
     else:
@@ -42,7 +42,7 @@ _WIDTH = 110
 
 @dataclass
 class Written:
-    """What became of one target: the source of its test, or why there is none."""
+    """The result for one target: the source of its test, or why there is none."""
 
     row: Row
     module: str = ""
@@ -51,7 +51,7 @@ class Written:
 
 
 def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str]:
-    """Write the files, each test after it has been run. Gives lines about what was written."""
+    """Run each test and write the files. Returns lines that say what was written."""
     written = [_written(row, fast) for row in rows if row.checks]
     by_module: dict[str, list[Written]] = {}
     for one in written:
@@ -70,14 +70,14 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
         write_atomically(path, text + "".join(f"\n\n{source}" for source in sources) + notes)
         number += len(sources)
     without = len(written) - number
-    return [f"{number} tests written to {folder}; {without} targets cannot be written without contents of a test"]
+    return [f"{number} tests written to {folder}; {without} targets could not be written without copying test data"]
 
 
 def _written(row: Row, fast: bool) -> Written:
-    """The test of a target: that of its worst check, or else of the one with the most shapes, which can be written."""
+    """The test of a target, from the worst of its checks that can be written; in a tie, the one with the most calls."""
     checked = [one for one in row.results if one.report is not None]
     module = next((one.module for one in checked if one.module), row.target.rpartition(".")[0])
-    why = "no call of it can be written"
+    why = "none of its calls can be written"
     for one in sorted(checked, key=_rank, reverse=True):
         if not one.calls:
             why = one.unwritten or why
@@ -86,7 +86,7 @@ def _written(row: Row, fast: bool) -> Written:
         try:
             kinds, reason = _tried(module, row, body, fast)
         except Exception as error:
-            why = f"with numbers of its own it raises {type(error).__name__}"
+            why = f"raises {type(error).__name__} with generated inputs"
             continue
         return Written(row, module, f"{_marker(kinds, reason)}{body}")
     return Written(row, module, left_out=why)
@@ -118,10 +118,10 @@ def _body(row: Row, one: Checked) -> str:
 
 
 def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str]:
-    """Run the test: the kinds of findings that it has with the numbers of its own, and the first one in short.
+    """Run the test with generated inputs. Returns the kinds of its findings, and a short form of the first one.
 
     Raises:
-        Exception: eager cannot run with them.
+        Exception: If eager cannot run with these inputs.
     """
     from ..check.check_compile import check_compile
 

@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass
 class Answers:
-    """The answer of the fresh process. ``refused`` is set if the artifact could not be loaded."""
+    """What the fresh process sent back. ``refused`` is set if the artifact could not be loaded."""
 
     calls: list[Answer] = field(default_factory=list)
     load_seconds: float = 0.0
@@ -88,10 +88,10 @@ def check_artifact(
 ) -> ArtifactReport:
     """Build an artifact from the first call, load it in a fresh process, and compare all calls there with eager.
 
-    The artifact must match eager by the same rule as ``check_compile``, including for shapes other than the one it was
-    built with. It must raise if eager raises, and nothing may compile after it is loaded. Gradients are not checked:
-    both sides run under ``torch.no_grad``. Internal state such as buffers is checked only as far as it affects later
-    outputs.
+    The artifact must match eager by the same rule as ``check_compile``, including for shapes other than those it was
+    built with. The artifact must raise if eager raises, and nothing may compile after it is loaded. Gradients are not
+    checked: both sides run under ``torch.no_grad``. Internal state such as buffers is checked only as far as it affects
+    later outputs.
 
     Args:
         model: The module to deploy, in the mode (train or eval) in which it is deployed.
@@ -113,8 +113,8 @@ def check_artifact(
         The report, with size, build time and load time.
 
     Raises:
-        CompileCheckFailed: There are findings. It has ``.report`` and ``.findings``.
-        CompileUsageError: The check is not possible: the first call raises in eager, or the target is not a module.
+        CompileCheckFailed: If there are findings. It has ``.report`` and ``.findings``.
+        CompileUsageError: If the check is not possible: the first call raises in eager, or the target is not a module.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -171,7 +171,7 @@ def _examine(
     tolerances: Tolerances,
     eager: Leg,
 ) -> None:
-    """Build, load and compare; results are added to the report."""
+    """Build the artifact, load it and compare it with eager; results are added to the report."""
     started = time.perf_counter()
     try:
         with doing("building the artifact"):
@@ -185,7 +185,7 @@ def _examine(
         report.findings = [Finding("compile-error", message, error_location(error), error_summary(error))]
         return
     report.build_seconds, report.bytes = time.perf_counter() - started, file.stat().st_size
-    # An artifact with only code needs the model; the others must work without it.
+    # An artifact that contains only code needs the model; the other kinds must work without it.
     with doing("running the artifact in a fresh process"):
         sent = work.target if report.via == "precompile" else None
         imports = _classes(record.output for record in expected)
@@ -227,7 +227,7 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
 
 
 def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """The dynamic dimensions with their bounds, as non-negative indices, by argument name."""
+    """Maps argument names to the dynamic dimensions (as non-negative indices) and their bounds."""
     arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
     by_name = {}
     for key, dims in (dynamic_dims or {}).items():
@@ -246,7 +246,9 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process: load the artifact and run the calls. ``imports`` are already imported by unpickling."""
+    """In the fresh process: load the artifact and run the calls. Unpickling the arguments has already imported
+    ``imports``.
+    """
     if prepare is not None:
         prepare()
     result = Answers()
@@ -299,7 +301,7 @@ def _compared(
     here, there = expected[index], found.calls[index]
     if here.error is not None or there.refused is not None:
         return Comparison(_refusals(here, there), raised=True)
-    # A model's state is inside the artifact, and a process has its own random state.
+    # A model's state is inside the artifact, and each process has its own random state.
     apart: dict[str, Any] = dict(
         state={}, initial_state={}, grads={}, input_grads={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}
     )
@@ -372,7 +374,7 @@ def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> 
 
 
 def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
-    """The classes of the model's outputs, which callers of an artifact have and torch must know."""
+    """The classes of the model's outputs. Callers of an artifact have imported them, and torch must know them."""
     kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
     return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))
 

@@ -56,7 +56,7 @@ class InvarianceReport(CompileReport):
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two runs that must be equal; with ``row``, the second run contains only this row of the first."""
+    """Two runs that must be equal; if ``row`` is set, the second run contains only this row of the first."""
 
     label: str
     first: Observed
@@ -120,7 +120,7 @@ def check_invariance(
         over: The properties to check. ``"batch"``: each row on its own gives the same result as in the batch (at most
             16 rows, spread over the batch). ``"run"``: three runs of the same compiled code are equal. ``"process"``: a
             fresh process that compiles without the compile cache gives the same result.
-        compiled: False checks eager instead.
+        compiled: If False, eager is checked instead.
         tolerance: The allowed difference. By default, results must be identical.
         batch_dims: The batch dimension of each argument, ``{"x": 0, "mask": 1}``. By default, the first dimension of
             every tensor that has as many rows as the first tensor.
@@ -134,11 +134,11 @@ def check_invariance(
         **kwargs: Keyword arguments of the call.
 
     Returns:
-        The report, with a result for each of ``over``.
+        The report, with a result for each entry of ``over``.
 
     Raises:
-        CompileCheckFailed: Something differs, or cannot be compiled.
-        CompileUsageError: The check is not possible: eager raises, or there is no batch.
+        CompileCheckFailed: If something differs, or cannot be compiled.
+        CompileUsageError: If the check is not possible: eager raises, or there is no batch.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -227,7 +227,7 @@ _NO_MODULE = "the module is unknown: nothing differs if all module outputs are r
 
 
 def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
-    """The pairs that must be equal; or the finding of a fresh process that gives no answer."""
+    """The pairs that must be equal, or the finding if the fresh process gives no answer."""
     if way == "run":
         return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
     if way == "batch":
@@ -286,7 +286,9 @@ def _difference(
 
 
 def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
-    """Whether a different order of summation can explain the difference: a small fraction of the largest element."""
+    """Whether the difference is small enough, relative to the largest element, to come from a different summation
+    order.
+    """
     if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
         return False
     share = min(ROUNDING * torch.finfo(tensor.dtype).eps, 0.05)
@@ -294,7 +296,7 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """The only dimension in which a row on its own is smaller than the batch."""
+    """The only dimension in which the result of a row on its own is smaller than that of the batch."""
     if whole.ndim != alone.ndim:
         return None
     smaller = [dim for dim in range(whole.ndim) if whole.shape[dim] != alone.shape[dim]]
@@ -322,7 +324,7 @@ def _first_module(way: str, subject: _Subject) -> str:
 
 
 def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | None:
-    """Its position in the execution order and its name."""
+    """The differing module's position in the execution order, and its name."""
     for position, ((name, ours), (_, theirs)) in enumerate(zip(pair.first.modules, pair.other.modules, strict=False)):
         for one, other in zip(ours, theirs, strict=False):
             if _difference(pair, name, one, other, tolerance) is not None:
@@ -336,10 +338,10 @@ def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> _Differ
 
 
 def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:
-    """The rows of a call, each as a separate call, by their index.
+    """Maps row indices to separate calls with only that row.
 
     Raises:
-        CompileUsageError: there is no batch of at least two rows.
+        CompileUsageError: If there is no batch of at least two rows.
     """
     dims = _dims_of_tensors(target, call, batch_dims)
     sizes = {path: tensor.shape[dim] for path, (tensor, dim) in dims.items()}

@@ -18,14 +18,14 @@ from ..numerics import CallRecord, flatten
 
 @dataclass
 class Observed:
-    """Copies of the outputs of one call: the tensors of the output by path, and those of each module in order."""
+    """Copies of the outputs of one call: the output's tensors by path, and each module's output tensors in order."""
 
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
     modules: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
 
 
 class RaisedInCall(Exception):
-    """A call of the target raised; ``number`` is its position, from 1."""
+    """A call to the target raised; ``number`` is its position, counted from 1."""
 
     def __init__(self, number: int, error: BaseException) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -55,10 +55,10 @@ class _SameStart(Leg):
 def observe(
     target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
 ) -> list[Observed]:
-    """Run the calls, compiled or in eager. With ``modules``, module outputs are recorded too.
+    """Run the calls, compiled or in eager. If ``modules`` is set, module outputs are recorded too.
 
     Raises:
-        RaisedInCall: a call raises.
+        RaisedInCall: If a call raises.
     """
     work = Work(target, calls, seed=seed)
     with calm(), sandbox() as box:

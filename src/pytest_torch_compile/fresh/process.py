@@ -28,7 +28,7 @@ _LOG_LINES = 15
 
 @dataclass(frozen=True)
 class Job:
-    """A call as sent to the process: ``payload`` is the packed function with its arguments."""
+    """A call in the form that is sent to the process: ``payload`` is the packed function with its arguments."""
 
     payload: bytes
     modules: Mapping[str, ModuleSpec]
@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: with a ``value``, an exception in ``raised``, or a description in ``without_answer``."""
+    """The end of the process: a ``value``, an exception in ``raised``, or a description in ``without_answer``."""
 
     value: Any = None
     raised: Raised | None = None
@@ -52,7 +52,7 @@ def run_fresh(
     """Run ``function(*args)`` in a fresh process, and clean up however it ends.
 
     Raises:
-        CompileUsageError: the function or an argument cannot be sent.
+        CompileUsageError: If the function or an argument cannot be sent.
     """
     job = Job(_packed(function, args), user_modules(), settings.current, process_settings())
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)

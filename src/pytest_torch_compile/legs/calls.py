@@ -16,7 +16,7 @@ ContextFactory = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the target, created by ``call(...)``. Every method returns a modified copy."""
+    """One call to the target, created by ``call(...)``. Every method returns a modified copy."""
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -43,7 +43,9 @@ class Call:
         return replace(self, actions=(*self.actions, action))
 
     def raises(self, *exceptions: type[Exception]) -> Call:
-        """Expect the call to raise one of these exceptions in eager and compiled: ``call(bad).raises(IndexError)``."""
+        """Expect the call to raise one of these exceptions, in eager and when compiled:
+        ``call(bad).raises(IndexError)``.
+        """
         if not exceptions or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in exceptions):
             raise CompileUsageError(f"raises() expects exception classes, such as IndexError, not {exceptions!r}")
         return replace(self, exceptions=exceptions)
@@ -54,13 +56,13 @@ class Call:
 
 
 def call(*args: Any, **kwargs: Any) -> Call:
-    """One call of the target with these arguments, an item of ``calls=``."""
+    """A call to the target with these arguments, for use in ``calls=``."""
     return Call(args, kwargs)
 
 
 def as_call(item: Any) -> Call:
-    """A sequence item as a ``Call``: a tuple of positional arguments, a mapping of keyword arguments, or a single
-    argument.
+    """Convert an item of ``calls=`` to a ``Call``: a tuple of positional arguments, a mapping of keyword arguments, or
+    a single argument.
     """
     if isinstance(item, Call):
         return item
@@ -78,7 +80,7 @@ def sizes(make_inputs: Callable[..., Any], **dimensions: Iterable[int]) -> list[
     a dict of keyword arguments, or a single argument. The last dimension varies fastest.
 
     Raises:
-        CompileUsageError: no dimensions, or a dimension without sizes.
+        CompileUsageError: If no dimensions are passed, or a dimension has no sizes.
     """
     named = {name: list(values) for name, values in dimensions.items()}
     empty = [name for name, values in named.items() if not values]
@@ -95,10 +97,10 @@ def sizes(make_inputs: Callable[..., Any], **dimensions: Iterable[int]) -> list[
 
 
 def padded(lengths: Iterable[int], *, multiple: int) -> list[int]:
-    """Round each length up to the next multiple, like a padding collator: ``length=padded([13, 17], multiple=8)``.
+    """Round each length up to the next multiple, as a padding collator does: ``length=padded([13, 17], multiple=8)``.
 
     Raises:
-        CompileUsageError: ``multiple`` is less than 1.
+        CompileUsageError: If ``multiple`` is less than 1.
     """
     if multiple < 1:
         raise CompileUsageError(f"padded(multiple={multiple}): must be 1 or more")
@@ -114,7 +116,7 @@ def random_lengths(
     rounded and clamped to the range. By default, lengths are uniform.
 
     Raises:
-        CompileUsageError: an empty range, or ``count`` is less than 1.
+        CompileUsageError: If the range is empty or ``count`` is less than 1.
     """
     if count < 1 or low > high:
         raise CompileUsageError(
@@ -136,7 +138,7 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     """The call sequence of a check: ``calls=``, or one call with its positional arguments.
 
     Raises:
-        CompileUsageError: both or neither are set, the sequence is empty, or it is not a list of calls.
+        CompileUsageError: If both or neither are set, the sequence is empty, or it is not a list of calls.
     """
     if calls is None:
         if not args and not kwargs:

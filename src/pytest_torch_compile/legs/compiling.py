@@ -19,7 +19,7 @@ class Compiling:
     """Compiles a target when called.
 
     Raises:
-        CompileUsageError: an unknown backend or mode, or options that exclude each other.
+        CompileUsageError: If the backend or mode is unknown, or the options exclude each other.
     """
 
     backend: str | Callable[..., Any] = "inductor"
@@ -73,7 +73,7 @@ class Compiling:
     def checked_mode(self) -> str:
         """The checked mode: ``fullgraph``, ``default``, or a custom wrapper."""
         if self.wrapper is not None:
-            return "own compile function"
+            return "custom compile function"
         return "fullgraph" if self.fullgraph else "default"
 
     @property
@@ -92,7 +92,7 @@ class Compiling:
 
     @property
     def is_strict(self) -> bool:
-        """Whether Inductor must match eager bitwise, by an option or for the whole process."""
+        """Whether Inductor must match eager bitwise, because of an option or a setting of the whole process."""
         asked = (self.options or {}).get("numerics", support.inductor_numerics())
         return self.wrapper is None and self.backend == "inductor" and asked == "strict"
 

@@ -81,7 +81,7 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
 
 
 def with_replacements(call: Call, replacements: Replacements) -> Call:
-    """A call with the arguments of a leg."""
+    """The call with its arguments replaced for one leg."""
     if not replacements:
         return call
     kwargs = {name: replacements(value) for name, value in call.kwargs.items()}
@@ -90,10 +90,10 @@ def with_replacements(call: Call, replacements: Replacements) -> Call:
 
 @contextmanager
 def on_device(target: Any, calls: Sequence[Call], device: str | None) -> Iterator[list[Call]]:
-    """Move the target and calls to a device in the body; yields the calls to make there.
+    """Move the target and calls to a device inside the ``with`` block; yields the calls to make there.
 
     Raises:
-        CompileUsageError: the device is not available.
+        CompileUsageError: If the device is not available.
     """
     tensors = [*tensors_of(calls), *(p for module in modules_of(target).values() for p in module.parameters())]
     if device is None or all(tensor.device == _resolved(device) for tensor in tensors):

@@ -29,7 +29,7 @@ class Holder(Protocol):
         """A key that is equal for all holders of the same content."""
 
     def has(self, content: Any) -> bool:
-        """Whether the current content equals this one, which ``read`` returned earlier."""
+        """Whether the current content equals ``content``, which ``read`` returned earlier."""
 
     def read(self) -> Any:
         """The current content: references to objects, or a copy of data."""
@@ -38,12 +38,12 @@ class Holder(Protocol):
         """Replace the content."""
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """The content with some objects replaced; returns the same content if there are none."""
+        """The content with objects replaced; the same object if there is nothing to replace."""
 
 
 @dataclass
 class Variable:
-    """A global variable, a closed-over variable, or a function default, which cannot be assigned."""
+    """A global variable, a closed-over variable, or a function default (which cannot be assigned)."""
 
     key: Key
     label: str
@@ -95,7 +95,7 @@ def closed_over(label: str, cell: types.CellType) -> Variable:
 
 
 def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
-    """A context variable. One that was never set has its default; without a default it cannot be unset again."""
+    """A context variable. If it was never set, it has its default; without a default, it cannot be unset again."""
 
     def read() -> Any:
         if (value := variable.get(EMPTY)) is not EMPTY:
@@ -125,11 +125,11 @@ class Attributes:
         return type(self.value) is content[0] and same_values(attributes(self.value), content[1])
 
     def read(self) -> tuple[type, dict[str, Any]]:
-        """The class, and the attributes by name."""
+        """The class, and a dict of the attributes."""
         return type(self.value), attributes(self.value)
 
     def put(self, content: tuple[type, dict[str, Any]]) -> None:
-        """Bypass the assignment methods of modules and frozen dataclasses."""
+        """Set the class and attributes, bypassing the assignment methods of modules and frozen dataclasses."""
         kind, held = content
         if type(self.value) is not kind:
             object.__setattr__(self.value, "__class__", kind)
@@ -148,7 +148,7 @@ class Attributes:
 
 
 def _reorder(value: Any, held: dict[str, Any]) -> None:
-    """A deleted and restored attribute moves to the end of ``__dict__``, which is ordered."""
+    """Restore the order of ``__dict__``, in which a deleted and restored attribute moves to the end."""
     table = getattr(value, "__dict__", None)
     if type(table) is dict and list(table) != [name for name in held if name in table]:
         ordered = {name: held[name] for name in held if name in table}
@@ -173,7 +173,7 @@ class ClassAttributes:
         return same_values(self.read(), content)
 
     def read(self) -> dict[str, Any]:
-        """The attributes now, by name."""
+        """The current attributes, by name."""
         return {
             name: value
             for name, value in vars(self.kind).items()
@@ -217,11 +217,11 @@ class Items:
         return _same_objects(items(self.value), content)
 
     def read(self) -> list[Any]:
-        """The items now, pairs for a mapping."""
+        """The current items, as pairs for a mapping."""
         return items(self.value)
 
     def put(self, content: list[Any]) -> None:
-        """Bypass the methods of subclasses."""
+        """Set the items, bypassing the methods of subclasses."""
         if self.has(content):
             return
         kind = container_kind(self.value)
@@ -259,7 +259,7 @@ class TensorObject:
         return content.is_as(TensorState.of(self.value))
 
     def read(self) -> TensorState:
-        """The state now."""
+        """The current state."""
         return TensorState.of(self.value)
 
     def put(self, content: TensorState) -> None:
@@ -272,7 +272,7 @@ class TensorObject:
 
 
 class Memory:
-    """The data of tensors, as a range of bytes. With ``on_host``, copies are kept on the host."""
+    """The data of tensors, as a range of bytes. If ``on_host`` is true, copies are kept on the host."""
 
     def __init__(self, bytes_: Extent, on_host: bool) -> None:
         self.extent = bytes_
@@ -281,7 +281,7 @@ class Memory:
         self._on_host = on_host
 
     def has(self, content: torch.Tensor) -> bool:
-        """Whether the bytes are these."""
+        """Whether the storage contains exactly ``content``."""
         return self.extent.storage.nbytes() == self._size and holds(self.extent, content)
 
     def read(self) -> torch.Tensor:
@@ -301,7 +301,7 @@ class Memory:
         self.extent.live().copy_(content)
 
     def replaced(self, content: torch.Tensor, replace: Replace) -> torch.Tensor:
-        """There are no objects in it."""
+        """The content unchanged, since it contains no objects."""
         return content
 
 
@@ -309,7 +309,7 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
     """The holders of an object's writable content.
 
     Raises:
-        Unreadable: a tensor whose data cannot be accessed.
+        Unreadable: If the data of a tensor cannot be accessed.
     """
     if is_a(value, torch.Tensor):
         yield TensorObject(value)
@@ -328,7 +328,7 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         yield known
     elif is_a(value, torch.nn.Module):
         yield Attributes(value)
-        # The walk does not reach the tables of parameters, modules and hooks as attributes.
+        # The walk does not treat the tables of parameters, modules and hooks as attributes.
         yield from (Items(table) for table in attributes(value).values() if is_a(table, (dict, set)))
     elif is_a(value, types.FunctionType) or is_open(value):
         yield Attributes(value)

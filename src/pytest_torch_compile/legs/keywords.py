@@ -21,9 +21,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Keywords:
-    """The options of a function that runs a target, including the one that contains the target's keywords.
+    """The options of a function that runs a target, including the option that contains the target's keywords.
 
-    This is ``calls`` for a check and ``kwargs`` for a measurement. If it is set, all other keywords are options.
+    That option is ``calls`` for a check and ``kwargs`` for a measurement. If it is set, all other keywords are options.
     """
 
     function: str
@@ -34,7 +34,7 @@ class Keywords:
         """Reject keywords that are also arguments of the target, and misspelt options.
 
         Raises:
-            CompileUsageError: an ambiguous or misspelt keyword; the message shows the alternatives.
+            CompileUsageError: If a keyword is ambiguous or misspelt; the message shows the alternatives.
         """
         named = _named_parameters(target, args)
         held = given.get(self.holder) is not None
@@ -58,7 +58,7 @@ class Keywords:
         """Split the keywords of one call into options and the target's keywords.
 
         Raises:
-            CompileUsageError: see ``require_clear``.
+            CompileUsageError: As in ``require_clear``.
         """
         self.require_clear(target, args, given)
         options = {name: value for name, value in given.items() if name in self.options}
@@ -68,12 +68,12 @@ class Keywords:
         """Reject names that are not options; ``where`` describes where they were set.
 
         Raises:
-            CompileUsageError: an unknown name, with a suggestion.
+            CompileUsageError: If a name is unknown; the message suggests an option.
         """
         for name in names:
             if name not in self.options:
                 meant = near(name, self.options)
-                end = f", did you mean {meant}?" if meant else f"; it has: {', '.join(sorted(self.options))}"
+                end = f", did you mean {meant}?" if meant else f"; the options are: {', '.join(sorted(self.options))}"
                 raise CompileUsageError(f"{where}: {name} is not an option of {self.function}{end}")
 
     def _both(self, target: Any, name: str) -> str:
@@ -84,10 +84,8 @@ class Keywords:
         )
 
     def _unknown(self, name: str, meant: str) -> str:
-        end = f", did you mean {meant}?" if meant else "."
-        return (
-            f"{name} is not an option of {self.function}{end} To pass an argument of the target, use {self._way(name)}"
-        )
+        end = f"; did you mean {meant}?" if meant else "."
+        return f"{name} is not an option of {self.function}{end} To pass it to the target, use {self._way(name)}"
 
     def _way(self, name: str) -> str:
         if self.holder == "kwargs":
@@ -109,7 +107,7 @@ def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
 def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator that rejects ambiguous keywords before the function runs.
 
-    Inside the function, an option set to its default could not be distinguished from one that is not set.
+    Inside the function, an option set to its default could not be distinguished from an option that is not set.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,4 +1,4 @@
-"""Keep the changes of modules that are imported while a leg runs, which are not state of the target."""
+"""Keep the changes made by modules that are imported while a leg runs; they are not state of the target."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _referring(snapshot: Snapshot) -> dict[Key, Holder]:
 
 
 def _named(holder: Holder, content: Any) -> _Named:
-    """A content as a mapping: keys, list positions, or set members to values."""
+    """A content as a mapping from keys, list positions or set members to values."""
     if isinstance(holder, Variable):
         return {"": content}
     if isinstance(holder, Attributes):
@@ -65,7 +65,7 @@ class _Name:
 
 
 def _with(holder: Holder, content: Any, changed: _Named) -> Any:
-    """A content with some values changed; ``EMPTY`` removes a value."""
+    """The content with some values changed; ``EMPTY`` removes a value."""
     if isinstance(holder, Variable):
         return changed[""]
     new = {name: value for name, value in {**_named(holder, content), **changed}.items() if value is not EMPTY}

@@ -60,7 +60,7 @@ class Work:
 
 
 class World:
-    """The state that legs share with the caller and restore: everything that target and calls reach or name."""
+    """The state that legs share with the caller and restore: everything that the target and the calls reach or name."""
 
     def __init__(self, work: Work) -> None:
         set_up_imported()
@@ -74,7 +74,7 @@ class World:
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
-        """Install a leg's contents in the body, and restore the caller's afterwards."""
+        """Install a leg's contents inside the ``with`` block, and restore the caller's contents afterwards."""
         with self.snapshot.in_force(contents):
             self.names.listening(True)
             try:
@@ -83,7 +83,7 @@ class World:
                 self.names.listening(False)
 
     def not_observable(self) -> list[str]:
-        """State that could be neither compared nor restored, with a line for each kind."""
+        """One line for each kind of state that could be neither compared nor restored."""
         return self.snapshot.not_observable()
 
 
@@ -98,8 +98,8 @@ class _Left:
 class Leg:
     """Runs the calls of ``work`` in order; ``wrap`` turns the target into the called function.
 
-    ``modules`` are those of the target, by name. ``change`` converts the tensors of the leg. ``holds_records`` is true
-    if records are used after later calls. ``mode`` is the context of the calls.
+    ``modules`` maps names to the target's modules. ``change`` converts the tensors of the leg. ``holds_records`` is
+    true if records are still used after later calls. ``mode`` is the context of the calls.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Leg:
             self._target = self._made_target()
         self._seeded = self._rng
         self._names = argument_names(self._target)
-        # Before the target is wrapped, because a wrapper may replace modules.
+        # This is done before the target is wrapped, because a wrapper may replace modules.
         self.modules = modules_of(self._target)
         self._start(change)
         self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
@@ -158,7 +158,7 @@ class Leg:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the calls so far have drawn random numbers, or may have on a device that they initialised."""
+        """Whether the calls so far have drawn random numbers, or may have done so on a device that they initialised."""
         if self._rng.keys() != self._seeded.keys():
             return True
         return any(not torch.equal(state, self._seeded[device]) for device, state in self._rng.items())
@@ -183,7 +183,7 @@ class Leg:
             record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
             record.state, record.kept = dict(now.state.tensors), now.kept
             record.sharing = sharing_in(record)
-        if has_lazy:  # dynamo creates them while tracing, and restores the random state afterwards
+        if has_lazy:  # dynamo initialises them while tracing, and restores the random state afterwards
             record.rng = {}
         self._settle(record, arguments, left, before, last=index + 1 == len(self._calls))
         return record
@@ -199,7 +199,7 @@ class Leg:
             record.error = error
 
     def _present(self) -> _Left:
-        """The current state of the target, with its own tensors."""
+        """The current state of the target, as its own tensors, not copies."""
         buffers = self._named(lambda module: module.named_buffers())
         state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
         covered = [id(tensor) for tensor in (*self._parameters().values(), *buffers.values())]
@@ -267,7 +267,7 @@ class Leg:
             torch.autograd.backward(unique, self._cotangents(unique, index))
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """The gradients that backward starts from in call ``index``, equal in every leg."""
+        """The gradients that backward starts from in call ``index``. They are equal in every leg."""
         return _cotangents(outputs, self._work.seed + index)
 
     def _zero_grad(self, call: Call) -> None:
@@ -302,7 +302,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_accelerator(self._work.seed)  # for a device that is initialised in this call, or was by another leg
+            seed_accelerator(self._work.seed)  # for a device that this call initialises, or another leg initialised
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:
@@ -328,7 +328,7 @@ def _flat(named: Mapping[str, Any]) -> Flat:
 
 
 def _whole(tensor: Any) -> Any:
-    """A sharded tensor (DTensor), gathered; others unchanged."""
+    """A sharded tensor (DTensor) is gathered; others are returned unchanged."""
     if not hasattr(tensor, "full_tensor"):
         return tensor
     whole = tensor.full_tensor()
@@ -348,7 +348,7 @@ def _eager(target: Any) -> Callable[..., Any]:
 class LazyLeg:
     """A leg that runs only on demand, such as the fp64 reference or the second eager run. Returns records, or None.
 
-    ``why_not`` is the error that prevents it from running.
+    ``why_not`` is the error that prevents the leg from running.
     """
 
     def __init__(self, build: Callable[[], Leg]) -> None:
@@ -378,7 +378,7 @@ class LazyLeg:
 
 
 def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Random gradients for backward, equal in every leg, since a plain sum would hide errors that cancel out."""
+    """Random gradients for backward, equal in every leg. A plain sum would hide errors that cancel out."""
     generator = torch.Generator("cpu").manual_seed(seed)
     return [_cotangent(tensor, generator) for tensor in tensors]
 

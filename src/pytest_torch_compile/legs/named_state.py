@@ -1,6 +1,7 @@
 """State referenced by name in code: global variables, attributes of classes and functions, and their contents.
 
-It is found while eager runs: when a function starts, before it can change anything, the names in its code are resolved.
+This state is found while eager runs: when a function starts, before it can change anything, the names in its code are
+resolved.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 class NamedState:
     """Adds state that the target's code names to a snapshot. Called for each piece of code before it runs.
 
-    Changes made by importing a module, such as filling a registry, are kept, because Python imports it only once.
+    Changes made by importing a module, such as filling a registry, are kept, because Python imports a module only once.
     """
 
     def __init__(self, snapshot: Snapshot, target: Any, roots: Iterable[Any]) -> None:
@@ -51,11 +52,11 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Whether a leg is running; reading and restoring contents may run code too."""
+        """Set whether a leg is running: reading and restoring contents runs code too, which must not be recorded."""
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
-        """Record the state that code names before it runs."""
+        """Record the state that a piece of code names, before it runs."""
         if self._listens:
             self._note_code(code, namespace)
         return self._listens
@@ -65,13 +66,13 @@ class NamedState:
         self._import = LateImport(self._snapshot)
 
     def import_ends(self) -> None:
-        """Apply the changes of the import to all legs and to the caller."""
+        """Apply the import's changes to all legs and to the caller."""
         if self._import is not None:
             self._import.end()
         self._import = None
 
     def _note(self, value: Any) -> None:
-        """Add an object that the target reaches: the variables of a function, the attributes of a class."""
+        """Add the state of an object that the target reaches: a function's variables, a class's attributes."""
         if is_a(value, types.FunctionType):
             self._note_function(value)
         elif not isinstance(value, type):
@@ -127,7 +128,7 @@ class NamedState:
         self._note_code(function.__code__, function.__globals__)
 
     def _note_defaults(self, function: types.FunctionType) -> None:
-        """Mutable defaults; the function itself cannot assign them."""
+        """Add mutable defaults; the function itself cannot assign its defaults."""
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         named = zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False)
         for name, default in (*named, *(function.__kwdefaults__ or {}).items()):

@@ -26,15 +26,17 @@ from .snapshot import Contents, Snapshot
 from .stateful import comparable, is_outside, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
-# Objects with more values or levels than this are not model state, and the rest is skipped.
+# Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
+# What torch sets in a parameter group while it traces a step.
+CAPTURABLE = "capturable"
 
 
 def kept_by(target: Any, snapshot: Snapshot, covered: Collection[int]) -> Flat:
     """The state of a target except parameters and buffers: attributes, variables, and their contents.
 
-    Each object appears once, at its first path. Tensors whose ids are in ``covered`` are compared elsewhere.
+    Each object appears once, under its first path. Tensors whose ids are in ``covered`` are compared elsewhere.
     """
     walk = _Walk(snapshot, frozenset(covered))
     walk.enter(target, "", "attribute")
@@ -56,7 +58,7 @@ class _Walk:
         self._placed_by_torch: set[int] = set()
 
     def enter(self, value: Any, path: str, kind: str) -> None:
-        """The parts of the target, named relative to it."""
+        """Visit the parts of the target, and name them relative to it."""
         self._seen.add(id(value))
         for text, part in self._parts(value):
             if not text or (is_a(part, torch.nn.Module) and is_a(value, torch.nn.Module)):
@@ -65,7 +67,7 @@ class _Walk:
                 self.visit(part, f"{kind} {(path + text).lstrip('.')}")
 
     def visit(self, value: Any, path: str, depth: int = 0) -> None:
-        """One value and its contents."""
+        """Visit one value and its contents."""
         if is_plain_value(value):
             self.flat.nodes[path] = Node(type(value), True, value)
             return
@@ -83,7 +85,8 @@ class _Walk:
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
-        self.flat.nodes[path] = Node(type(value), False, shape=_shape(value))
+        of_torch = {CAPTURABLE} if id(value) in self._placed_by_torch else frozenset[str]()
+        self.flat.nodes[path] = Node(type(value), False, shape=_shape(value, of_torch))
         for text, part in self._parts(value):
             self.visit(part, f"{path}{text}", depth + 1)
 
@@ -107,7 +110,7 @@ class _Walk:
         if is_a(value, torch.optim.Optimizer):
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
         if id(value) in self._placed_by_torch:
-            return ((text, part) for text, part in parts(value) if text != "['capturable']")
+            return ((text, part) for text, part in parts(value) if text != f"['{CAPTURABLE}']")
         if is_a(value, dict) and (left_out := _by_type_of_tensor(value)):
             entries = len(items(value))
             return (pair for index, pair in enumerate(parts(value)) if index >= entries or index not in left_out)
@@ -119,10 +122,10 @@ class _Walk:
 
 
 def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """The parts of an optimizer that torch changes in an equivalent way while it traces a step on a GPU.
+    """The parts of an optimizer that torch replaces with equivalent ones while it traces a step on a GPU.
 
-    torch sets ``capturable`` in the groups (permanently, up to torch 2.14), and keeps step counts and other scalars on
-    the device instead of the CPU. Only their values are compared.
+    torch sets ``capturable`` in the groups (and, up to torch 2.14, leaves it set), and keeps step counts and other
+    scalars on the device instead of the CPU. Only their values are compared.
     """
     groups = optimizer.__dict__.get("param_groups", ())
     states = optimizer.__dict__.get("state", {}).values()
@@ -131,7 +134,7 @@ def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
 
 
 def not_restorable(record: CallRecord, call: Call) -> list[str]:
-    """The objects of a target, and arguments of a call, with state that no leg can restore."""
+    """The objects of a target and arguments of a call whose state no leg can restore."""
     named = {path: node.value for path, node in record.kept.nodes.items() if node.is_leaf}
     named |= {record.argument_label(position): value for position, value in enumerate(call.args)}
     named |= {f"argument {name}": value for name, value in call.kwargs.items()}
@@ -155,7 +158,9 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """A structure with copies of tensors that have several parts, such as sparse ones, before they are restored."""
+    """The structure with copies of tensors that have several parts, such as sparse tensors, taken before they are
+    restored.
+    """
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
 
 
@@ -166,7 +171,7 @@ def _copied_whole(tensor: torch.Tensor, snapshot: Snapshot) -> torch.Tensor:
 
 
 def as_left(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
-    """A structure with the tensors as a leg left them, valid after the caller's contents are restored."""
+    """The structure with the tensors as a leg left them, which stays valid after the caller's contents are restored."""
     return _with_tensors(flat, lambda tensor: snapshot.as_left(tensor, contents, copy=copy))
 
 
@@ -179,10 +184,10 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
 
 
 def _by_type_of_tensor(mapping: dict[Any, Any]) -> set[int]:
-    """The positions of entries whose key is a class of tensors, or a collection of classes with one among them.
+    """The positions of entries whose key is a tensor class, or a collection of classes that contains a tensor class.
 
-    A library that remembers what it does for a type of tensor has an entry for ``Tensor`` in eager, and one for
-    ``FakeTensor`` where torch traces it: the entries mean the same and are not compared.
+    A library that caches something for each type of tensor has an entry for ``Tensor`` in eager, and an entry for
+    ``FakeTensor`` while torch traces it. Both entries mean the same, so they are not compared.
     """
     return {index for index, (key, _) in enumerate(items(mapping)) if _names_type_of_tensor(key)}
 
@@ -193,10 +198,11 @@ def _names_type_of_tensor(key: Any) -> bool:
     return is_a(key, type) and torch.Tensor in key.__mro__
 
 
-def _shape(value: Any) -> str:
+def _shape(value: Any, of_torch: Collection[str]) -> str:
     if is_a(value, dict):
         left_out = _by_type_of_tensor(value)
         keys = [key for index, (key, _) in enumerate(items(value)) if index not in left_out]
+        keys = [key for key in keys if not (is_plain_key(key) and key in of_torch)]
         plain = [str(key) for key in keys if is_plain_key(key)]
         return f"keys {', '.join(plain)}" if plain and len(plain) == len(keys) else f"length {len(keys)}"
     return f"length {len(items(value))}" if is_a(value, (list, tuple, deque)) else ""

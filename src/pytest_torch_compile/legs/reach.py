@@ -1,7 +1,7 @@
 """Walk the contents of objects: attributes, items, closed-over variables, defaults, gradients, hooks.
 
-This never runs user code: no ``len``, ``==``, ``bool``, ``repr``, ``hash``, properties or ``__getattr__`` of an
-object's class.
+This never runs user code: it calls no ``len``, ``==``, ``bool``, ``repr``, ``hash``, properties or ``__getattr__`` of
+an object's class.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.M
 _CACHED = type(functools.lru_cache(lambda: None))
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-# Far more than any model has; a larger graph includes other objects, such as the state of an application.
+# The limit is far above the objects of any model; a larger graph includes other objects, such as the state of an
+# application.
 MOST_OBJECTS = 100_000
 
 Parts = Iterator[tuple[str, Any]]
@@ -55,7 +56,7 @@ def is_plain(value: Any) -> bool:
 
 
 def parts(value: Any) -> Parts:
-    """The parts of ``value`` with their access path: ``.name``, ``[0]``, ``['key']``. A leaf has none."""
+    """The parts of ``value`` with their access paths: ``.name``, ``[0]``, ``['key']``. A leaf has none."""
     if is_plain(value) or is_a(value, (str, bytes, int, float)):
         return
     if is_a(value, torch.Tensor):
@@ -175,7 +176,7 @@ def items(container: Any) -> list[Any]:
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
-    """The variables that a function closes over, by name."""
+    """The variables that a function closes over, with their names."""
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
@@ -190,7 +191,7 @@ def content(cell: types.CellType) -> Any:
 def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[Any]:
     """All objects reachable from the roots, including the roots, each once; without plain values.
 
-    Objects whose ids are in ``closed`` are skipped, with everything reachable only through them.
+    Objects whose ids are in ``closed`` are skipped, and so is everything reachable only through them.
     """
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < MOST_OBJECTS:

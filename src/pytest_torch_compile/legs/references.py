@@ -1,4 +1,4 @@
-"""The reference legs for judging a leaf: eager in float64, and eager with perturbed rounding."""
+"""The reference legs used to judge a leaf: eager in float64, and eager with perturbed rounding."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .leg import LazyLeg, Leg, Work, World
 
 # Rounding changes the state of a sensitive gate in about one run of ten.
 RUNS = 32
-# After this much processor time no further run starts, so large models get fewer.
+# After this much processor time no more runs start, so large models get fewer.
 LEAST_RUNS = 4
 SECONDS = 20.0
 
 
 class ReferenceLeg(Leg):
-    """Runs the calls in fp64, including casts and factories with another float type.
+    """Runs the calls in fp64, including casts and tensor factories with other float dtypes.
 
-    If eager draws random numbers, a run in eager's dtypes records them first.
+    If eager draws random numbers, a run with eager's dtypes records them first.
 
     If random numbers cannot be replayed (dropout inside a fused attention kernel), the record has an error, and the
     call has no reference.
@@ -67,7 +67,7 @@ class PerturbedLeg(Leg):
 
 @dataclass
 class PerturbedLegs:
-    """Eager legs with perturbed rounding, created on demand. ``why_not`` is an error of a leg that could not run."""
+    """Eager legs with perturbed rounding, created on demand. ``why_not`` is the error of a leg that could not run."""
 
     work: Work
     world: World | None = None

@@ -31,7 +31,7 @@ class SharedItems:
         self._source, self._items = source, list[Any]()
 
     def from_start(self) -> Iterator[Any]:
-        """The items from the first on."""
+        """Iterate over the items from the first one."""
         for number in itertools.count():
             if number == len(self._items):
                 try:
@@ -77,9 +77,9 @@ def _made_again(generator: types.GeneratorType[Any, Any, Any]) -> Any:
 
 
 def _copied(iterator: Any) -> Any:
-    """A copy of an iterator and of its source iterators, which yields the same objects."""
+    """A copy of an iterator and its source iterators. It yields the same objects."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # itertools, from Python 3.12 on
+        warnings.simplefilter("ignore", DeprecationWarning)  # itertools, since Python 3.12
         make, arguments, *state = iterator.__reduce__()
     made = make(*(_copied(one) if _is_iterator(one) else one for one in arguments))
     if state and state[0] is not None:

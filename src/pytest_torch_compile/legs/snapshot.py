@@ -1,7 +1,7 @@
 """Record the state that a run may write to, and restore it afterwards.
 
-Every leg runs on the caller's own objects. A leg starts from the recorded contents and continues from its own in each
-later call. The caller's contents are restored after each call.
+Every leg runs on the caller's own objects. A leg starts from the recorded contents and continues from its own contents
+in each later call. The caller's contents are restored after each call.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from .holders import Holder, Key, Memory, TensorObject, Variable, holders_of
 from .reach import reached
 from .renewed import Replacements, renewal
 
-# The fraction of a device's free memory for float64 copies and a snapshot; above it, the snapshot is kept on the host.
+# The fraction of a device's free memory that float64 copies and a snapshot may use; beyond it, the snapshot is kept on
+# the host.
 ROOM = 0.85
-# In training, eager's parameters and gradients stay on the device until they are compared. From this size on (bytes),
-# the snapshot is kept on the host, since the copies cost little time beside the compilation of a model this large.
+# In training, eager's parameters and gradients stay on the device until they are compared. If they have this size (in
+# bytes) or more, the snapshot is kept on the host: compared with the compilation of a model this large, the copies take
+# little time.
 LARGE_IN_TRAINING = 2**30
 
 
@@ -67,7 +69,7 @@ class Snapshot:
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
-        """Add everything that the values reach, and install the replacements of the running leg."""
+        """Add everything that the values reach, and install the running leg's replacements."""
         found = list(reached(values, closed=self._reached))
         self._reached |= {id(value): value for value in found}
         new: list[Holder] = []
@@ -113,7 +115,7 @@ class Snapshot:
         return bool(self._host) and found.storage.device.type != "cpu"
 
     def new_leg(self) -> Contents:
-        """The initial contents of a leg: the caller's, with its own iterators and similar objects."""
+        """The initial contents of a leg: the caller's, with iterators and similar objects recreated for it."""
         contents = Contents()
         for value, make in self._renewals.values():
             contents.replacements.add(value, make())
@@ -129,10 +131,10 @@ class Snapshot:
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
-        """Install a leg's contents in the body and restore the caller's afterwards; ``contents`` receives the leg's
-        changes.
+        """Install a leg's contents inside the ``with`` block and restore the caller's afterwards; ``contents`` receives
+        the leg's changes.
 
-        The caller's contents are restored however the body ends, even if this is interrupted.
+        The caller's contents are restored however the block ends, even if this is interrupted.
         """
         try:
             self._running = contents
@@ -197,10 +199,10 @@ class Snapshot:
                     contents.held[key] = known
 
     def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
-        """A tensor as a leg left it, valid after the caller's content is restored.
+        """A tensor as a leg left it, which stays valid after the caller's content is restored.
 
-        Returns the tensor itself if the leg did not change it. ``copy`` also copies the leg's own memory, which a later
-        call may write to.
+        Returns the tensor itself if the leg did not change it. If ``copy`` is set, the leg's own memory is copied too,
+        because a later call may write to it.
         """
         key = "tensor", id(tensor)
         state: TensorState | None = contents.held.get(key)
@@ -262,16 +264,18 @@ class Snapshot:
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
-    """Data as a tensor of its original class."""
+    """The data as a tensor of the original class."""
     with without_torch_function(), torch.inference_mode(data.is_inference()):
-        if issubclass(state.kind, torch.nn.Parameter):
+        if state.kind is torch.nn.Parameter:
             return torch.nn.Parameter(data, state.requires_grad)
         made = data if state.kind is torch.Tensor else data.as_subclass(state.kind)
         return made.requires_grad_(state.requires_grad)
 
 
 def _needs_host(tensors: Iterable[torch.Tensor], training: bool) -> bool:
-    """Whether a device does not have enough memory for a copy of the tensors and their data in float64."""
+    """Whether copies must be kept on the host, because a device has too little memory for a copy of the tensors and
+    their data in float64, or because the model is large and is trained.
+    """
     copies: Counter[torch.device] = Counter()
     doubles: Counter[torch.device] = Counter()
     for tensor in tensors:

@@ -31,7 +31,7 @@ class Stateful:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The object."""
+        """A key that identifies the object."""
         return "stateful", id(self.value)
 
     def has(self, content: Any) -> bool:
@@ -40,7 +40,7 @@ class Stateful:
         return bool(torch.equal(now, content)) if type(now) is torch.Tensor else _as_bytes(now) == _as_bytes(content)
 
     def read(self) -> Any:
-        """The state now."""
+        """The current state."""
         return self.get(self.value)
 
     def put(self, content: Any) -> None:
@@ -48,12 +48,14 @@ class Stateful:
         self.set(self.value, content)
 
     def replaced(self, content: Any, replace: Callable[[Any], Any]) -> Any:
-        """There are no objects in it."""
+        """The content unchanged, since it contains no objects."""
         return content
 
 
 def comparable(state: Any) -> Any:
-    """A state as a value for comparing two legs: arrays unchanged, everything else as plain data."""
+    """A state in a form in which two legs can be compared: arrays are unchanged, everything else is converted to basic
+    Python values.
+    """
     return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
 
 
@@ -98,7 +100,7 @@ _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], No
     (io.StringIO, (lambda value: (value.getvalue(), value.tell()), _put_buffer)),
     (logging.Logger, (lambda value: (value.level, value.disabled, value.propagate), _put_logger)),
 )
-# Objects with state outside of this process, or which other threads may use, so it cannot be restored.
+# Objects whose state is outside this process, or which other threads may use, so that their state cannot be restored.
 _OUTSIDE: tuple[type, ...] = (
     socket.socket, io.IOBase, mmap.mmap, subprocess.Popen, types.CoroutineType, types.AsyncGeneratorType,
     threading.Event, threading.Condition, threading.Semaphore, threading.Barrier, queue.Queue, queue.SimpleQueue,
@@ -129,7 +131,7 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def is_outside(value: Any) -> bool:
-    """Whether an object has state that a leg cannot restore, so that results which depend on it change."""
+    """Whether an object has state that a leg cannot restore, so that results that depend on it differ between legs."""
     if type(value) is _LOCK:
         return bool(value.locked())
     return is_a(value, _OUTSIDE) and stateful(value) is None and not _only_writes(value)
@@ -143,5 +145,5 @@ def _seeks(file: Any) -> bool:
     """Whether an open file can be repositioned."""
     try:
         return bool(file.readable() and file.seekable() and file.tell() >= 0)
-    except (OSError, ValueError):  # closed, or read by iterating
+    except (OSError, ValueError):  # it is closed, or is being iterated over
         return False

@@ -33,12 +33,12 @@ class Factory:
 
 
 def factory(make: Callable[[], Any]) -> Factory:
-    """Create a separate target for each leg, under the seed of the check: ``check_compile(factory(make_model), x)``.
+    """Create a separate target for each leg, using the check's seed: ``check_compile(factory(make_model), x)``.
 
     Use it for a target whose state cannot be restored, such as a connection or a file that it writes.
 
     Raises:
-        CompileUsageError: not a function, or a module instance.
+        CompileUsageError: If ``make`` is not callable, or is a module instance.
     """
     if not callable(make) or isinstance(make, torch.nn.Module):
         raise CompileUsageError(f"factory() expects a function that creates the target, not {type(make).__name__}")
@@ -72,7 +72,7 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """The names of a target's positional arguments, as far as its signature shows them."""
+    """The names of a target's positional arguments, as far as the signature shows them."""
     if is_a(target, Factory):
         return ()
     function = target.forward if is_a(target, torch.nn.Module) else target
@@ -91,10 +91,10 @@ def argument_label(names: Sequence[str], position: int) -> str:
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
     """Mark dimensions of a call's tensors dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
 
-    A name instead of a range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks unbacked sizes that are equal.
+    A name instead of a range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the sizes as unbacked and equal.
 
     Raises:
-        CompileUsageError: a name or position that is not a tensor argument, or a dimension that does not exist.
+        CompileUsageError: If a name or position does not refer to a tensor argument, or a dimension does not exist.
     """
     named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
     for key, dims in dynamic_dims.items():
@@ -102,7 +102,8 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
         if not isinstance(tensor, torch.Tensor):
             given = [argument_label(names, i) for i in range(len(call.args))] + list(call.kwargs)
             raise CompileUsageError(
-                f"dynamic_dims contains {key!r}, which is not a tensor argument of the call; it has: {', '.join(given)}"
+                f"dynamic_dims contains {key!r}, which is not a tensor argument of the call; the call's arguments are: "
+                f"{', '.join(given)}"
             )
         ranges = dims if isinstance(dims, Mapping) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
         for dim, bounds in ranges.items():

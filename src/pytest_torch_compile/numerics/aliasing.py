@@ -42,7 +42,7 @@ def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
 def aliasing_differences(
     eager: Mapping[tuple[str, str], int], compiled: Mapping[tuple[str, str], int]
 ) -> Iterator[tuple[str, str]]:
-    """An output and a message for each pair that shares memory in one leg only, or at a different offset."""
+    """An output and a message for each pair that shares memory in only one leg, or at a different offset."""
     for name, other in dict.fromkeys([*eager, *compiled]):
         here, there = eager.get((name, other)), compiled.get((name, other))
         if there is None:

@@ -26,10 +26,10 @@ Legs = tuple[Flat, Flat]  # eager's and compiled's
 
 @dataclass
 class Comparison:
-    """The comparison of one call. ``reference`` is the reference for leaves that no tolerance passed.
+    """The comparison of one call. ``reference`` says what leaves outside all tolerances were judged against.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, ``ignored`` those that the
-    user ignores. ``raised`` is true if a leg raised, so that there was nothing to compare.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, ``ignored`` the leaves that
+    the user ignores. ``raised`` is true if a leg raised, so that there was nothing to compare.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -57,12 +57,12 @@ def compare_calls(
 ) -> Comparison:
     """Compare two legs on one call.
 
-    ``reference`` runs (or looks up) the fp64 eager leg's record of the call, ``repeat`` a second eager run; each is
-    called at most once, and only if a leaf needs it. Either may return None if it could not run. ``perturbed`` yields
-    eager runs with perturbed rounding, which are requested only while a leaf is wrong.
+    ``reference`` runs (or looks up) the fp64 eager leg's record of the call, ``repeat`` that of a second eager run;
+    each is called at most once, and only if a leaf needs it. Either may return None if it could not run. ``perturbed``
+    yields eager runs with perturbed rounding, which are requested only while some leaf fails.
 
     Raises:
-        CompileUsageError: an output that cannot be compared.
+        CompileUsageError: If an output cannot be compared.
     """
     if eager.error is not None or compiled.error is not None:
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
@@ -93,7 +93,8 @@ def compare_calls(
     values: list[Finding] = []
     for name, both in legs.items():
         metadata = _metadata(name, both, tolerances)
-        values += _value_findings(eager, name, [pair for pair in failing if pair.section == name], judged, metadata)
+        wrong = [pair for pair in failing if pair.section == name]
+        values += _value_findings(eager, compiled, name, wrong, judged, metadata)
         findings += _structure(eager, name, both)
         findings += [messages.metadata_finding(eager, name, path, found) for path, found in metadata.items()]
     findings += values
@@ -115,7 +116,7 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """The comparable state of both legs, and the paths where eager is not deterministic.
+    """The comparable state of both legs, and the paths at which eager is not deterministic.
 
     State that only one leg has before the first call, such as attributes that a compile wrapper adds, is not compared.
     """
@@ -128,7 +129,7 @@ def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallReco
 
 
 def _without(flat: Flat, paths: Sequence[str]) -> Flat:
-    """The entries without some paths and everything below them."""
+    """The entries except some paths and everything below them."""
     return Flat({k: v for k, v in flat.nodes.items() if k not in paths and not is_below(k, paths)}) if paths else flat
 
 
@@ -146,7 +147,7 @@ def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
 
 
 def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
-    """Containers, and leaves that are not tensors."""
+    """Findings for containers, and for leaves that are not tensors."""
     for path, line in structure_differences(*legs):
         yield messages.structure_finding(record, name, path, line)
     for path, left, right in _common(legs):
@@ -157,8 +158,8 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
 
 
 def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
-    """Differences in the metadata of tensors, by path."""
-    # torch chooses the strides of a gradient, in eager and compiled.
+    """Maps paths to differences in the metadata of tensors."""
+    # torch chooses the strides of a gradient, in eager and when compiled.
     is_value = name not in GRADIENTS
     differences = {
         path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)
@@ -200,6 +201,7 @@ def _comparable(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 def _value_findings(
     record: CallRecord,
+    compiled: CallRecord,
     name: SectionName,
     failing: Sequence[Pair],
     judged: Judgement,
@@ -208,13 +210,13 @@ def _value_findings(
     """A finding for each kind of wrong value. Metadata differences of these leaves are moved into it from
     ``metadata``.
     """
-    before = before_the_call(record, name)
+    before, compiled_before = before_the_call(record, name), before_the_call(compiled, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}
     groups: dict[tuple[FindingKind, messages.Write], list[LeafVerdict]] = {}
     for pair in failing:
         # A parameter written by an optimizer is a result, not a side effect.
         kind = "numerics" if name == "state" and pair.path in stepped else messages.VALUE_KINDS[name]
-        group = groups.setdefault((kind, _write(pair, before.get(pair.path))), [])
+        group = groups.setdefault((kind, _write(pair, before.get(pair.path), compiled_before.get(pair.path))), [])
         group.append(judged.verdicts[pair.path])
     findings = []
     for (kind, write), leaves in groups.items():
@@ -224,12 +226,16 @@ def _value_findings(
     return findings
 
 
-def _write(pair: Pair, before: torch.Tensor | None) -> messages.Write:
+def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tensor | None) -> messages.Write:
+    """Which leg alone writes the leaf in this call. An earlier call may have left the legs with different values."""
     if before is None or not _comparable(pair.eager, before):
         return ""
-    if bitwise_equal(pair.compiled, before):
-        return "lost"
-    return "unexpected" if bitwise_equal(pair.eager, before) else ""
+    if compiled_before is None or not _comparable(pair.compiled, compiled_before):
+        compiled_before = before
+    writes, compiled_writes = not bitwise_equal(pair.eager, before), not bitwise_equal(pair.compiled, compiled_before)
+    if writes is compiled_writes:
+        return ""
+    return "lost" if writes else "unexpected"
 
 
 def _aliasing(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:

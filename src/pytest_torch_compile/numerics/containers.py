@@ -13,7 +13,7 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """The path and a message for each container or leaf type that differs, without entries below it."""
+    """The path and a message for each container or leaf type that differs; entries below it are not listed."""
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
         if is_below(path, found):
@@ -73,7 +73,7 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
     """A message if two leaves that are not tensors differ, otherwise an empty string.
 
     Raises:
-        CompileUsageError: ``strict`` and the objects cannot be compared.
+        CompileUsageError: If ``strict`` is set and the objects cannot be compared.
     """
     if eager is compiled:
         return ""
@@ -90,7 +90,7 @@ def _equal(eager: Any, compiled: Any) -> bool | None:
     """Whether two objects are equal; None if they cannot be compared."""
     if isinstance(eager, AbstractSet) and any(isinstance(item, torch.Tensor) for item in eager):
         return None
-    if isinstance(eager, FUNCTIONS):  # each leg may have its own copy
+    if isinstance(eager, FUNCTIONS):  # each leg may have a separate copy
         if type(eager) is not type(compiled):
             return False
         names = [(getattr(f, "__module__", None), getattr(f, "__qualname__", f.__name__)) for f in (eager, compiled)]

@@ -22,11 +22,11 @@ Scalar = float | complex | int | bool
 
 @dataclass(frozen=True)
 class LeafVerdict:
-    """The verdict of one leaf. ``index`` is that of the worst element, the scalars are its values in each leg.
+    """The verdict of one leaf. ``index`` is the index of the worst element, the scalars are its values in each leg.
 
     ``nonfinite`` is true if NaN or infinity are at different positions than in eager. ``perturbed_runs`` counts the
     eager runs with perturbed rounding that widened the limits. ``compared`` is False if two eager runs differ by more
-    than rounding, so that passing proves little.
+    than rounding: passing then proves little.
     """
 
     path: str
@@ -49,7 +49,7 @@ class LeafVerdict:
 
     @property
     def ratio(self) -> float:
-        """The worst measured error over its limit."""
+        """The worst measured error divided by its limit."""
         return self.worst.ratio
 
     @property
@@ -88,7 +88,7 @@ def judge(
     tolerances: Tolerances,
     perturbed: Callable[[], Iterable[Values]] = tuple,
 ) -> Judgement:
-    """Judge every pair; request the fp64 run and further eager runs only if a leaf needs them."""
+    """Judge every pair; request the fp64 run and additional eager runs only if a leaf needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
     # A tolerance set by the user is decisive.
     unexplained = [pair for pair in result.failing(pairs) if tolerances.given_for(pair.path, pair.eager.dtype) is None]
@@ -141,8 +141,8 @@ def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None
 
 
 def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: Values, result: Judgement) -> None:
-    """Compiled code may have about the same error against fp64 as eager. Without a usable reference, the dtype's
-    tolerance decides.
+    """Pass leaves if compiled code has about the same error against fp64 as eager. Without a usable reference, the
+    dtype's tolerance decides.
     """
     measured: dict[str, Errors] = {}
     by_section: dict[str, list[Errors]] = {}
@@ -152,7 +152,7 @@ def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: V
             by_section.setdefault(pair.section, []).append(found)
     levels = {section: Level.of(found) for section, found in by_section.items()}
     overall = Level.of(measured.values())
-    # Correct gradients can consist only of rounding errors, so the outputs show whether fp64 computed the same
+    # Correct gradients can consist of rounding errors only, so the outputs show whether fp64 computed the same
     # function. Bitwise equal outputs were not measured, so they are no evidence against the reference.
     has_outputs = any(pair.section == "output" for pair in pairs)
     outputs = levels.get("output", Level() if has_outputs else overall)
@@ -187,10 +187,10 @@ def _exceeds_alone(pair: Pair) -> bool:
 def _judge_by_spread(
     failing: Sequence[Pair], doubtful: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement
 ) -> None:
-    """If two eager runs differ, compiled code may differ by a multiple of their distance.
+    """If two eager runs differ, accept compiled results that differ by a multiple of their distance.
 
     ``doubtful`` leaves pass with a large error. Their verdicts change only if two eager runs differ by more than
-    rounding, since the reference then says nothing.
+    rounding, since the reference is then meaningless.
     """
     _dirty_free_memory(failing)
     again = repeat() or {}
@@ -218,7 +218,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
         return nothing_to_compare
     if all_finite(pair.eager) and not all_finite(second):
         return nothing_to_compare
-    # The allowed distance from the first eager run is based on that of the second one.
+    # The allowed distance from the first eager run is based on the distance of the second run from it.
     found = errors(eager=second, compiled=pair.compiled, truth=pair.eager)
     if found.rms_eager > rule.MEANINGLESS * found.rms_reference:
         return nothing_to_compare
@@ -232,7 +232,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
 def _judge_by_perturbed_rounding(
     failing: Sequence[Pair], truth: Values, runs: Iterable[Values], result: Judgement
 ) -> None:
-    """Errors that eager reaches with perturbed rounding are acceptable, so such runs may widen a leaf's limits."""
+    """Widen the limits of leaves: errors that eager reaches with perturbed rounding are acceptable."""
     candidates = [
         _Widening(pair, result.verdicts[pair.path], truth)
         for pair in failing
@@ -242,7 +242,7 @@ def _judge_by_perturbed_rounding(
         for candidate in candidates:
             result.verdicts[candidate.pair.path] = candidate.after(run.get(candidate.pair.path))
         candidates = [candidate for candidate in candidates if not candidate.verdict.ok]
-        # A leaf that is given up is a finding regardless of the others, so the call is decided.
+        # Once one leaf is hopeless, the call fails whatever the others do, so stop.
         if not candidates or (number >= rule.PATIENCE and any(candidate.is_hopeless for candidate in candidates)):
             return
 
@@ -258,7 +258,9 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """The verdict after another run; unchanged if the run does not have the leaf, or overflows elsewhere."""
+        """The verdict after another run; unchanged if the run does not contain the leaf, or overflows at other
+        elements.
+        """
         eager, compiled = self.pair.eager, self.pair.compiled
         if run is None or run.shape != eager.shape or run.dtype != eager.dtype:
             return self.verdict
@@ -276,13 +278,13 @@ class _Widening:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no further run can be expected to make it pass."""
+        """Whether no additional run is likely to make the leaf pass."""
         gradient = self.pair.section in GRADIENTS
         return self.verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
 
 
 class Overflow:
-    """Elements that are finite in some, and in all, eager runs."""
+    """Records which elements are finite in some eager run, and which in all."""
 
     def __init__(self, eager: torch.Tensor) -> None:
         self._sometimes = self._always = eager.isfinite()
@@ -293,5 +295,5 @@ class Overflow:
         self._sometimes, self._always = self._sometimes | finite, self._always & finite
 
     def explains(self, compiled: torch.Tensor) -> bool:
-        """Whether every compiled element is finite, or not finite, like in some eager run."""
+        """Whether each compiled element is finite (or not) as in at least one eager run."""
         return bool(torch.where(compiled.isfinite(), self._sometimes, ~self._always).all())

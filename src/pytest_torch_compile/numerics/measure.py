@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 
 PIECE = 1 << 20  # number of elements copied at once if they are not contiguous
-# Number of float64 elements held at once. On a CPU they must fit in a core's cache, and stay below 32,768, the size at
-# which torch starts threads, which would cost more than the block. On other devices, a piece is one block.
+# Number of float64 elements held at once. On a CPU they must fit in a core's cache, and their number must stay below
+# 32,768: from that size torch starts threads, which would cost more than the block. On other devices, a piece is one
+# block.
 BLOCK_ON_CPU = 24 << 10
 
 
@@ -75,7 +76,9 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Copies of tensors of equal shape as flat float64 blocks (complex ones as pairs of reals), with the offset."""
+    """Copies of tensors of equal shape as flat float64 blocks (complex tensors as pairs of reals), with the offset of
+    each block.
+    """
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0
     for pieces in _split(views):
@@ -105,7 +108,7 @@ def _to_double(tensor: torch.Tensor, *, copy: bool = False) -> torch.Tensor:
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Whether elements are finite, for every dtype, since torch has no ``isfinite`` for float8."""
+    """Whether all elements are finite. Works for every dtype; torch has no ``isfinite`` for float8."""
     return all(bool(values.isfinite().all()) for _, (values,) in blocks(tensor))
 
 
@@ -147,8 +150,8 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
 def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> Errors:
     """The errors of an eager and a compiled run against a reference, in one pass.
 
-    The eager run is the leg itself, one with perturbed rounding, or a second one; the reference is the fp64 run, or the
-    eager leg if there is no fp64 run.
+    ``eager`` is from the eager leg, a run with perturbed rounding, or a second run. The reference is the fp64 run, or
+    the eager leg if there is no fp64 run.
     """
     result = Errors()
     sums = [0.0] * 6
@@ -184,7 +187,9 @@ def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) 
 
 
 def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> None:
-    """Errors averaged over all dimensions except the channels: rounding averages out, a wrong constant does not."""
+    """Add the errors averaged over all dimensions except the channels: rounding averages out, a wrong constant does
+    not.
+    """
     complete = result.count == truth.numel() and not truth.dtype.is_complex
     if truth.dim() < 2 or truth.numel() > PIECE or not complete:
         return

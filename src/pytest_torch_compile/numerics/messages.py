@@ -39,7 +39,7 @@ def value_finding(
     metadata: Mapping[str, Sequence[MetadataDifference]],
     reference: Reference,
 ) -> Finding:
-    """One finding for all wrong leaves of one kind: the worst with its figures, the others by name.
+    """One finding for all wrong leaves of one kind: the worst leaf with its numbers, the others by name.
 
     ``metadata`` contains other differences in these leaves, so that no leaf has two findings.
     """
@@ -113,7 +113,7 @@ def _metadata_lines(worst: str, metadata: Mapping[str, Sequence[MetadataDifferen
 
 
 def structure_finding(record: CallRecord, section: SectionName, path: str, line: str) -> Finding:
-    """A container, a length, a key or a ``None`` that differs."""
+    """The finding for a container, a length, a key or a ``None`` that differs."""
     kind = STRUCTURE_KINDS[section]
     hints = {"state": advice.keep_out_of_state(path), "gradient": advice.ONE_SIDED_GRADIENT}
     hint = hints.get(kind, advice.SAME_CONTAINERS)
@@ -123,7 +123,7 @@ def structure_finding(record: CallRecord, section: SectionName, path: str, line:
 def metadata_finding(
     record: CallRecord, section: SectionName, path: str, differences: Sequence[MetadataDifference]
 ) -> Finding:
-    """Shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
+    """The finding for the shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
     return Finding(
         METADATA_KINDS.get(section, "metadata"),
         f"{path} differs from eager in {differences[0]}",
@@ -135,24 +135,24 @@ def metadata_finding(
 
 
 def plain_finding(record: CallRecord, section: SectionName, path: str, line: str) -> Finding:
-    """A value that is not a tensor."""
+    """The finding for a value that is not a tensor."""
     hint = advice.keep_out_of_state(path) if section == "kept" else ""
     return Finding(VALUE_KINDS[section], line, hint=hint, calls=(record.number,), subject=path)
 
 
 def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
-    """The finding if only one leg raises, or if the exceptions are of different kinds."""
+    """The finding if only one leg raises, or if the legs raise different kinds of exceptions."""
     left, right = eager.error, compiled.error
     if left is not None and right is not None:
         if _same_exception(left, right):
             return []
-        message = f"eager raises {type(left).__name__}, compiled raises {type(right).__name__}"
+        message = f"eager raises {type(left).__name__}, compiled code raises {type(right).__name__}"
         evidence, hint = f"eager: {error_summary(left)}\ncompiled: {error_summary(right)}", advice.BOTH_RAISE
     elif left is not None:
-        message = f"eager raises {type(left).__name__}, but compiled does not"
+        message = f"eager raises {type(left).__name__}, but compiled code does not"
         evidence, hint = error_summary(left), advice.ONLY_EAGER_RAISES
     elif right is not None:
-        message = f"compiled raises {type(right).__name__}, but eager does not"
+        message = f"compiled code raises {type(right).__name__}, but eager does not"
         evidence, hint = error_summary(right), advice.ONLY_COMPILED_RAISES
     else:
         return []
@@ -160,7 +160,7 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Whether the classes are equal or subclasses, or compiled's exception wraps eager's."""
+    """Whether one class is the other or a subclass of it, or the compiled leg's exception wraps eager's."""
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True
     name = type(eager).__name__

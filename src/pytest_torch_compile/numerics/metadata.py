@@ -55,7 +55,7 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 
 
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-    """Whether ``compiled`` has the layout of ``eager`` except for aligned rows.
+    """Whether ``compiled`` has the layout of ``eager``, except that rows may be padded.
 
     Inductor pads matrix products on accelerators, and guarantees only the order of an output's strides.
     """
@@ -83,10 +83,11 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    """The strided tensors with the values: several for sparse, nested and quantised tensors, and for subclasses.
+    """The strided tensors that contain the values: several for sparse, nested and quantised tensors, and for
+    subclasses.
 
     Raises:
-        CompileUsageError: a layout that cannot be compared.
+        CompileUsageError: If a tensor has a layout that cannot be compared.
     """
     if is_traceable_wrapper_subclass(tensor) and not tensor.is_nested:
         inner, _ = tensor.__tensor_flatten__()

@@ -17,14 +17,15 @@ class CallRecord:
     """The record of one leg on one call.
 
     ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
-    the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, which show
-    the changes that eager made in place. ``state`` contains parameters and buffers after the call by name,
-    ``initial_state`` before it (may be empty), ``grads`` the parameters' gradients, ``input_grads`` those of the
-    inputs. ``kept`` is other state of the target, such as attributes and closed-over variables, and ``kept_at_start``
-    the same before the first call; ``initial_kept`` contains its tensors before this call. ``sharing`` lists outputs
-    that share memory, if it was recorded while the leg's tensors were installed. ``parameters`` contains the names of
-    the entries of ``state`` that are parameters (if empty, the keys of ``grads``). ``exceptions`` are the exceptions
-    that the call is expected to raise. ``argument_names`` are names of positional arguments for messages.
+    the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
+    changes made in place by eager can be detected. ``state`` maps names to parameters and buffers after the call,
+    ``initial_state`` before it (may be empty), ``grads`` to the parameters' gradients, ``input_grads`` to the inputs'
+    gradients. ``kept`` is other state of the target, such as attributes and closed-over variables, and
+    ``kept_at_start`` is the same state before the first call; ``initial_kept`` contains its tensors before this call.
+    ``sharing`` lists outputs that share memory, if this was recorded while the leg's tensors were installed.
+    ``parameters`` contains the names of the entries of ``state`` that are parameters (if empty, the keys of ``grads``).
+    ``exceptions`` are the exceptions that the call is expected to raise. ``argument_names`` are names of positional
+    arguments for messages.
     """
 
     number: int = 1

@@ -13,7 +13,8 @@ import torch
 from .measure import Errors, real_dtype
 from .tolerances import Tolerance
 
-# Leaves this close pass without fp64, because only the order of additions can differ. Half types always need fp64.
+# Leaves this close pass without fp64, because only the order of additions can explain the difference. Half types always
+# need fp64.
 NEAR_EPS = 4.0
 NEAR_FLOAT64 = 1e-9
 
@@ -21,7 +22,8 @@ NEAR_FLOAT64 = 1e-9
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
-# The allowed error against fp64 as a multiple of eager's, by number of elements: few give a poor estimate of its error.
+# The allowed error against fp64 as a multiple of eager's error, by number of elements: few elements give a poor
+# estimate.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
 # Errors below this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
@@ -31,13 +33,13 @@ WORST_QUIET = 12.0
 
 # The error of storing a value in its dtype, in eps (root mean square).
 STORE_RMS_EPS = 0.25
-# Eager may sum in double where compiled code sums in fp32, as in batch statistics on a CPU.
+# Eager may sum in double when compiled code sums in fp32, as in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
 # Below this many elements, the call's usual relative error is used if eager's own happens to be smaller.
 SMALL = 64
 
-# A leaf this far below the usual scale of its kind is zero up to rounding, like a gradient that cancels exactly.
+# A leaf this far below the usual scale of its kind is zero up to rounding, such as a gradient that cancels exactly.
 ZERO_EPS = 8.0
 ZERO_OWN_EPS = 2.0
 
@@ -61,16 +63,17 @@ PERTURBED_GRADIENT = 1.5
 PERTURBED_GRADIENT_LARGEST = 2.0
 PERTURBED_CHANNEL = 1.5
 PERTURBED_SCALE = 2.0
-# After this many such runs, a leaf that exceeds its limit by this factor is given up; gates affect gradients the most.
+# After this many such runs, a leaf that exceeds its limit by this factor counts as failed; gates affect gradients the
+# most.
 PATIENCE = 4
 HOPELESS, HOPELESS_GRADIENT = 5.0, 1e5
-# Multiple of the largest distance between eager and such runs, if there is no reference.
+# Multiple of the largest distance between eager and such runs, used if there is no reference.
 PERTURBED_ALONE = 2.0
 
-# Multiple of the distance between two eager runs, if they differ.
+# Multiple of the distance between two eager runs, used if they differ.
 SPREAD = 4.0
-# Two eager runs this far apart, relative to the leaf's root mean square, are unrelated, for example because of
-# uninitialised memory.
+# Two eager runs this far apart, relative to the leaf's root mean square, are unrelated (they may read uninitialised
+# memory, for example).
 MEANINGLESS = 0.5
 
 Measure = Literal[
@@ -128,12 +131,12 @@ class Level:
 
     @classmethod
     def of(cls, measured: Collection[Errors]) -> Level:
-        """Computed from the leaves that were measured against the reference; from small ones only if there are no
-        others.
+        """Compute the level from the leaves that were measured against the reference; small leaves are used only if
+        there are no others.
         """
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
-        if not usable:  # the reference is zero everywhere, and eager may be something else
+        if not usable:  # the reference is zero everywhere, and eager may not be
             return cls(float(any(e.count and e.rms_eager > 0 for e in measured)))
         return cls(
             median_high(e.rms_eager / e.rms_reference for e in usable), median_high(e.rms_reference for e in usable)
@@ -149,7 +152,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
     scale, step = errors.rms_reference, eps(dtype)
     # A leaf that is zero up to rounding has no scale.
     cancels = scale <= ZERO_EPS * step * level.scale
-    # Eager's error, at least that of rounding.
+    # Eager's error, but at least the rounding error.
     own = max(errors.rms_eager, floor_eps(dtype) * step * scale)
     if errors.count < SMALL:
         own = max(own, level.relative * scale)
@@ -190,7 +193,9 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
-    """The same without a reference: compares the distance from eager with that of such runs."""
+    """The measures without a reference: compares the distance from eager with that of eager runs with perturbed
+    rounding.
+    """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
     distance = perturbed[0]
@@ -198,7 +203,7 @@ def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
 
 
 def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
-    """The entry for a number of elements."""
+    """The table's entry for a number of elements."""
     return next(multiple for least, multiple in table if count >= least)
 
 

@@ -36,7 +36,7 @@ def section(record: CallRecord, name: SectionName) -> Flat:
 
 
 def before_the_call(record: CallRecord, name: SectionName) -> Mapping[str, torch.Tensor]:
-    """The arguments or state before the call, by the same paths; empty if unknown."""
+    """Maps the same paths to the arguments or state before the call; empty if unknown."""
     if name == "argument" and record.pristine is not None:
         return _arguments(record, record.pristine).tensors
     if name == "state":
@@ -45,7 +45,7 @@ def before_the_call(record: CallRecord, name: SectionName) -> Mapping[str, torch
 
 
 def plain_values(record: CallRecord) -> dict[str, torch.Tensor]:
-    """Everything measurable in a record, as dense tensors by path."""
+    """Maps paths to everything measurable in a record, as dense tensors."""
     values: dict[str, torch.Tensor] = {}
     for name in SECTIONS:
         for path, leaf in section(record, name).leaves.items():
@@ -63,7 +63,7 @@ def sharing_in(record: CallRecord) -> Sharing:
 
 
 def arguments_of(record: CallRecord, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Flat:
-    """The flattened arguments of a call, by the names used in messages."""
+    """The flattened arguments of a call, under the names used in messages."""
     flat = Flat()
     for position, value in enumerate(args):
         flat.nodes.update(flatten(value, record.argument_label(position)).nodes)

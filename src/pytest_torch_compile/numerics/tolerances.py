@@ -17,7 +17,7 @@ class Tolerance:
     """``|compiled - eager| <= atol + rtol * |eager|``, for every element.
 
     Raises:
-        ValueError: a number that is negative or not finite.
+        ValueError: If a number is negative or not finite.
     """
 
     rtol: float
@@ -32,7 +32,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """How leaves are judged. Without arguments, the documented rule applies.
+    """The tolerances for leaves. Without arguments, the documented rule applies.
 
     Args:
         rtol, atol: tolerances for every floating-point leaf, as in ``torch.testing.assert_close``. Both must be set.
@@ -41,7 +41,7 @@ class Tolerances:
         dtypes: tolerances for all leaves of a dtype.
         ignored: paths of leaves that are not compared, with ``*`` and ``?`` as wildcards, for example
             ``["attribute statistics*"]``.
-        state: compare other state of the target than parameters and buffers: attributes, closed-over and global
+        state: compare the target's state other than parameters and buffers: attributes, closed-over and global
             variables.
         strides: compare the strides of dense tensors.
         aliasing: compare which outputs share memory with arguments, parameters, buffers and each other.
@@ -49,8 +49,8 @@ class Tolerances:
             random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for exceptions.
 
     Raises:
-        ValueError: only one of ``rtol`` and ``atol`` is set, a number is negative or not finite, or an entry is not a
-            ``Tolerance``.
+        ValueError: If only one of ``rtol`` and ``atol`` is set, a number is negative or not finite, or an entry is not
+            a ``Tolerance``.
     """
 
     rtol: float | None = None
@@ -105,10 +105,10 @@ class Tolerances:
 
 
 def require_tolerances(name: str, given: object, wanted: type[Tolerance] | type[Tolerances] = Tolerances) -> None:
-    """Reject a number, or the wrong one of the two classes; None means the documented rule.
+    """Reject anything but an instance of the class, such as a number; None means the documented rule.
 
     Raises:
-        CompileUsageError: the message shows the correct form.
+        CompileUsageError: If the value has the wrong type; the message shows the correct form.
     """
     if given is None or isinstance(given, wanted):
         return

@@ -116,14 +116,14 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _key(position: int, key: Any) -> tuple[Any, bool]:
-    """A key as text, and whether it is quoted: plain values unchanged, others by class and position."""
+    """A key as text, and whether it is quoted: plain values are shown unchanged, others as class and position."""
     plain = type(type(key)) is type and isinstance(key, (str, int, float, bytes, type(None), torch.dtype))
     whole = plain or (type(key) is tuple and all(type(part) in (str, int, float, bool) for part in key))
     return (key, True) if whole else (f"{type(key).__name__} {position}", False)
 
 
 def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
-    """Whether an object is an instance of a class, without evaluating its ``__class__`` like ``isinstance``."""
+    """Whether an object is an instance of a class. Unlike ``isinstance``, this does not evaluate its ``__class__``."""
     return issubclass(type(value), kinds)
 
 
@@ -133,7 +133,7 @@ def _has(kind: type, name: str) -> bool:
 
 
 def is_mapping(value: Any) -> bool:
-    """Whether it is a mapping, or a class with the methods of one."""
+    """Whether a value is a mapping, or has the methods of a mapping."""
     if is_a(value, type):
         return False
     return is_a(value, dict) or all(_has(type(value), name) for name in ("keys", "items", "__getitem__"))

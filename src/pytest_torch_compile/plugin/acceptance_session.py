@@ -22,7 +22,7 @@ _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 class AcceptanceSession:
     """Registered if the file exists or ``--compile-accept`` is set.
 
-    Only tests that ran and passed change the file; the needs of other tests are unknown.
+    Only tests that ran and passed change the file, because it is unknown which entries other tests need.
     """
 
     def __init__(self, root: Path) -> None:
@@ -98,7 +98,7 @@ def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
     for torch in sorted({*old["recompiles"], *new["recompiles"]}):
         before, now = old["recompiles"].get(torch, 0), new["recompiles"].get(torch, 0)
         lines += [f"recompiles {before} -> {now} on torch {torch}"] if before != now else []
-    return lines or ["places or torch versions of its breaks"]
+    return lines or ["the location or torch versions of accepted breaks changed"]
 
 
 def _torch_minor() -> str:

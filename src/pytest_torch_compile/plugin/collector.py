@@ -48,7 +48,7 @@ class Collector:
             entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file that cannot be collected is an error of the run."""
+        """Record a file that cannot be collected as an error of the run."""
         if report.failed:
             entry = self._entry(report.nodeid, report.nodeid.split("::")[0], 0, entries.environment())
             entry |= {"outcome": "error", "message": str(report.longrepr)}
@@ -76,8 +76,8 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the document and the views made from it."""
-        # Because of -x, an interrupt, or an internal error of pytest.
+        """Write the document and the views generated from it."""
+        # True after -x, an interrupt, or an internal error of pytest.
         early = session.shouldfail or session.shouldstop or int(exitstatus) not in (0, 1, 5)
         try:
             history = self._earlier()
@@ -110,7 +110,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the path of the report, or why it was not written."""
+        """Print the path of the report, or the reason why it was not written."""
         if self._problem:
             unwritten.say(terminalreporter, f"torch.compile report: {self._problem}")
         if self._remark:
@@ -128,7 +128,7 @@ def _outcome(report: pytest.TestReport) -> str:
 
 
 def _message(report: pytest.TestReport) -> str:
-    """Why a test failed or was skipped: the exception's text without the traceback."""
+    """The reason why a test failed or was skipped: the exception's message without the traceback."""
     if report.passed:
         return ""
     if wasxfail := getattr(report, "wasxfail", ""):

@@ -28,13 +28,13 @@ def compile_options() -> dict[str, Any]:
 
 @pytest.fixture
 def compile_tolerances() -> Tolerances | None:
-    """The tolerances of compile_check; override this fixture to loosen them. None: the documented rule."""
+    """The tolerances of compile_check; override this fixture to loosen them. None means the documented rule."""
     return None
 
 
 @pytest.fixture
 def compile_device() -> torch.device:
-    """The device for models and inputs: that of --compile-device, or the CPU."""
+    """The device for models and inputs: --compile-device, or the CPU."""
     with calm():
         import torch
 
@@ -45,7 +45,9 @@ def compile_device() -> torch.device:
 def compile_check(
     request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
 ) -> Iterator[Callable[..., CompileReport]]:
-    """check_compile with this test's options, from the call, then markers, compile_options, and the command line."""
+    """check_compile with this test's options, which come from the call, then markers, compile_options, and the command
+    line.
+    """
     with calm():
         from ..check.check_compile import KEYWORDS, check_compile
         from ..legs.calls import as_calls
@@ -76,7 +78,7 @@ else:
 
     @pytest.fixture
     def compile_benchmark() -> Any:
-        """Report the missing package."""
+        """Raise an error that names the missing package."""
         raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
 
 
@@ -87,7 +89,7 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
         from ..findings import CompileUsageError
         from ..speed.measuring.bench import BENCH_OPTIONS
 
-    # Each fixture uses only its own options: compile_check ignores those of compile_benchmark.
+    # Each fixture uses only its own options: compile_check ignores the options of compile_benchmark.
     known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
     test = request.node.nodeid
     known.require_known(compile_options, f"compile_options of {test}")

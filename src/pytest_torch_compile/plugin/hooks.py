@@ -41,13 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Under a launcher, handle its signals from the start."""
+    """Handle the signals of a launcher, if any, from the start."""
     launched.note_sigterm(early_config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """In our child processes, change options that must not be inherited before other plugins use them."""
+    """In the plugin's child processes, change options that must not be inherited before other plugins use them."""
     in_child.begin(config)
     launched.begin(config)
     return (yield)
@@ -103,7 +103,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Save the compile cache if it is a URL; a failure only costs the next run its warm start."""
+    """Save the compile cache if it is a URL; if that fails, only the next run's warm start is lost."""
     try:
         session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
     except Exception as error:  # an exception would suppress pytest's summary
@@ -175,7 +175,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Discard compiled code before tests that use the plugin or a guard, and only before those."""
+    """Discard compiled code before tests that use the plugin or a guard, and before no others."""
     payload.begin(item)
     known_failure.require_valid(item)
     if usage.uses_plugin(item):
@@ -194,7 +194,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     def hear(report: CompileReport) -> None:
         observed, noted = report.to_dict(), payload.of(item)
-        if not usage.shows_existing(item):  # they have a table of their own
+        if not usage.shows_existing(item):  # these checks have a separate table
             noted.rows.append(terminal.row(item.nodeid, observed))
         noted.checks.append(check_entry(observed, item.config.rootpath))
 

@@ -15,11 +15,11 @@ from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
 _OF_CHILD = "torch_compile_child"  # the key in a worker's input
-_OF_XDIST = {"numprocesses", "dist"}  # which a worker does not have
+_OF_XDIST = {"numprocesses", "dist"}  # options that a worker does not have
 
 
 def child_for(item: pytest.Item) -> child.Child:
-    """A child that runs one test like this run."""
+    """A child that runs one test in the same way as this run."""
     config = item.config
     # Not root / nodeid: the parameters in an id may contain slashes.
     _, separator, name = item.nodeid.partition("::")
@@ -29,12 +29,12 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Whether this run is a child of another pytest, which shows and stores the observations."""
+    """Whether this run is a child of another pytest process, which shows and stores the observations."""
     return _JOB in config.stash
 
 
 def speed_tests(item: pytest.Item) -> int:
-    """The number of speed tests in this run, or in a child, of its parent's run."""
+    """The number of speed tests in this run; in a child, in the parent's run."""
     if is_child(item.config) and item.config.stash[_JOB].speed_tests:
         return item.config.stash[_JOB].speed_tests
     return sum(map(is_speed_test, item.session.items)) or 1
@@ -56,7 +56,9 @@ def begin(config: pytest.Config) -> None:
 
 
 def begin_worker(config: pytest.Config) -> None:
-    """In a worker of a child, which received only its command line: apply the child's job and options."""
+    """In a pytest-xdist worker of a child: apply the child's job and options, since the worker received only the
+    command line.
+    """
     sent = getattr(config, "workerinput", {}).get(_OF_CHILD)
     if sent is None:
         return
@@ -99,8 +101,8 @@ class _InChild:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
         """Keep all tests that the parent requested.
 
-        The parent's run selected them, and sharding would give a different result here. When tests are only listed,
-        tests that addopts deselects must be listed too.
+        The parent's run selected them; sharding would select different tests here. If tests are only listed, tests that
+        addopts deselects must be listed too.
         """
         collected = list(items)
         result = yield
@@ -124,12 +126,12 @@ class _InChild:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """With workers, only the workers collect."""
+        """Report the tests that the workers collected; with workers, only they collect."""
         self._say({child.OF_RUN: {"collected": list(ids)}})
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Report that pytest finished; without this message, a test ended the process."""
+        """Report that pytest finished. If this message is missing, a test ended the process."""
         self._say({child.OF_RUN: {"finished": True}})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -38,7 +38,7 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
 
 
 def _why(test: str, ended: Ended) -> str:
-    """The message about how the process ended and where it was."""
+    """The message that says how the process ended and where it was."""
     if ended.status is None:
         frames = main_frames(ended.stacks)
         place = place_of(frames)

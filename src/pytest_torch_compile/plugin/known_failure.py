@@ -24,7 +24,7 @@ class KnownFailure:
     torch: SpecifierSet | None = None
 
     def applies(self) -> bool:
-        """Whether it applies to the installed torch."""
+        """Whether the marker applies to the installed torch version."""
         if self.torch is None:
             return True
         try:
@@ -44,7 +44,7 @@ class KnownFailure:
 
 
 def read(item: pytest.Item) -> list[KnownFailure]:
-    """The known failures of a test that apply to this torch; invalid markers are skipped."""
+    """The known failures of a test that apply to this torch version; invalid markers are skipped."""
     try:
         failures = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
     except CompileUsageError:  # reported as an error in the test's setup
@@ -56,7 +56,7 @@ def require_valid(item: pytest.Item) -> None:
     """Reject a test with an invalid marker.
 
     Raises:
-        CompileUsageError: a marker without a reason, with an unknown kind, or with an invalid specifier.
+        CompileUsageError: If a marker has no reason, an unknown kind, or an invalid specifier.
     """
     for marker in item.iter_markers(MARKER):
         _parse(item.nodeid, *marker.args, **marker.kwargs)

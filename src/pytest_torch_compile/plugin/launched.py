@@ -1,4 +1,4 @@
-"""Under torchrun or Slurm, every rank runs the same tests. Rank 0 reports for all; the others print nothing."""
+"""Under torchrun or Slurm, every rank runs the same tests. Rank 0 reports for all ranks; the others print nothing."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 def takes_part(config: pytest.Config) -> bool:
     """Whether a launcher started this process as one of several, and the tests use the plugin.
 
-    The files are searched as text, because this must be known before other plugins open files that several ranks would
-    write.
+    The text of the files is searched, because the answer is needed before other plugins open files that several ranks
+    would write.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -53,13 +53,13 @@ def _files(config: pytest.Config) -> Iterator[Path]:
 
 
 def follows(config: pytest.Config) -> bool:
-    """Whether another rank reports for this process."""
+    """Whether another rank reports on behalf of this process."""
     here = launch()
     return here is not None and here.rank > 0 and takes_part(config)
 
 
 def begin(config: pytest.Config) -> None:
-    """Let only rank 0 write files, before plugins use their options."""
+    """Make sure that only rank 0 writes files, before plugins use their options."""
     if follows(config):
         for name, value in child.NOT_INHERITED.items():
             if hasattr(config.option, name):
@@ -67,7 +67,7 @@ def begin(config: pytest.Config) -> None:
 
 
 def note_sigterm(config: pytest.Config) -> None:
-    """Record a SIGTERM during conftest imports, which may take seconds: other ranks cannot be told yet."""
+    """Record a SIGTERM during conftest imports, which may take seconds: the other ranks cannot be told yet."""
     if launch() is not None and termination.nobody_handles_it():
         asked = config.stash[_ASKED] = list[int]()
         signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
@@ -94,7 +94,7 @@ class LaunchedSession:
         self._config = config
         self._asked = asked  # asked to end before the other ranks were found
         self._ends_soon = False
-        self._stderr = os.dup(2)  # pytest captures the other one
+        self._stderr = os.dup(2)  # pytest captures the original descriptor
         termination.end_in_order(config)
         self._at_sigterm = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, self._asked_to_end)
@@ -129,7 +129,7 @@ class LaunchedSession:
         signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def _asked_to_end(self, number: int, frame: FrameType | None) -> None:
-        """A launcher terminates all ranks when one fails: give the current test time to report it."""
+        """Give the current test time to report a failure: a launcher terminates all ranks when one rank fails."""
         self._asked = True
         if self._others is None or self._ends_soon:
             return
@@ -148,7 +148,7 @@ class LaunchedSession:
             self._others.leave("its launcher has exited, so it exits too")
 
     def _lost(self, line: str) -> None:
-        """Print the message once over all ranks and end the session, since the test would wait forever."""
+        """Print the message once for all ranks and end the session, since the test would wait forever."""
         lost = self._others.lost if self._others else {}
         here = launch()
         if self._session is not None and here is not None:
@@ -169,7 +169,7 @@ class LaunchedSession:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A test that fails on any rank fails on rank 0."""
+        """Make a test that fails on any rank fail on rank 0."""
         report = yield
         if self._others is None or not (report.when == "call" or (report.when == "setup" and not report.passed)):
             return report
@@ -190,7 +190,7 @@ class LaunchedSession:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Wait for all ranks, and exit with rank 0's status after its report.
 
-        A launcher terminates all ranks when one fails.
+        A launcher terminates all ranks when one rank fails.
         """
         if self._others is None:
             return

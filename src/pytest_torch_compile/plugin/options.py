@@ -30,10 +30,11 @@ OPTIONS: dict[str, str] = {
     "(default there: 30 minutes); a timeout fails with the line that hangs",
     "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
     "patterns of names in it: mypackage, mypackage.layers, mypackage.ops.*",
-    "existing-minutes": "minutes that the checks of --compile-existing may take in all (default: 10)",
-    "existing-shapes": "how many shapes of calls that are otherwise alike --compile-existing checks (default: 4)",
-    "write-tests": "folder for a test file for each module of the package that --compile-existing names, with a check "
-    "of each target, relative to the root directory",
+    "existing-minutes": "total time limit for the checks of --compile-existing, in minutes (default: 10)",
+    "existing-shapes": "maximum number of shapes that --compile-existing checks for calls that differ only in "
+    "shape (default: 4)",
+    "write-tests": "folder (relative to the root directory) to write test files to: one per module of the package "
+    "given by --compile-existing, with one check per target",
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a separate process",
@@ -62,7 +63,7 @@ def read(config: pytest.Config) -> Settings:
     """The settings from the command line, the ini file and the defaults, in this order.
 
     Raises:
-        pytest.UsageError: a misspelt ini option, an invalid value, or two options that exclude each other.
+        pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options exclude each other.
     """
     _refuse_typos(config)
     chosen: dict[str, Any] = {}
@@ -89,8 +90,8 @@ def read(config: pytest.Config) -> Settings:
             "--compile-existing checks calls in the process of the test that makes them: leave out --compile-isolate"
         )
     if settings.write_tests and not settings.existing:
-        raise pytest.UsageError("--compile-write-tests writes what --compile-existing=PACKAGE checks: give it too")
-    # Times of aot_eager must never be mistaken for those of compiled code.
+        raise pytest.UsageError("--compile-write-tests needs --compile-existing=PACKAGE")
+    # Times of aot_eager must never be mistaken for times of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
         raise pytest.UsageError("--compile-fast generates no code that could be timed: remove one of the two options")
     if settings.fast and config.getoption("--compile-backend") == "inductor":
@@ -99,7 +100,7 @@ def read(config: pytest.Config) -> Settings:
 
 
 def _seconds(text: str) -> float | None:
-    """A time limit; 0 turns it off, so that the command line can turn off the limit of the ini file."""
+    """A time limit; 0 turns it off, so that the command line can turn off the ini file's limit."""
     try:
         seconds = float(text)
     except ValueError:
@@ -132,7 +133,7 @@ def _key(name: str) -> str:
 def _refuse_typos(config: pytest.Config) -> None:
     known = {_key(name) for name in (*OPTIONS, *FLAGS)}
     with warnings.catch_warnings():
-        # pytest's view of the ini file is deprecated from 9.1 on, but nothing else supports all formats of that file.
+        # pytest's view of the ini file is deprecated since 9.1, but nothing else supports all formats of that file.
         warnings.simplefilter("ignore")
         keys = list(getattr(config, "inicfg", ()))
     for key in keys:

@@ -1,4 +1,4 @@
-"""End pytest-xdist workers at once if their session was killed; otherwise they continue for up to 15 seconds."""
+"""End pytest-xdist workers at once if their session was killed. Otherwise they continue for up to 15 seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARENT = os.getppid()  # read as early as possible, because a parent that ended 
 
 @cache
 def end_with_session(before: Callable[[], None] = lambda: None, parent: int = PARENT) -> None:
-    """Watch the parent of this process, and end with it after calling ``before``. A second call does nothing."""
+    """Exit when the parent process exits, after calling ``before``. A second call does nothing."""
     threading.Thread(target=_watch, args=[before, parent], daemon=True, name="torch-compile session watch").start()
 
 

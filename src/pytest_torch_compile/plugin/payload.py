@@ -17,10 +17,12 @@ _KEY: pytest.StashKey[Payload] = pytest.StashKey()
 
 @dataclass
 class Payload:
-    """Contains only JSON values, so that pytest-xdist workers and isolated processes can send it."""
+    """The record of one test. It contains only JSON values, so that pytest-xdist workers and isolated processes can
+    send it.
+    """
 
-    checks: list[dict[str, Any]] = field(default_factory=list)  # an entry of the report for each check
-    rows: list[dict[str, str]] = field(default_factory=list)  # a row of the terminal's table for each check
+    checks: list[dict[str, Any]] = field(default_factory=list)  # one entry of the report for each check
+    rows: list[dict[str, str]] = field(default_factory=list)  # one row of the terminal's table for each check
     timings: list[dict[str, Any]] = field(default_factory=list)  # the result of each call of compile_benchmark
     structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
     accepted: dict[str, Any] | None = None  # breaks and recompiles over the test's budget
@@ -62,7 +64,7 @@ def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """All reports of the run with a record; none in a child or worker, whose parent shows and stores them."""
+    """All reports of the run that carry a record; none in a child or worker, whose parent shows and stores them."""
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):
         for reports in terminalreporter.stats.values():

@@ -1,4 +1,4 @@
-"""The structure baselines in a session: record exact counts, compare them with the stored ones, and write them."""
+"""The structure baselines in a session: record exact counts, compare them with the stored counts, and write them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StructureSession:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Record the exact counts of a test that passed, and under ``gate`` compare them with the baseline."""
-        if shows_existing(item):  # they have a baseline of their own
+        if shows_existing(item):  # these checks have a separate baseline
             return (yield)
         reports: list[CompileReport] = []
         with listening(reports.append):
@@ -87,7 +87,7 @@ class StructureSession:
             return [*lines, *([stored.problem] if stored.problem else [])]
 
         def merge(old: Mapping[str, structure.Entry]) -> Mapping[str, structure.Entry | None]:
-            # A run without --compile-perf has no timings: keep the stored ones.
+            # A run without --compile-perf has no timings: keep the stored timings.
             return {test: {**_counts(old.get(test)), **entry} for test, entry in entries.items()}
 
         done = baselines.update(self._folder, environment, merge, "structure")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-# `timeout` and some runners signal the process and then its whole group, which is only one request.
+# `timeout` and some runners signal the process and then its whole group; both signals together are one request.
 ONE_REQUEST_SECONDS = 0.5
 MESSAGE = "the process was asked to end (SIGTERM)"
 

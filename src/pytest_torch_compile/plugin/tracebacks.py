@@ -12,7 +12,7 @@ from ..findings import CompileCheckFailed, CompileUsageError
 
 
 class OwnFramesHidden:
-    """Registered unless ``--full-trace`` is set. Errors of other types keep all their frames."""
+    """Registered unless ``--full-trace`` is set. Tracebacks of other errors are not changed."""
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
         """Shorten the tracebacks of a check's exceptions before pytest formats them."""
@@ -28,7 +28,7 @@ class OwnFramesHidden:
 
 
 def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without our frames and the contextlib frames that lead to them."""
+    """The traceback without the plugin's frames and the contextlib frames that lead to them."""
     entries = []
     while trace is not None:
         entries.append(trace)

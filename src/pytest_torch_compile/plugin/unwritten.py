@@ -29,7 +29,9 @@ def fail(session: pytest.Session) -> None:
 
 @contextmanager
 def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
-    """Report any error in the body as such a line, so that the rest of the summary is still shown."""
+    """Report any error inside the ``with`` block as a line of the summary, so that the rest of the summary is still
+    shown.
+    """
     try:
         yield
     except Exception as error:
@@ -37,7 +39,7 @@ def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """An error on one line: the text of a system error, or the type and text of any other."""
+    """An error as one line: the message of a system error, or the type and message of any other error."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     kind = "" if isinstance(error, BaselineError) else f"{type(error).__name__}: "

@@ -26,7 +26,9 @@ _NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\
 
 
 def names_plugin(file: Path) -> bool:
-    """Whether a file seems to use the plugin. It is searched as text, since importing torch may take seconds."""
+    """Whether a file seems to use the plugin. Searches the source text, because importing the file could import torch,
+    which takes seconds.
+    """
     try:
         return _NAMES.search(file.read_text(encoding="utf-8", errors="replace")) is not None
     except OSError:
@@ -46,7 +48,7 @@ def uses_plugin(item: pytest.Item) -> bool:
 
 
 def shows_existing(item: pytest.Item) -> bool:
-    """Whether a test shows what ``--compile-existing`` checked while others ran."""
+    """Whether a test is the one that shows what ``--compile-existing`` checked while other tests ran."""
     return getattr(item, "shows_existing", False)
 
 
@@ -101,7 +103,7 @@ def reset() -> None:
 
 
 def speaker(config: pytest.Config) -> Callable[[str], None]:
-    """Writes a line to the terminal while a test runs."""
+    """A function that writes a line to the terminal while a test runs."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not hasattr(reporter, "ensure_newline"):  # a pytest-xdist worker has no terminal
         return lambda text: None

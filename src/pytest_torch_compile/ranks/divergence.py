@@ -14,7 +14,7 @@ from ..findings import CompileUsageError, Finding
 from ..report.failure_text import count, cut, numbered
 from .progress import CheckSeen, Fact
 
-# The comparable quantities by their name in ``same=``, causes before effects.
+# Maps the names in ``same=`` to the comparable quantities, causes before effects.
 SAME = {
     "graph_breaks": "graph break",
     "recompiles": "recompile",
@@ -30,7 +30,7 @@ def require_known(same: Collection[str]) -> None:
     """Reject names that are not in ``SAME``.
 
     Raises:
-        CompileUsageError: an unknown name, or a single string instead of a list.
+        CompileUsageError: If a name is unknown, or the value is a single string instead of a list.
     """
     if isinstance(same, str) or not set(same) <= SAME.keys():
         raise CompileUsageError(
@@ -40,23 +40,23 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """The observations of a rank's checks. ``stopped``: its last call is incomplete (failed or terminated)."""
+    """The observations of a rank's checks. ``stopped`` is true if its last call failed or was terminated."""
 
     checks: Mapping[str, CheckSeen]
     stopped: bool = False
 
     def facts(self, check: str, kind: str) -> list[Fact]:
-        """The observations of a check of one kind."""
+        """A check's observations of one kind."""
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """The last call of a compiled function with complete observations."""
+        """The number of the last compiled call that was observed completely; infinity if the check ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
 
 def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Finding]:
-    """A finding for each check that several ranks ran with differences."""
+    """A finding for each check whose observations differ between ranks."""
     kinds = [kind for name, kind in SAME.items() if name in same and kind]
     findings = []
     for check in dict.fromkeys(check for seen in ranks.values() for check in seen.checks):
@@ -68,7 +68,7 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """A finding for ranks that returned while others were waiting in the same check, or after it, until terminated."""
+    """A finding for ranks that returned while others waited, in the same check or after it, until terminated."""
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
     if not shared:
@@ -79,7 +79,9 @@ def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: 
 
 
 def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
-    """Groups of ranks that agree. The largest group comes first, then the one with fewer observations."""
+    """Groups of ranks that agree. The largest group comes first; between groups of equal size, the one with fewer
+    observations.
+    """
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
     keys = {rank: [fact.key for fact in found if fact.during <= whole] for rank, found in facts.items()}
@@ -88,7 +90,7 @@ def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[i
     stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
     if len(set(stories.values())) == 1:
         later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
-        # A rank that has not come as far does not differ: only positions that both ranks have are compared.
+        # A rank that has not come as far does not differ: only positions that both ranks reached are compared.
         for position in zip_longest(*later.values()):
             stories = {rank: key for rank, key in zip(later, position, strict=True) if key is not None}
             if len(set(stories.values())) > 1:
@@ -126,7 +128,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """A block for each group of ranks that agree, with the observations that not all groups have."""
+    """The lines for each group of ranks that agree, with the observations that some groups do not have."""
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []
     for group, found in zip(groups, facts, strict=True):

@@ -51,8 +51,8 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """How one rank's call ended. Without an ``outcome``, it died (``exit_code``), was terminated at ``place``, or is
-    ``lost``.
+    """The end of one rank's call. Without an ``outcome``, the rank died (``exit_code``), was terminated at ``place``,
+    or is ``lost``.
 
     ``lost`` is the reason why there is no answer from the rank's process. ``checks`` contains the observations of its
     checks. ``compiling`` is true if it was terminated while compiling.
@@ -74,7 +74,7 @@ class RankEnd:
 
     @property
     def how_it_died(self) -> str:
-        """How the rank died; empty if it did not."""
+        """A description of how the rank died; empty if it did not."""
         code = self.exit_code
         if code is None:
             return self.lost
@@ -82,13 +82,15 @@ class RankEnd:
         return f"{how} before giving an answer"
 
     def seen(self) -> RankSeen:
-        """The observations of its checks, and whether the last call is complete."""
+        """The observations of the rank's checks, and whether its last call is complete."""
         failed = self.outcome is not None and self.outcome.raised is not None
         return RankSeen(self.checks, stopped=self.compiling or failed or bool(self.how_it_died))
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Findings about differences between ranks, then about ranks that died, or else raised, or else hung."""
+    """Findings about differences between ranks, then about ranks that died; if none died, about ranks that raised; if
+    none raised, about ranks that hung.
+    """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]
     seen = {end.rank: end.seen() for end in ends}

@@ -35,7 +35,7 @@ from .progress import checks_in
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
 
-# Seconds that the other ranks have after one has failed, in order to fail too or to finish.
+# Seconds that the other ranks get, after one has failed, to fail too or to finish.
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
 _STACK_SECONDS = 2.0
@@ -74,9 +74,9 @@ def run_ranks(
         The results in the order of the ranks; tensors are on the CPU.
 
     Raises:
-        CompileCheckFailed: ranks failed a check, raised, died or did not finish in time. There is one failure for all
-            ranks, and each finding is reported once with the affected ranks.
-        CompileUsageError: a function or argument cannot be sent, or there are fewer devices than ranks.
+        CompileCheckFailed: If ranks failed a check, raised, died or did not finish in time. There is one failure for
+            all ranks, and each finding is reported once with the affected ranks.
+        CompileUsageError: If a function or argument cannot be sent, or there are fewer devices than ranks.
     """
     __tracebackhide__ = True
     with RankGroup(world_size, backend=backend, timeout=timeout, same=same) as group:
@@ -85,7 +85,9 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank, with the part of its log that was shown, and the ``outcome`` of its last job (None while running)."""
+    """A rank, with the part of its log that was already shown, and the ``outcome`` of its last job (None while it
+    runs).
+    """
 
     number: int
     process: SpawnProcess
@@ -95,8 +97,8 @@ class _Rank:
     outcome: Outcome | None = None
 
     def hear(self, job: Job) -> None:
-        """Receive a message of the rank: the outcome of the job, or None as a request for one."""
-        with contextlib.suppress(EOFError, OSError):  # it has ended
+        """Receive a message from the rank: the outcome of its job, or None to request a job."""
+        with contextlib.suppress(EOFError, OSError):  # the rank has ended
             if self.connection.poll():
                 self.outcome = self.connection.recv()
                 if self.outcome is None:
@@ -104,11 +106,11 @@ class _Rank:
 
 
 class RankGroup:
-    """Ranks that are kept for several calls of ``run``, for example in a module fixture, since starting them takes
+    """Ranks that are kept for several calls to ``run``, for example in a module fixture, since starting them takes
     seconds.
 
     The ranks start at the first call. Compiled code is discarded between calls; other state of the processes is kept.
-    After a failure, the ranks join a new process group; if a rank died or hung, all are replaced.
+    After a failure, the ranks join a new process group; if a rank died or hung, all ranks are replaced.
 
     Args:
         world_size, backend, timeout, same: as in ``run_ranks``; ``timeout`` applies to each call.
@@ -156,7 +158,7 @@ class RankGroup:
     ) -> list[Any]:
         """Run ``function(*args, **kwargs)`` on each rank; returns and raises like ``run_ranks``.
 
-        ``timeout`` and ``same`` override those of the group for this call.
+        ``timeout`` and ``same`` override the group's values for this call.
         """
         __tracebackhide__ = True
         require_known(self.same if same is None else same)
@@ -187,7 +189,7 @@ class RankGroup:
         return [unpack_value(outcome.value) for outcome in outcomes if outcome.value is not None]
 
     def close(self) -> None:
-        """Stop the ranks, which first leave their process group, and remove their files."""
+        """Stop the ranks after they have left their process group, and remove their files."""
         for rank in self._ranks:
             with contextlib.suppress(OSError):  # it has already ended
                 rank.connection.send(None)
@@ -202,7 +204,7 @@ class RankGroup:
             self._kill()
 
     def _with_others(self, launched: Others, payload: bytes, name: str, limit: float) -> list[RankEnd]:
-        """Each process that a launcher started runs one rank, and receives the outcomes of the others."""
+        """Run one rank in each process that a launcher started, and receive the outcomes of the others."""
         here, ranks = launched.here, range(self.world_size)
         if here.world_size < self.world_size:
             raise CompileUsageError(
@@ -242,7 +244,7 @@ class RankGroup:
         atexit.register(self._kill)  # otherwise multiprocessing would wait for the ranks at exit
         self._folder = TemporaryFolder("torch-compile-ranks-")
         folder = self._folder.path
-        # Spawning would start this helper process, which outlives the ranks and must not have their variables.
+        # Start the resource tracker now: it outlives the ranks and must not inherit their environment variables.
         resource_tracker.ensure_running()
         context = multiprocessing.get_context("spawn")
         before, variables = os.environ.copy(), self._variables(folder)
@@ -300,7 +302,7 @@ class RankGroup:
             wait([rank.connection for rank in waiting], timeout=0.1)
             ended = [
                 rank for rank in waiting if not rank.process.is_alive()
-            ]  # checked first, because a rank may answer and then end
+            ]  # checked first, because a rank may send its outcome and then end
             for rank in waiting:
                 rank.hear(job)
             waiting = [rank for rank in waiting if rank.outcome is None and rank not in ended]
@@ -309,7 +311,7 @@ class RankGroup:
                 deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
 
     def _ends(self) -> list[RankEnd]:
-        """How each rank's call ended; a rank without an outcome died, or is about to be terminated."""
+        """The end of each rank's call. A rank without an outcome died, or is about to be terminated."""
         silent = [rank for rank in self._ranks if rank.outcome is None]
         for rank in silent:
             if rank.process.exitcode is None and rank.process.pid:

@@ -1,4 +1,4 @@
-"""Communication between ranks that torchrun or Slurm started, each a process that runs the same tests.
+"""Communication between ranks that torchrun or Slurm started. Each rank is a process that runs the same tests.
 
 They share a ``TCPStore``, which belongs to torchrun's agent or is opened by rank 0.
 """
@@ -43,7 +43,7 @@ class Launch:
 
 @cache
 def launch() -> Launch | None:
-    """How a launcher started this process; None without a launcher, and in ranks that the plugin started."""
+    """The launch of this process; None without a launcher, and in ranks that the plugin started."""
     has = os.environ
     if TOKEN in has:
         return None
@@ -71,7 +71,7 @@ def local_rank() -> int:
 
 
 class Others:
-    """The other ranks: their messages, and whether they are still alive. Nothing waits for a rank that is gone."""
+    """The other ranks: their messages, and whether they are still alive. No method waits for a rank that is gone."""
 
     def __init__(self, here: Launch, tell: Callable[[str], None]) -> None:
         self.here = here
@@ -97,15 +97,15 @@ class Others:
         return False
 
     def turn(self, name: str) -> str:
-        """A new key for a call of this name, equal on all ranks that make their calls in the same order."""
+        """A new key for a call with this name. It is equal on all ranks that make their calls in the same order."""
         with self._or_lost():
             return f"{name}/{self._store.add(f'{name}/{self.here.rank}', 1)}"
         return name
 
     def gather(self, key: str, ranks: range, seconds: float, *, after_tests: bool = False) -> dict[int, Any]:
-        """The messages of the ranks under their keys, without ranks that are lost or do not answer in time.
+        """Maps ranks to their messages under ``key``, without ranks that are lost or do not answer in time.
 
-        With ``after_tests``, includes ranks whose tests have ended.
+        If ``after_tests`` is set, ranks whose tests have ended are included.
         """
         values: dict[int, Any] = {}
         deadline = time.monotonic() + seconds
@@ -121,7 +121,7 @@ class Others:
         return values
 
     def why_gone(self, rank: int, otherwise: str) -> str:
-        """Why a rank does not answer."""
+        """The reason why a rank does not answer."""
         if rank not in self.lost and self._has_finished(rank):
             return "has finished its tests: all ranks must run the same tests in the same order"
         return self.lost.get(rank, otherwise)
@@ -134,7 +134,7 @@ class Others:
         self.say(f"left/{self.here.rank}", why)
 
     def finish(self, seconds: float = 60.0) -> None:
-        """After all tests of this rank: wait for the others, since the store may end with this process."""
+        """Wait for the other ranks after this rank's last test, since the store may end with this process."""
         self._ending.set()
         self.say(f"finished/{self.here.rank}")
         deadline = time.monotonic() + seconds
@@ -148,14 +148,14 @@ class Others:
 
     @contextlib.contextmanager
     def _or_lost(self) -> Iterator[None]:
-        """Mark all ranks as lost, since the store is gone."""
+        """Mark all ranks as lost if an operation on the store fails, because the store is gone."""
         try:
             yield
         except RuntimeError:
             self.lose_all(_NO_STORE)
 
     def lose_all(self, why: str) -> None:
-        """Do not wait for other ranks from now on."""
+        """Stop waiting for other ranks."""
         self._lose(self._all(), why)
 
     def _all(self) -> list[int]:
@@ -168,7 +168,7 @@ class Others:
             self._tell(f"rank {', '.join(map(str, new))}: {why}")
 
     def _keep_in_touch(self) -> None:
-        """In a thread: send heartbeats of this rank, and check those of the others."""
+        """In a thread: send this rank's heartbeats, and check those of the other ranks."""
         try:
             store, number = _connect(self.here), 0
             while not self._stopped.wait(BEAT_SECONDS):
@@ -188,13 +188,13 @@ class Others:
         if beat != last:
             self._beats[rank] = beat, time.monotonic()
         elif not beat and silent > START_SECONDS:
-            self._lose([rank], f"it did not start within {START_SECONDS:g} s of this one")
+            self._lose([rank], f"it did not start within {START_SECONDS:g} s of this rank")
         elif beat and silent > LOST_SECONDS:
             self._lose([rank], f"there was no sign of it for {LOST_SECONDS:g} s: its process or machine is gone")
 
 
 def _connect(here: Launch, *, first: bool = False) -> Any:
-    """Raise RuntimeError if the store is unreachable."""
+    """Connect to the store. Raises RuntimeError if it is unreachable."""
     from torch import distributed
 
     if here.agent:
@@ -221,12 +221,12 @@ _others: Others | None = None
 
 
 def others(tell: Callable[[str], None] = lambda line: None) -> Others | None:
-    """The other ranks of a launcher; None without a launcher. ``tell`` is called for lost ranks."""
+    """The other ranks that a launcher started; None without a launcher. ``tell`` is called for lost ranks."""
     global _others
     if _others is None and (here := launch()) is not None:
         if "PYTEST_XDIST_WORKER" in os.environ:
             raise CompileUsageError(
-                "under a launcher, each rank runs all tests sequentially: remove the option -n of pytest-xdist"
+                "under a launcher, each rank runs all tests sequentially: remove pytest-xdist's -n option"
             )
         _others = Others(here, tell)
     return _others

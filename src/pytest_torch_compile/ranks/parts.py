@@ -12,8 +12,8 @@ from torch import distributed
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:
     """A ``compile=`` function for ``check_compile`` on ranks that splits the batch and gathers the outputs.
 
-    Eager runs the whole batch in one process. Data-parallel training averages the gradients of the parts, so outputs,
-    gradients and parameters after steps must match that process on every rank.
+    Eager runs the whole batch in one process. Data-parallel training averages the gradients of the parts, so the
+    outputs, the gradients and the parameters after optimizer steps must match those of that process on every rank.
 
     Args:
         compile: creates the parallel, compiled target: ``lambda m: DistributedDataParallel(torch.compile(m))``.
@@ -35,7 +35,7 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
 
 
 def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """The part of a tensor for this rank."""
+    """The part of a tensor that belongs to this rank."""
     if batch.ndim <= dim:
         return batch
     ranks = distributed.get_world_size()

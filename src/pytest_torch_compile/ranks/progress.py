@@ -1,4 +1,4 @@
-"""Write the observations of one rank while it runs, so that they are available even if it hangs or is killed."""
+"""Write a rank's observations while it runs, so that they are available even if it hangs or is killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..observation import Collective, Graph, GraphBreak, Location, Observation, 
 class Fact:
     """One observation of a check. Equal observations on different ranks have equal ``key``s; ``text`` is for messages.
 
-    ``during`` is the number of the call of a compiled function, counted over the check from 1.
+    ``during`` is the number of the call to a compiled function, counted from 1 over the whole check.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Fact:
 
 @dataclass
 class CheckSeen:
-    """One check of one rank. ``calls`` counts calls of compiled functions, as a measure of progress."""
+    """One check of one rank. ``calls`` counts calls to compiled functions, as a measure of progress."""
 
     name: str
     facts: list[Fact] = field(default_factory=list)
@@ -44,7 +44,7 @@ class CheckSeen:
 
 
 def facts_of(seen: Observation) -> list[Fact]:
-    """The observations by which ranks are compared."""
+    """The observations that are compared between ranks."""
     facts = [_graph_break(graph_break) for graph_break in seen.graph_breaks]
     facts += [_recompile(recompile) for recompile in seen.recompiles]
     for one in seen.fallbacks:
@@ -63,14 +63,14 @@ def _graph_break(found: GraphBreak) -> Fact:
 
 def _recompile(found: Recompile) -> Fact:
     guard = found.guards[0] if found.guards else None
-    # The guard's text contains sizes of this rank.
+    # The guard's text contains this rank's sizes.
     key = (found.call, found.frame, guard and guard.cause, guard and guard.names)
     call = f"call {found.call}: " if found.call else ""
     return Fact("recompile", key, f"{call}{found.frame}: {found.guard}", found.call, found.location)
 
 
 def _collectives(found: Sequence[Collective]) -> Fact:
-    """One observation for each graph, in order: graphs are observed as a whole, and a rank may stop after any."""
+    """One observation for all collectives of a graph, because a graph is observed as a whole."""
     first = found[0]
     text = f"{first.graph} graph: {', '.join(map(_collective_text, found))}"
     key = (first.call, first.graph, *map(_collective_key, found))
@@ -109,7 +109,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record the checks in the body."""
+        """Record the checks inside the ``with`` block."""
         with self._file, hearing_progress(self._hear), counting_calls(self._called):
             yield
 
@@ -132,7 +132,7 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """Changes only with new observations, since many torch events contain none."""
+        """A key that changes only with new observations; many torch events contain none."""
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 
@@ -152,7 +152,9 @@ class Recorder:
 
 
 def checks_in(path: Path) -> dict[str, CheckSeen]:
-    """The written observations, by the check's name and its number among checks of this name."""
+    """Reads the observations that were written; the key is the check's name and its number among the checks of this
+    name.
+    """
     checks: dict[int, CheckSeen] = {}
     with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
         while True:  # a killed rank may have left a partial line

@@ -22,12 +22,12 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     """A call as bytes, which ``pickle.loads`` restores in a process with ``ModulesOfParent``.
 
     Raises:
-        CompileUsageError: the function or an argument cannot be sent.
+        CompileUsageError: If the function or an argument cannot be sent.
     """
     call = (function, args, kwargs)
     try:
         try:
-            # By name if possible, because dynamo imports the module of the code that it compiles.
+            # Pickle by name if possible, because dynamo imports the module of the code that it compiles.
             buffer = io.BytesIO()
             _Pickler(buffer).dump(call)
             return buffer.getvalue()
@@ -68,7 +68,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:
-    """Keep inference tensors, which pickle would turn into normal ones, for which dynamo's guards differ."""
+    """Keep inference tensors. pickle would turn them into normal tensors, for which dynamo's guards differ."""
     import torch
 
     if not (isinstance(thing, torch.Tensor) and thing.is_inference()):
@@ -101,11 +101,11 @@ def unpack_value(packed: bytes) -> Any:
 
 
 def user_modules() -> dict[str, ModuleSpec]:
-    """The paths of modules that are not installed, and of their packages."""
+    """The paths of imported modules that do not belong to an installed package, and of their packages."""
     specs: dict[str, ModuleSpec] = {}
     # Read from __dict__, because some torch modules have any attribute.
     modules = {name: vars(module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
-    # Inductor loads generated files as modules below torch; a rank generates its own.
+    # Inductor loads generated files as modules below torch; each rank generates its own.
     installed = {name for name, module in modules.items() if is_library(module.get("__file__") or "")}
     for name, module in modules.items():
         file = module.get("__file__")

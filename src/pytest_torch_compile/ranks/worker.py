@@ -29,7 +29,7 @@ from .transport import ModulesOfParent, pack_value
 
 @dataclass(frozen=True)
 class Job:
-    """A call as sent to a rank: ``payload`` is the packed function with its arguments.
+    """A call in the form that is sent to a rank: ``payload`` is the packed function with its arguments.
 
     ``modules`` and ``options`` come from the parent, ``store`` is the store prefix for the rendezvous, and ``seen`` the
     folder for observations. ``rejoin`` requests a new process group, because a failed call may have left unfinished
@@ -56,7 +56,7 @@ class Raised:
 
 @dataclass
 class Outcome:
-    """How one rank's call ended: with a packed ``value``, an exception in ``raised``, or a failed check."""
+    """The end of one rank's call: a packed ``value``, an exception in ``raised``, or a failed check."""
 
     rank: int
     value: bytes | None = None
@@ -68,7 +68,7 @@ class Outcome:
 
 
 def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) -> None:
-    """Request and run jobs until there are no more. A rank ends at once if its parent ends.
+    """Request and run jobs until there are no more. A rank exits at once if its parent exits.
 
     Output goes to the log file. The stacks of all threads go to the other file, on SIGUSR1 or a crash.
     """
@@ -86,7 +86,7 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
     modules = ModulesOfParent()
     sys.meta_path.insert(0, modules)
     while True:
-        connection.send(None)  # requesting first avoids that the parent blocks on a rank that is not ready
+        connection.send(None)  # request first, so that the parent does not block on a rank that is not ready
         job: Job | None = connection.recv()
         if job is None:
             return _leave()

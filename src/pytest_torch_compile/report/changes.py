@@ -1,4 +1,4 @@
-"""Differences between two reports, and a short overview of one."""
+"""Differences between two reports, and a short overview of one report."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _fingerprints(test: Mapping[str, Any]) -> Breaks:
 
 
 def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
-    """By fingerprint, so that a break matches even if it moved or if a new torch rewords it."""
+    """Compare breaks by fingerprint, so that a break matches even if it moved or a new torch version rewords it."""
     for fingerprint, (first, *_) in sorted(after.items()):
         if len(after[fingerprint]) > len(before.get(fingerprint, ())):
             where = first["location"]

@@ -1,4 +1,4 @@
-"""The result document ``report.json``: its contents, and reading, writing and merging it. Plain data only."""
+"""The result document ``report.json``: its contents, and reading, writing and merging it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .safe_text import json_text
 SCHEMA_VERSION = 1
 FILE_NAME = "report.json"
 HISTORY_LENGTH = 30
-# The largest selections of tests (all tests, -k attention) that keep a separate history.
+# The number of test selections (all tests, -k attention) that keep a separate history.
 SELECTIONS = 4
 # From best to worst; merging keeps the worst outcome of a test.
 OUTCOMES = ("skipped", "passed", "xfailed", "failed", "error")
@@ -61,7 +61,7 @@ def new(
 
 
 def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The newest points of each selection, for the last selection and those with the most tests.
+    """The newest points of each selection that is kept: the last selection and those with the most tests.
 
     Runs of a few tests do not displace runs of all tests.
     """
@@ -149,7 +149,7 @@ def read(path: Path) -> Document:
     """The document in a file, or in ``report.json`` of a folder.
 
     Raises:
-        DocumentError: the file is missing, cannot be parsed, or does not match the schema.
+        DocumentError: If the file is missing, cannot be parsed, or does not match the schema.
     """
     path = path / FILE_NAME if path.is_dir() else path
     try:
@@ -188,12 +188,12 @@ def dumps(document: Mapping[str, Any]) -> str:
 
 
 def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
-    """One document of several shards, torch versions or machines.
+    """Merge the documents of several shards, torch versions or machines.
 
     A test is identified by its id and environment. If it is in several documents, the worst outcome is kept.
 
     Raises:
-        DocumentError: there is nothing to merge.
+        DocumentError: If there is nothing to merge.
     """
     if not documents:
         raise DocumentError("no report to merge")
@@ -219,12 +219,14 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
 
 
 def _badness_of_status(status: int) -> tuple[int, int]:
-    """The worst pytest exit status: 5 (no tests ran), 0 (passed), 1 (failed), then errors that stopped the run."""
+    """Sort key of pytest's exit status, from best to worst: 5 (no tests ran), 0 (passed), 1 (failed), then errors that
+    stopped the run.
+    """
     return [5, 0, 1].index(status) if status in (5, 0, 1) else 3, status
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The points before the merged runs; shards of one commit are combined into one point."""
+    """The points before the merged runs; the points of several shards of one commit are combined."""
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:
         for earlier in document["history"][:-1]:

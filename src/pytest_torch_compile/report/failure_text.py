@@ -15,7 +15,7 @@ from .safe_text import terminal_block
 def failure_text(report: CompileReport) -> str:
     """The findings with limits, evidence and likely fixes, then the diagnosis, the calls and the command to run again.
 
-    For a check that passed, the verdict and a summary of the observations.
+    For a check that passed, returns the verdict and a summary of the observations.
     """
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if report.diagnosis:
@@ -139,7 +139,7 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
 
 
 def number(value: float | complex | None) -> str:
-    """A figure with up to six digits: ``0.5``, ``1.235e-05``; other values unchanged."""
+    """A number with up to six digits: ``0.5``, ``1.235e-05``; other values unchanged."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"
@@ -151,5 +151,5 @@ def count(number: int, noun: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """At most ``width`` characters."""
+    """The text, cut to at most ``width`` characters."""
     return text if len(text) <= width else text[: max(0, width - 3)] + "..."

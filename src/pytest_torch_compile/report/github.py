@@ -9,7 +9,7 @@ from typing import Any
 from . import safe_text, view
 from .failure_text import count, cut, headline
 
-# GitHub shows ten of each level per step and silently drops the rest.
+# GitHub shows ten annotations of each level per step and silently drops the rest.
 PER_LEVEL = 10
 MESSAGE_LIMIT = 4000
 
@@ -32,7 +32,8 @@ class Annotation:
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
-    """The annotations that fit, worst first; if some do not fit, the last one of the level shows their number.
+    """The annotations that fit, worst first; if some do not fit, the last annotation of each level says how many were
+    left out.
 
     ``prefix`` is the folder of the tests in the repository, if it is not the root.
     """
@@ -53,7 +54,7 @@ def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
     for first, *others in groups.values():
-        more = f"\n(and {count(len(others), 'more finding')} like it at this line)" if others else ""
+        more = f"\n(and {count(len(others), 'more finding')} like this on this line)" if others else ""
         yield replace(first, message=first.message + more)
 
 
@@ -67,7 +68,7 @@ def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
-    """The finding's line, or the test's if that is outside the repository, where GitHub cannot show it."""
+    """The finding's line. If it is outside the repository, where GitHub cannot show it, the test's line."""
     inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
     file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))
     return (f"{prefix.rstrip('/')}/{file}" if prefix else file), max(1, line)

@@ -61,13 +61,13 @@ def page(made: Mapping[str, Any]) -> str:
 
 
 def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
-    """Failures first, the worst findings at the top."""
+    """The sort key of a test: failures first, and those with the worst findings before others."""
     ranks = [view.rank(finding["kind"]) for check in test["checks"] for finding in check["findings"]]
     return -document.OUTCOMES.index(test["outcome"]), min(ranks, default=9)
 
 
 def _names(ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Each test's name, shortened for a desktop and for a phone."""
+    """Maps each test id to the names shortened for a desktop and for a phone."""
     forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
     return {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
 
@@ -109,7 +109,7 @@ def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
     """The parts of the compile time, each with its width in percent."""
-    # torch's time for dynamo includes that of AOTAutograd, which includes Inductor's.
+    # torch's time for dynamo includes the time of AOTAutograd, which includes Inductor's.
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)
     dynamo = max(0.0, seconds["dynamo"] - aot - inductor)
@@ -143,7 +143,7 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
     """A change and the range that its baseline allows, in percent of the width of the plot."""
     effect = change["effect"]
-    # Null means infinite: any change is allowed.
+    # Null means that there is no limit: any change is allowed.
     floor = abs(effect if change["floor"] is None else change["floor"])
     reach = 1.25 * max(floor, abs(effect), 1e-6)
     return {

@@ -30,7 +30,7 @@ def summary(made: Mapping[str, Any], limit: int = STEP_LIMIT) -> str:
 
 
 def _fill(text: str, pieces: Iterable[str], limit: int) -> str:
-    """Add pieces until the next one would not fit, and report the number of omitted ones."""
+    """Add pieces until the next one would not fit, and report how many were omitted."""
     left, size = 0, len(text.encode("utf-8", "replace"))
     for piece in pieces:
         size += len(piece.encode("utf-8", "replace"))
@@ -106,7 +106,7 @@ def _remarks(made: Mapping[str, Any]) -> Iterator[str]:
             yield f"- {code(test['id'])}: {code(remark)}\n"
 
 
-# The heading of each section, used if it has contents, and the function that makes its pieces.
+# The heading of each section, used if it has contents, and the function that creates its pieces.
 SECTIONS = {
     "### Findings\n\n": _findings,
     "### Counts in speed tests\n\n| test | | before -> after |\n|---|---|---|\n": _differences,

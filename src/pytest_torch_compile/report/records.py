@@ -106,7 +106,7 @@ def environment() -> dict[str, Any]:
 
 
 def _device(torch: Any) -> str:
-    """The accelerator in use; asking whether there is one would access its driver."""
+    """The accelerator in use. Asking torch whether a device exists would access its driver."""
     used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
     return next((str(module.get_device_name()) for module in used), "cpu")
 

@@ -16,7 +16,8 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _CONTROLS_IN_BLOCK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 # Characters that change the text direction or are invisible.
 _UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
-# A runner interprets the first as a command at the start of a line, and the older second one anywhere in it.
+# A runner interprets the first marker as a command at the start of a line, and the second, older one anywhere in a
+# line.
 _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)")
 
 
@@ -42,7 +43,7 @@ def markdown(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """A Markdown code span that is safe in a table cell: without markup, mentions or newlines."""
+    """A Markdown code span that is safe in a table cell: it contains no markup, mentions or newlines."""
     line = terminal(text).replace("|", "\\|").strip()
     fence = "`" * (1 + _longest_fence([line]))
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -82,5 +83,5 @@ def json_text(document: Mapping[str, Any]) -> str:
 
 
 def _encodable(text: str) -> str:
-    """The text with half surrogate pairs, which cannot be encoded, escaped."""
+    """The text with half surrogate pairs escaped, because they cannot be encoded."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

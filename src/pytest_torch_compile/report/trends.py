@@ -29,13 +29,13 @@ def of_run(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _mean_speedup(tests: Sequence[Mapping[str, Any]]) -> float | None:
-    """The geometric mean, as in the summary."""
+    """The geometric mean of the speedups, as in the summary."""
     known = [test["speedup"] for test in tests if test["speedup"]]
     return math.exp(sum(map(math.log, known)) / len(known)) if known else None
 
 
 def of_test(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Plots of one test, without empty ones."""
+    """Plots of one test; empty plots are left out."""
     points = _points(test, history)
     plots = []
     for name in _OF_TEST:
@@ -82,13 +82,13 @@ def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 def _points(
     test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The results that contain this test, with its figures."""
+    """The results that contain this test, each with the test's figures."""
     key = document.key_of(test)
     return [(at, at["tests"][key]) for at in history if key in at["tests"]]
 
 
 def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, str]]) -> dict[str, Any] | None:
-    """A line over time in a box of 200 by 40; None with fewer than two points."""
+    """A line over time in a box of 200 by 40; None if there are fewer than two points."""
     known = [(at, value, outcome) for at, value, outcome in points if value is not None]
     if len(known) < 2:
         return None

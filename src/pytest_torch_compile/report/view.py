@@ -59,7 +59,7 @@ def rank(kind: str) -> int:
 
 
 def findings(made: Mapping[str, Any]) -> list[Found]:
-    """The findings that made tests fail, worst first, without those of known failures."""
+    """The findings that made tests fail, worst first; findings of known failures are left out."""
     bad = [test for test in made["tests"] if test["outcome"] in ("failed", "error")]
     return sorted((found for test in bad for found in _of(test)), key=lambda found: rank(found.finding["kind"]))
 
@@ -132,7 +132,7 @@ def size(number: float) -> str:
 
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage."""
-    return f"{100 * math.expm1(log_ratio):+.1f} %"
+    return f"{100 * math.expm1(log_ratio):+.1f}%"
 
 
 def difference(exact: Mapping[str, Any]) -> str:

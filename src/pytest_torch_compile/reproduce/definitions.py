@@ -29,7 +29,7 @@ class Unwritable(Exception):
 
 
 def is_users(value: Any) -> bool:
-    """Whether a function or class is defined in a file of the user."""
+    """Whether a function or class is defined in one of the user's files."""
     try:
         return is_own(inspect.getsourcefile(inspect.unwrap(value)) or "")
     except (TypeError, OSError):
@@ -57,12 +57,12 @@ class Definitions:
 
     @property
     def text(self) -> str:
-        """Imports, then definitions."""
+        """The text: imports, then definitions."""
         first = sorted(self.imports, key=lambda line: ("__future__" not in line, line))
         return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
 
     def name_of(self, value: Any, wanted: str = "") -> str:
-        """The expression for a function, class or module, which is defined or imported first."""
+        """The expression for a function, class or module; its definition or import is added to the script."""
         if isinstance(value, types.ModuleType):
             return self._import(value.__name__)
         if is_users(value):
@@ -126,7 +126,9 @@ class Definitions:
         return False
 
     def _need(self, source: str, names: Mapping[str, Any], owner: Any) -> None:
-        """Write the names that a piece of source references, and the torch.library ops that it calls."""
+        """Write the definitions of the names that a piece of source references, and of the torch.library ops that it
+        calls.
+        """
         stored = _stored(source)
         for name in _names(source):
             if name in names:
@@ -180,7 +182,7 @@ def _source(value: Any) -> str:
 
 
 def _lambda_source(function: types.FunctionType) -> str:
-    """The only lambda on its lines with the same code."""
+    """The source of a lambda, if it is the only one with the same code on its lines."""
     lines = _source(function)
     text = textwrap.dedent(lines).strip()
     for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
@@ -200,7 +202,7 @@ def _code(source: str) -> bytes:
 
 
 def _namespace(value: Any) -> dict[str, Any]:
-    """The values of names in the source of a function or class: closed-over variables, then globals."""
+    """Maps the names in the source of a function or class to values: closed-over variables, then globals."""
     functions = [value] if isinstance(value, types.FunctionType) else [*map(_function, vars(value).values())]
     names = dict(vars(sys.modules[value.__module__])) if value.__module__ in sys.modules else {}
     for function in filter(None, functions):
@@ -238,7 +240,7 @@ def _stored(source: str) -> set[str]:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether it is a torch object created by a statement: a custom op, a library."""
+    """Whether a value is a custom op or a library, which only the user's statement can create again."""
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 

@@ -26,7 +26,7 @@ from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
-SECONDS = 180.0  # for all attempts of a check; each one imports torch and compiles
+SECONDS = 180.0  # for all attempts of a check; each attempt imports torch and compiles
 GUARDED = "no reproduction: the body of a with statement cannot be copied; use check_compile on the code that it calls"
 KINDS = {*JUDGES, "graph-break"}
 _written: set[Path] = set()  # files of this process, since two checks of one test may fail
@@ -34,7 +34,7 @@ _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)
 
 
 def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
-    """Write the script and add it to the report, or the reason why there is none. The failure itself is not changed."""
+    """Write the script and add it to the report, or the reason if there is none. The failure is not changed."""
     with doing("writing a reproduction"):
         try:
             written = reproduce(report, remake, folder)
@@ -47,7 +47,7 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
     """The script, or the reason why there is none.
 
-    Tries the smallest module before the whole target, and random tensor values before the original ones.
+    Tries the smallest module before the whole target, and random tensor values before the original values.
     """
     finding = _worst(report, KINDS)
     if finding is None:
@@ -63,7 +63,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
                 reasons.append(str(error))
                 break
             if candidate.stored and not exact:
-                continue  # if some tensors need their original values, all of them use them
+                continue  # if some tensors need their original values, all tensors keep theirs
             if (left := end_of_time - time.monotonic()) <= 0:
                 reasons.append(f"the time limit of {SECONDS:.0f} s was reached")
                 break
@@ -82,7 +82,9 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
 
 
 def _why_none(report: CompileReport) -> str:
-    """Times, memory and caches depend on the machine, and a script cannot include several processes or settings."""
+    """The reason why no script can be written: times, memory and caches depend on the machine, and a script cannot
+    include several processes or settings.
+    """
     if causes := [finding.cause for finding in report.findings if finding.cause]:
         return f"a torch setting causes the failure: {causes[0]}"
     return f"not supported for {', '.join(sorted({finding.kind for finding in report.findings})) or 'custom-op'}"
@@ -136,9 +138,9 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
 
 
 def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[str]]:
-    """The exit status and output; all processes that it starts are terminated.
+    """Run the script; returns the exit status and output. All processes that it starts are terminated.
 
-    With ``alone``, the paths of this process are not available, so that undeclared dependencies are noticed.
+    If ``alone`` is set, the paths of this process are not available, so that undeclared dependencies are noticed.
     """
     environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
     environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code of a patched torch

@@ -58,7 +58,7 @@ class Renamed:
         return name
 
     def applied(self, text: str) -> str:
-        """The text with renamed names, including those in f-strings, but not attributes."""
+        """The text with names renamed, including names in f-strings, but not attributes."""
         for name, new in self._new.items():
             text = re.sub(rf"(?<![\w.]){name}(?!\w)", new, text)
         return text
@@ -78,7 +78,7 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
     """The script for one finding of ``report``; ``exact`` keeps the original tensor values.
 
     Raises:
-        Unwritable: the target, its inputs or its options cannot be written as source.
+        Unwritable: If the target, its inputs or its options cannot be written as source.
     """
     if any(call.exceptions for call in work.calls):
         raise Unwritable("a call is expected to raise")
@@ -110,7 +110,7 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
 
 
 def _judge(finding: Finding, compiling: Compiling) -> str:
-    """The template with the assertion: under fullgraph a break raises, otherwise breaks are counted."""
+    """The name of the template with the assertion: under fullgraph a break raises, otherwise breaks are counted."""
     return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
 
 
@@ -128,7 +128,7 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
 
 @contextmanager
 def _marked(work: Work) -> Iterator[None]:
-    """Mark the dimensions in the body that the check marks."""
+    """Inside the ``with`` block, mark the dimensions that the check marks."""
     if not work.dynamic_dims:
         yield
         return
@@ -156,7 +156,7 @@ def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> 
         tolerance = (given.rtol, given.atol) if given else None
         constants["SUBJECT"] = repr("state" if finding.kind == "state" else finding.subject or "random stream")
         constants["NAMES"] = repr(argument_names(work.target))
-        constants["TOLERANCE"] = f"{tolerance}  # rtol and atol, where the check has them"
+        constants["TOLERANCE"] = f"{tolerance}  # rtol and atol, if the check has them"
     elif judge == "counts":
         accepted = len(frozenset(remake.budget.accepted_breaks)) if finding.kind == "graph-break" else 0
         constants["COUNTED"] = _mapping({name: options[name] for name in _COUNTED if name in options})

@@ -53,7 +53,9 @@ def new_object(kind, **attributes):
 
 
 class Writer:
-    """Collects the statements that create values. With ``exact``, tensors keep their values instead of random ones."""
+    """Collects the statements that create values. If ``exact`` is set, tensors keep their values; otherwise they get
+    random values.
+    """
 
     def __init__(self, *, exact: bool) -> None:
         self.exact = exact
@@ -73,7 +75,7 @@ class Writer:
         return f"({', '.join(self.expression(part) for part in parts)})"
 
     def expression(self, value: Any, hint: str = "value") -> str:
-        """The expression for a value, whose dependencies are written first."""
+        """The expression for a value; statements that it depends on are written first."""
         if id(value) in self._made:
             return self._made[id(value)]
         if isinstance(value, torch.Tensor):
@@ -122,14 +124,14 @@ class Writer:
         return self._named(value, hint, f"new_object({', '.join([self.definitions.name_of(kind), *given])})")
 
     def _pickled(self, value: Any, hint: str) -> str:
-        """An object of a library, such as a model configuration, which is loaded from the file of values."""
+        """A library's object, such as a model configuration, which is loaded from the file of values."""
         kind = type(value)
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
             raise Unwritable(f"{hint}, a {kind.__module__}.{kind.__qualname__}, cannot be written as source")
         return self._store(value)
 
     def _named(self, value: Any, hint: str, expression: str) -> str:
-        """A separate variable for a value that others may share."""
+        """A separate variable for a value that other values may refer to."""
         name = self._free(hint)
         self.body.append(f"{name} = {expression}")
         self._made[id(value)] = name
@@ -147,7 +149,9 @@ class Writer:
         return name
 
     def _variable(self, name: str, value: Any, stored: bool) -> None:
-        """A global or closed-over variable: constants at the top, mutable values in the function for the target."""
+        """Write a global or closed-over variable: constants at the top, mutable values in the function that creates the
+        target.
+        """
         if isinstance(value, _SCALARS) and not isinstance(value, enum.Enum):
             self.definitions.lines.append(f"{name} = {_scalar(value)}")
             if not stored:

@@ -44,10 +44,10 @@ def run(
 def fresh_sample(
     child: Child, *, cache: str | None, environment: Mapping[str, str | None] | None = None, seconds: float = 900.0
 ) -> SpeedSample:
-    """Run one test in a fresh process, with a compile cache or, for None, an empty one; returns its sample.
+    """Run one test in a fresh process; returns its sample. If ``cache`` is None, the compile cache is empty.
 
     Raises:
-        NoFigures: the test failed, was skipped, or took longer than ``seconds``.
+        NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
     """
     with ExitStack() as stack:
         folder = cache or str(stack.enter_context(TemporaryFolder("torch-compile-cache-")))
@@ -59,10 +59,10 @@ def fresh_sample(
 
 
 def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) -> Sequence[SpeedSample]:
-    """One sample from each GPU that is not in use for measuring, taken in parallel; ``own`` is already locked.
+    """One sample from each GPU that no other process measures on, taken in parallel; ``own`` is already locked.
 
     Raises:
-        NoFigures: a process produced none.
+        NoFigures: If a process produced no samples.
     """
     with gpus.free_ones(own, at_most) as free, ThreadPoolExecutor(len(free)) as pool:
         environments = [gpus.only(uuid, free) for uuid in free]
@@ -73,7 +73,7 @@ def cold_and_warm_start(child: Child) -> tuple[float, float]:
     """The compiled cold start in seconds, first with an empty compile cache and then with the filled one.
 
     Raises:
-        NoFigures: a process produced no figures.
+        NoFigures: If a process produced no measurements.
     """
     with TemporaryFolder("torch-compile-cache-") as cache:
         cold, warm = (fresh_sample(child, cache=str(cache)) for _ in range(2))

@@ -10,7 +10,7 @@ from itertools import takewhile
 from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# The GPUs of the whole run, for a worker that sees only its own: further compilations can use any idle one.
+# The GPUs of the whole run, for a worker that sees only its own GPU: additional compilations can use any idle GPU.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
 SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
@@ -21,14 +21,14 @@ def visible() -> list[str]:
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
         return list(by_index.values())
-    # As in CUDA: names may be abbreviated, and devices after an unknown one, such as -1, are ignored.
+    # As in CUDA, names may be abbreviated, and devices after an unknown one, such as -1, are ignored.
     names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",")]
     whole = (next((uuid for uuid in by_index.values() if name and uuid.startswith(name)), "") for name in names)
     return list(takewhile(bool, whole))
 
 
 def give_worker_its_own(number: int, workers: int) -> None:
-    """Let this worker see only one GPU. Must be called before CUDA is used."""
+    """Restrict this worker to one GPU. Must be called before CUDA is used."""
     gpus = visible()
     if gpus:
         os.environ[ALL] = ",".join(gpus)
@@ -38,7 +38,7 @@ def give_worker_its_own(number: int, workers: int) -> None:
 
 @contextmanager
 def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
-    """The device that this process has locked, and other idle ones, which are locked for the body."""
+    """The device that this process has locked, and other idle devices, which are locked for the ``with`` block."""
     with ExitStack() as locks:
         gpus, others = [own], visible()
         for uuid in others if own in others else []:  # tests on a CPU stay there

@@ -1,4 +1,6 @@
-"""Compare the speed of this checkout with a revision, both compiled from scratch in turn, on all GPUs in parallel."""
+"""Compare the speed of this checkout with that of a revision, both compiled from scratch in turn, on all GPUs in
+parallel.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from .deciding.constants import MAX_COMPILATIONS
 from .deciding.times import Verdict
 from .sample import SpeedSample
 
-# The number of compilations of each side before a test can be excluded from further rounds.
+# The number of compilations per side before a test can be excluded from later rounds.
 MIN_ROUNDS = 2
 Samples = dict[str, list[SpeedSample]]
 Say = Callable[[str], None]
@@ -33,7 +35,7 @@ class CompareError(RuntimeError):
 
 @dataclass(frozen=True)
 class Compared:
-    """One test on both sides; ``base`` is empty if that revision does not have the test."""
+    """One test on both sides; ``base`` is empty if the base revision does not have the test."""
 
     test: str
     base: Sequence[SpeedSample]
@@ -49,9 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the verdict of each test; returns 1 for a regression, 2 if nothing could be compared."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
-    parser.add_argument(
-        "--rounds", type=int, default=MAX_COMPILATIONS, help="maximum number of compilations of each side"
-    )
+    parser.add_argument("--rounds", type=int, default=MAX_COMPILATIONS, help="maximum number of compilations per side")
     options, rest = parser.parse_known_args(arguments)
     try:
         compared = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
@@ -69,10 +69,10 @@ def compare_with(
 
     ``arguments`` are passed to pytest. Each side runs its own tests against its own sources: the checkout, and its
     ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so that unchanged graphs
-    are compiled again too. A test that looks unchanged after two rounds is excluded from the others.
+    are compiled again too. A test that looks unchanged after two rounds is excluded from later rounds.
 
     Raises:
-        CompareError: this is not a git checkout, ``base`` is unknown, or no speed test ran.
+        CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.
     """
     if rounds < 1:
         raise CompareError(f"--rounds is {rounds}: it must be at least 1")
@@ -139,7 +139,7 @@ def report(compared: Iterable[Compared]) -> list[str]:
 def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
     """Run the speed tests of one side once, from an empty compile cache, with one GPU for each worker."""
     with TemporaryFolder("torch-compile-cache-") as cache:
-        # As arguments instead of options of the job, which the plugin of an older revision may not support.
+        # Passed as arguments instead of job options, which an older revision's plugin may not support.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
         if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
             ours += ["-n", str(workers)]
@@ -148,7 +148,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
         # Each side imports its own sources, even if another checkout is installed.
         sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
         path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
-        # By default a child does not start workers.
+        # By default, a child does not start workers.
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}
@@ -158,7 +158,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
 
 @contextmanager
 def checkout(root: Path, revision: str) -> Iterator[Path]:
-    """A temporary work tree of a revision."""
+    """A temporary worktree for a revision."""
     with TemporaryFolder("torch-compile-revision-") as folder:
         tree = folder / "base"
         _git("-C", str(root), "worktree", "add", "--detach", str(tree), revision)

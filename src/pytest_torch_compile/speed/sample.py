@@ -1,4 +1,4 @@
-"""The results of one measurement of a target, as plain data without torch or pytest."""
+"""The results of one measurement of a target. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 2
 # Rounds stop after this time, or once the interval of the ratio has this half width. On a shared host, half a second
-# gave half widths of up to 9 %, 2.7 % in the median test.
+# gave half widths of up to 9%, and of 2.7% in the median test.
 SECONDS, PRECISION = 4.0, 0.002
 
 
@@ -17,7 +17,7 @@ class Paired:
     """One quantity of both legs, per call: seconds, or bytes for memory.
 
     ``log_ratio`` is log(compiled / eager) over interleaved rounds, positive if compiled code is slower; ``half_width``
-    is half of its 95 % interval within this process.
+    is half of its 95% interval within this process.
     """
 
     eager: float
@@ -39,7 +39,7 @@ class Exact:
     """Counts of one leg; None if not observed.
 
     Per call: launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``, ``syncs`` (the
-    host waits for the device), and ``python_calls``. ``memory`` is the peak in bytes. The others are counted while
+    host waits for the device), and ``python_calls``. ``memory`` is the peak in bytes. The other counts are taken while
     compiling and warming up.
     """
 
@@ -84,9 +84,10 @@ class SpeedSample:
 
     ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
     durations, ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` are pairs
-    of eager and compiled. ``exact`` contains the counts of the compiled leg, and ``breaks`` its graph breaks with their
-    locations. ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache, each in a
-    fresh process. ``code`` identifies the compiled code. ``problems`` lists the reasons why times must not be gated.
+    of an eager and a compiled value. ``exact`` contains the counts of the compiled leg, and ``breaks`` its graph breaks
+    with their locations. ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache,
+    each in a fresh process. ``code`` identifies the compiled code. ``problems`` lists the reasons why times must not be
+    gated.
     """
 
     wall: Paired
@@ -116,7 +117,7 @@ class SpeedSample:
         return self.wall.eager / self.wall.compiled
 
     def run(self) -> Run:
-        """The part that a baseline stores."""
+        """The part of the sample that a baseline stores."""
         wall, host, device = (
             Times(pair.eager, pair.compiled, pair.log_ratio) if pair else None
             for pair in (self.wall, self.host, self.device)

@@ -27,13 +27,13 @@ def finish(
     collected: Iterable[str] = (),
     selected: Iterable[str] = (),
 ) -> None:
-    """Write the table of verdicts, and with ``update`` also the baselines and a table of their changes.
+    """Write the table of verdicts and, if ``update`` is set, also the baselines and a table of their changes.
 
     Args:
         say: writes a line; takes colours as keyword arguments, like pytest's terminal reporter.
         say_not_written: writes a line with the reason why the baselines could not be updated.
         collected: the ids of all collected speed tests, for finding unused entries.
-        selected: files of which only some tests were selected.
+        selected: files in which only some tests were selected.
     """
     for line, outcome in table(results):
         say(line, **({COLOURS[outcome]: True} if outcome else {}))
@@ -51,7 +51,7 @@ def finish(
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The lines of the table, each with its outcome for the colour."""
+    """The lines of the table, each with the outcome that determines its colour."""
     width = max((len(r["test"]) for r in results), default=4)
     title = f"{'test':{width}}  {'verdict':12}  {'speedup':>8}  {'wall':>8}  {'device':>8}  {'kernels':>10}  runs"
     lines = [(title, "")]

@@ -1,4 +1,4 @@
-"""Find the torch release in which a failure began by bisecting the releases in between."""
+"""Find the torch release in which a failure first appeared, by bisecting the releases in between."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from .failures import Result
 from .groups import Group, bisected
 
-# Runs tests on a release and returns their outcomes; empty if they cannot be run there.
+# Runs tests on a release and returns their outcomes; empty if they cannot be run on it.
 RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
 def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> list[Group]:
-    """The groups with the releases between which each began, which are adjacent except for inconclusive ones.
+    """The groups, each with the releases between which it first appeared. These are adjacent except for inconclusive
+    releases.
 
     Args:
         groups: Groups of failures that occur in the last release but not in the first.

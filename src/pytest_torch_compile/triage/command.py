@@ -22,10 +22,10 @@ Say = Callable[[str], None]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the command; unknown ones are passed to pytest."""
+    """Add the options of the command; unknown options are passed to pytest."""
     either = "a release such as 2.13.0, for which uv creates an environment, or the path of a Python interpreter"
-    parser.add_argument("--old", required=True, metavar="TORCH", help=f"the old torch: {either}")
-    parser.add_argument("--new", required=True, metavar="TORCH", help="the new torch, in the same form")
+    parser.add_argument("--old", required=True, metavar="TORCH", help=f"the old torch version: {either}")
+    parser.add_argument("--new", required=True, metavar="TORCH", help="the new torch version, in the same form")
     parser.add_argument(
         "--install",
         action="append",
@@ -38,7 +38,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=Path("torch-triage"),
         help="folder for triage.md, triage.html and reproductions",
     )
-    parser.add_argument("--bisect", action="store_true", help="find the release in which each new group began")
+    parser.add_argument(
+        "--bisect", action="store_true", help="find the release in which each new group of failures first appeared"
+    )
     parser.add_argument(
         "--releases",
         default="",
@@ -48,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns 0 without new failures, 1 with new failures, 2 without a result."""
+    """Run the command. Returns 0 if there are no new failures, 1 if there are some, 2 if there is no result."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile torch", description=__doc__, allow_abbrev=False)
     add_options(parser)
     options, rest = parser.parse_known_args(arguments)
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TriageError as error:
         print(terminal(f"error: {error}"), file=sys.stderr)
         return 2
-    except Exception:  # Python's own exit status for it would mean a new failure
+    except Exception:  # Python's exit status for an exception would mean a new failure
         traceback.print_exc()
         return 2
     print(f"\n{page.text(triage)}")
@@ -87,7 +89,7 @@ def compare(
         reproductions: The folder for the reproductions.
 
     Raises:
-        TriageError: pytest did not finish in an environment.
+        TriageError: If pytest did not finish in an environment.
     """
     sides = (old, new)
     runs = [_run(side, arguments, None, say) for side in sides]
@@ -131,7 +133,7 @@ def _reproduced(
 def _bisected(
     groups: Sequence[Group], releases: Sequence[str], arguments: Sequence[str], install: Sequence[str], say: Say
 ) -> list[Group]:
-    """All groups; new ones include the release in which they began."""
+    """All groups; new groups include the release in which they first appeared."""
 
     def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
         try:

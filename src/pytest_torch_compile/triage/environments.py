@@ -39,7 +39,7 @@ class Environment:
     packages: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, other: Environment) -> list[str]:
-        """Other differences from another environment: ``numpy 1.26.4 -> 2.1.0``."""
+        """Differences from another environment except the torch version: ``numpy 1.26.4 -> 2.1.0``."""
         names = sorted({*self.packages, *other.packages} - {"torch"})
         versions = [(name, self.packages.get(name, "none"), other.packages.get(name, "none")) for name in names]
         return [f"{name} {old} -> {new}" for name, old, new in versions if old != new]
@@ -53,7 +53,8 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
         folder: The folder for environments. By default the user's cache folder.
 
     Raises:
-        TriageError: the interpreter or release does not exist, uv is missing, or the plugin is not installed there.
+        TriageError: If the interpreter or release does not exist, uv is missing, or the plugin is not installed in that
+            environment.
     """
     try:
         release = str(Version(given))
@@ -74,7 +75,7 @@ def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]
     """The releases from ``old`` to ``new`` (inclusive), oldest first: those in ``named``, or all that pip finds.
 
     Raises:
-        TriageError: pip could not list them, or both sides are the same release.
+        TriageError: If pip could not list the releases, or both sides are the same release.
     """
     if Version(old).public == Version(new).public:
         raise TriageError(f"both sides have torch {Version(old).public}: there is nothing to bisect")
@@ -93,15 +94,18 @@ def _listed() -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     match = re.search(r"Available versions: (.+)", done.stdout)
     if done.returncode or match is None:
-        raise TriageError("pip cannot list the torch releases: pass the ones in between with --releases 2.14.0,2.14.1")
+        raise TriageError(
+            "pip cannot list the torch releases: pass those between the old and the new one, for example "
+            "--releases 2.14.0,2.14.1"
+        )
     return [release.strip() for release in match[1].split(",")]
 
 
 def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
-    """The environment of a release, created unless there is one with the same requirements."""
+    """The environment of a release. It is created unless there is one with the same requirements."""
     uv = shutil.which("uv")
     if uv is None:
-        raise TriageError("uv is not on the path: pip install uv, or use interpreters instead of releases")
+        raise TriageError("uv is not on PATH: pip install uv, or use interpreters instead of releases")
     try:
         needs = [f"torch=={release}", "pytest-xdist", *_ours(), *(word for one in install for word in shlex.split(one))]
     except ValueError as error:
@@ -166,5 +170,5 @@ def _examined(python: Path) -> Environment:
         raise TriageError(f"{python} has no working torch: {said}")
     release, installed, packages = json.loads(done.stdout.splitlines()[-1])
     if not installed:
-        raise TriageError(f"pytest-torch-compile is not installed for {python}: install it there too")
+        raise TriageError(f"pytest-torch-compile is not installed for {python}: install it in that environment too")
     return Environment(python, release, {canonicalize_name(name): version for name, version in packages.items()})

@@ -33,7 +33,7 @@ class Route(Enum):
 class Cause:
     """The common cause of a group of failures, identified by ``what``, ``where`` and ``op`` within its kind.
 
-    A diagnosis has a time limit, so one run may know less about a wrong result than another.
+    A diagnosis has a time limit, so one run may find out less about a wrong result than another.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Cause:
         return f"{self.kind}: {self.what}{op}{where}"
 
     def may_be(self, other: Cause) -> bool:
-        """Whether both are the same cause, as far as known."""
+        """Whether both may be the same cause, as far as is known."""
         whats, others = {self.what, other.what} - {UNKNOWN_STAGE}, [{self.where, other.where}, {self.op, other.op}]
         return self.kind == other.kind and all(len(values - {""}) < 2 for values in (whats, *others))
 
@@ -89,7 +89,8 @@ class Result:
 
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
-    """The results of a run by test id, from pytest's reports of each phase, including files that cannot be collected.
+    """Maps test ids to the results of a run, from pytest's reports of each phase, including files that cannot be
+    collected.
 
     Reports include the observations of the test's checks, if any.
     """
@@ -209,7 +210,7 @@ def place_of(location: Mapping[str, Any] | None) -> str:
 
 
 def portable(text: str) -> str:
-    """A text in which paths of installed files do not contain folders of this machine."""
+    """The text, with paths of installed files shortened so that they do not contain folders of this machine."""
     return re.sub(r"(?:[A-Za-z]:)?[^\s:'\"]*/(?:site-packages|dist-packages|python3\.\d+)/", "", text)
 
 
@@ -239,7 +240,7 @@ def _of_traceback(test: str, shown: Any) -> Failure:
 
 
 def _last_line(text: str) -> str:
-    """The lines that pytest marks as the error, the last of a chain, or else the last line."""
+    """The lines that pytest marks as the error (of a chain of exceptions, the last), or else the last line."""
     marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
     named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
     plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
@@ -247,14 +248,14 @@ def _last_line(text: str) -> str:
 
 
 def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
-    """The part of torch whose file is last in the traceback, where the exception was raised."""
+    """The part of torch that raised the exception: the part whose file comes last in the traceback."""
     last = {folder: text.rfind(folder) for folder in _OF_FOLDER}
     folder = max(last, key=lambda name: last[name])
     return _OF_FOLDER[folder] if last[folder] >= 0 else otherwise
 
 
 def _normalised(text: str) -> str:
-    """The first line without parts that vary between runs: addresses, numbers, temporary paths."""
+    """The first line, without parts that vary between runs: addresses, numbers, temporary paths."""
     line: str = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "ADDRESS", line)
     line = re.sub(r"(?<![\w.])/\S*/", "", line)

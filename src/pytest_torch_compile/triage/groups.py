@@ -12,7 +12,7 @@ Runs = Mapping[str, Result]
 
 
 class Status(Enum):
-    """The status of a failure on the new torch compared with the old one; the value is shown to users."""
+    """The status of a failure on the new torch version compared with the old version; the value is shown to users."""
 
     NEW = "new"
     NOT_ON_OLD = "not run on the old torch"
@@ -23,7 +23,7 @@ class Status(Enum):
 
     @property
     def is_worse(self) -> bool:
-        """Whether the new torch fails, and the old one is not known to fail."""
+        """Whether the test fails on the new torch version, and is not known to fail on the old version."""
         return self in (Status.NEW, Status.NOT_ON_OLD)
 
 
@@ -51,16 +51,16 @@ def unsure(old: Runs, new: Runs) -> list[str]:
 
 
 def lost(old: Runs, new: Runs) -> dict[str, str]:
-    """The tests that ran only on the old torch, each with its status on the new one."""
+    """Maps tests that ran only on the old torch version to their status on the new version."""
     ran = [test for test in sorted(old) if _ran(old, test) and not _ran(new, test)]
     return {test: "skipped" if test in new else "missing" for test in ran}
 
 
 def grouped(old: Runs, new: Runs, old_again: Runs, new_again: Runs) -> list[Group]:
-    """Groups of failures, new and large ones first. ``..._again`` are second runs of the tests in ``unsure``.
+    """Groups of failures, new and large groups first. ``..._again`` are second runs of the tests in ``unsure``.
 
-    A test is flaky if its two runs on one torch differ. There is no comparison with a torch on which a test was skipped
-    or missing.
+    A test is flaky if its two runs on one torch version differ. There is no comparison with a torch version on which a
+    test was skipped or missing.
     """
     groups: dict[tuple[Status, Cause], list[Failure]] = {}
     for failure in _failures(new):
@@ -126,5 +126,5 @@ def reproduced(group: Group, runs: Runs) -> Group:
 
 
 def bisected(group: Group, last_good: str, first_bad: str) -> Group:
-    """The group with the two releases between which it began."""
+    """The group with the two releases between which it first appeared."""
     return replace(group, last_good=last_good, first_bad=first_bad)

@@ -25,8 +25,8 @@ SHOWN_BY = "This script reproduces the failure (verified)"
 class Triage:
     """The groups of failures of one commit under two releases, and the number of tests in each run.
 
-    ``differences`` lists other packages that differ, ``lost`` the tests that ran only on the old torch, with their
-    status on the new one.
+    ``differences`` lists other packages that differ, ``lost`` maps tests that ran only on the old torch version to
+    their status on the new version.
     """
 
     old: str
@@ -54,7 +54,7 @@ class Triage:
 
     @property
     def remarks(self) -> list[str]:
-        """Notes on other facts that may explain or hide a difference."""
+        """Remarks on other facts that may explain or hide a difference."""
         lines = []
         if self.lost:
             how = ", ".join(f"{number} {what}" for what, number in sorted(Counter(self.lost.values()).items()))
@@ -82,7 +82,7 @@ def text(triage: Triage) -> str:
 
 
 def markdown(triage: Triage) -> str:
-    """A table of the groups, followed by the text of an issue for each."""
+    """A table of the groups, followed by the text of an issue for each group."""
     lines = [f"# {safe_text.markdown(triage.sentence)}", ""]
     for remark in triage.remarks:
         lines += [safe_text.markdown(remark), ""]

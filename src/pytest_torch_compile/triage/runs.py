@@ -14,7 +14,7 @@ from .failures import Result, runs_of
 
 _PHASES = ("setup", "call", "teardown")  # one report for each
 _COMPLETE = (0, 1, 5)  # pytest exit statuses: all passed, some failed, no tests collected
-# Compiling may take minutes, but a run in which no test finishes for this long hangs.
+# Compiling may take minutes, but if no test finishes for this long, the run has hung.
 STUCK_SECONDS = 3600.0
 
 
@@ -23,7 +23,9 @@ class _Stuck(Exception):
 
 
 class _Progress:
-    """Reports the number of finished tests from time to time; raises ``_Stuck`` after ``STUCK_SECONDS`` without any."""
+    """Reports the number of finished tests from time to time; raises ``_Stuck`` if no test finishes for
+    ``STUCK_SECONDS``.
+    """
 
     def __init__(self, torch: str, say: Callable[[str], None]) -> None:
         self._torch, self._say = torch, say
@@ -46,11 +48,11 @@ def run_tests(
 ) -> dict[str, Result]:
     """Run the tests. ``arguments`` are passed to pytest; ``tests``, if set, replace the tests that they select.
 
-    ``options`` are pytest and plugin options by name. Without a number in ``arguments``, there is a worker for each
-    core.
+    ``options`` are pytest and plugin options by name. If ``arguments`` set no number of workers, there is one worker
+    for each core.
 
     Raises:
-        TriageError: pytest did not finish, a test hangs, or no tests were collected.
+        TriageError: If pytest did not finish, a test hangs, or no tests were collected.
     """
     # -x would skip all tests after the first failure.
     all_tests = {"continue_on_collection_errors": True, "maxfail": 0}
@@ -58,7 +60,7 @@ def run_tests(
     child = Child(arguments, Path.cwd(), job, str(environment.python))
 
     progress = _Progress(environment.torch, say)
-    # Variables of the environment that is active here would confuse the other one.
+    # Variables of the environment that is active here would confuse the other environment.
     ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, too_long=(_Stuck,), progress=progress)
     results = runs_of(ended.results)
     left = [test for test in ended.collected if test not in results]
@@ -74,8 +76,8 @@ def run_tests(
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
         raise TriageError(
             f"pytest ended with status {ended.status} under torch {environment.torch}, "
-            f"in {last} or the test after it. If pytest-xdist is installed there, a "
-            "test that ends its process affects only itself"
+            f"in {last} or the test after it. With pytest-xdist installed in that environment, "
+            "a crashing test does not stop the others"
         )
     if ended.status not in _COMPLETE or not ended.finished:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_torch_compile.speed.deciding.confirmation import Decision, NoFigures, decide
 from pytest_torch_compile.speed.deciding.stored_runs import StoredTest
+from pytest_torch_compile.speed.deciding.wording import explain
 from pytest_torch_compile.speed.sample import Exact, Paired, Run, SpeedSample
 from tests.speed.deciding.runs import NOISE, run, stored
 
@@ -70,6 +71,30 @@ def test_tuned_count_takes_one_more_compilation() -> None:
     decision, asked = decided(sample(kernels=10), sample(kernels=9))
     assert (decision.worse, [str(one) for one in decision.varying]) == ([], ["kernels per call 9 -> 10"])
     assert (asked, decision.changed) == ([1], False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "further"),
+    [({"guards": 31}, [1]), ({"kernels": 10}, [1]), ({"guards": 31, "kernels": 10}, [1])],
+    ids=["certain at once", "tuned", "both"],
+)
+def test_worse_count_that_is_certain_ends_the_confirmation_of_times(counts: dict[str, int], further: list[int]) -> None:
+    decision, asked = decided(*[sample(0.1, **counts)] * 8, until_red=True)
+    assert ({one.quantity.name for one in decision.worse}, asked) == (set(counts), further)
+    assert (decision.times.outcome, len(decision.samples)) == ("inconclusive", 2)
+    assert "--compile-perf=track confirms them" in explain("test", decision, StoredTest(stored(10), COUNTS))
+    decision, asked = decided(*[sample(0.1, **counts)] * 8)
+    assert (decision.times.outcome, asked) == ("regressed", [7, 6, 5, 4])
+
+
+def test_count_that_a_second_compilation_does_not_show_leaves_the_times_to_be_confirmed() -> None:
+    decision, asked = decided(sample(0.1, kernels=10), *[sample(0.1)] * 7, until_red=True)
+    assert (decision.worse, decision.times.outcome, asked) == ([], "regressed", [1, 6, 5, 4])
+
+
+def test_better_count_and_slower_times_are_confirmed() -> None:
+    decision, asked = decided(*[sample(0.1, kernels=8)] * 8, until_red=True)
+    assert (decision.times.outcome, asked) == ("regressed", [7, 6, 5, 4])
 
 
 def test_one_stored_run_is_enough_for_a_count() -> None:

@@ -148,21 +148,19 @@ def test_rename_and_unused_entry_are_named(tmp_path: Path) -> None:
 
 def test_verdict_table_has_a_row_for_each_test(tmp_path: Path) -> None:
     change = {"metric": "device", "effect": 0.05, "floor": 0.01, "p_value": 1e-6, "outcome": "regressed", "note": ""}
-    lines = finish(tmp_path, result("a.py::t", "regressed", changes=[change], summary="device time +5.1 %"))
+    lines = finish(tmp_path, result("a.py::t", "regressed", changes=[change], summary="device time +5.1%"))
     assert lines[1].split() == [
         "a.py::t",
         "regressed",
         "2.00x",
-        "+5.1",
-        "%",
+        "+5.1%",
         "30",
         ">",
         "10",
         "0",
         "device",
         "time",
-        "+5.1",
-        "%",
+        "+5.1%",
     ]
 
 

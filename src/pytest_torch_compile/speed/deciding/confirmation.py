@@ -1,4 +1,4 @@
-"""Confirm a change with further compilations, and combine the results. Plain data."""
+"""Confirm a change with more compilations, and combine the results."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# Requests a number of further compilations, and returns the available samples.
+# Requests a number of additional compilations, and returns the available samples.
 Another = Callable[[int], Sequence[SpeedSample]]
 
 
 class NoFigures(RuntimeError):
-    """A further process produced no figures; the message is a one-line reason."""
+    """An additional process produced no measurements; the message is a one-line reason."""
 
 
 @dataclass(frozen=True)
 class Decision:
     """The verdict of all compilations of a test, on times and counts.
 
-    ``differences`` are certain; ``varying`` occurred in one compilation only, and may come from the compiler's tuning.
+    ``differences`` are certain; ``varying`` occurred in only one compilation, and may come from the compiler's tuning.
     """
 
     samples: list[SpeedSample]
@@ -51,13 +51,15 @@ def decide(
     tests: int,
     allow_more: AllowMore | None = None,
     problems: Sequence[str] = (),
+    until_red: bool = False,
 ) -> Decision:
-    """Request further compilations while the times look changed but are too few to decide.
+    """Request more compilations while the times look changed but are too few to decide.
 
     A changed count that may depend on the compiler's tuning also needs a second compilation.
 
     Args:
-        another: measures again in fresh processes, may raise NoFigures; None to skip the confirmation.
+        until_red: stop when a count is certainly worse, after two compilations at most, even if the times are open.
+        another: measures again in fresh processes and may raise NoFigures; None to skip the confirmation.
         problems: reasons why times must not be judged.
     """
     samples, reasons = [first], list(problems)
@@ -69,8 +71,11 @@ def decide(
         uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
         if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
             break
+        worse = until_red and any(difference.worse for difference in shown)
+        if worse and len(samples) > 1:  # two compilations make every count certain
+            break
         try:
-            samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided else 1)
+            samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1)
         except NoFigures as error:
             reasons.append(f"a change was measured, but {error}")
             another = None

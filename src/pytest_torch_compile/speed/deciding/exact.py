@@ -54,7 +54,7 @@ QUANTITIES = (
     Quantity("python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True),
 )
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
-# A decrease in these is a regression: compiled code or CUDA graphs may be gone.
+# For these quantities, a decrease is a regression: compiled code or CUDA graphs may be gone.
 KEPT = {"cuda_graphs"}
 
 
@@ -98,12 +98,12 @@ def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | No
 
 
 def is_certain(difference: Difference, compilations: int) -> bool:
-    """Whether this number of compilations with the difference is enough."""
+    """Whether this number of compilations is enough to be certain of the difference."""
     return compilations > 1 or not difference.quantity.tuned
 
 
 def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, list[int]]:
-    """The values to store: the new ones, and the known ones unless the test has ``changed``."""
+    """The values to store: the new values and, unless the test has ``changed``, the known values."""
     names = [name for name in NAMES if any(getattr(exact, name) is not None for exact in new)]
     kept = {} if changed else stored
     values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}

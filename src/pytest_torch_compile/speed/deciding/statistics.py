@@ -24,7 +24,7 @@ def log_ratios(reference: Sequence[float], measured: Sequence[float]) -> list[fl
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of the trimmed mean, from the Winsorized variance (Tukey and McLaughlin)."""
+    """Half of the 95% interval of the trimmed mean, from the Winsorized variance (Tukey and McLaughlin)."""
     count = len(values)
     drop = int(count * TRIMMED)
     kept = count - 2 * drop
@@ -40,7 +40,8 @@ def half_width(values: Sequence[float]) -> float:
 def t_tail(t: float, freedom: int) -> float:
     """The probability that Student's t with ``freedom`` degrees of freedom exceeds ``t``.
 
-    A finite sum for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4), accurate to about 1e-15.
+    Computed as a finite sum for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4), accurate to
+    about 1e-15.
     """
     angle, parity = math.atan2(t, math.sqrt(freedom)), freedom % 2
     term = math.cos(angle) ** parity

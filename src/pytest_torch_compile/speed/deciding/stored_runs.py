@@ -1,4 +1,4 @@
-"""The stored runs of a test in a baseline, and adding new ones. Plain data, without torch or pytest."""
+"""The stored runs of a test in a baseline, and adding new runs. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
-    """Why these runs cannot be used to judge a device, or ``""``: they include neither it nor enough others."""
+    """The reason why these runs cannot be used to judge a device, or ``""``: they include neither this device nor
+    enough others.
+    """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
         return ""
@@ -64,14 +66,14 @@ def unknown_device(runs: Sequence[Run], device: str) -> str:
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
-    """Why runs cannot be compared with those of a persistent compile cache, or ``""``."""
+    """The reason why runs cannot be compared with runs that use a persistent compile cache, or ``""``."""
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
     return "the baseline was recorded with a persistent compile cache; use the same --compile-cache, or record it again"
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
-    """A pytest-benchmark entry with a run for each sample of this test, without the individual rounds."""
+    """A pytest-benchmark entry with one run for each sample of this test, without the individual rounds."""
     stats = {name: value for name, value in (benchmark.get("stats") or {}).items() if name != "data"}
     entry = {name: benchmark.get(name) for name in ("group", "name", "param", "options")}
     ours = {"schema_version": SCHEMA_VERSION, "what": samples[0].what, "mode": samples[0].mode}
@@ -89,7 +91,7 @@ def _columns(runs: Sequence[Run]) -> Entry:
 
 
 def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
-    """The runs to store: a changed test starts over, an unchanged one collects runs up to the maximum."""
+    """The runs to store: a changed test starts over, an unchanged test collects runs up to the maximum."""
     stored, added = runs_of(old), runs_of(new)
     if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):
         return new

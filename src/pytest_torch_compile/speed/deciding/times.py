@@ -1,11 +1,12 @@
-"""Derive a verdict on times from stored and new runs. Plain data, without torch or pytest.
+"""Derive a verdict on times from stored and new runs. Imports neither torch nor pytest.
 
 The unit of noise is the compilation: two processes with the same code agree much better than two compilations of one
-graph. So new compilations are compared with the spread of the stored ones:
+graph. So new compilations are compared with the spread of the stored compilations:
 
-1. If the time of the first run is unlikely by chance, up to eight further compilations are requested. 2. The first run
-is then excluded, because it was selected for being slow. The others are compared with the stored runs by a t test. 3.
-The significance level limits the probability of any false result in an unchanged suite to 1 %.
+1. If the time of the first run is unlikely by chance, up to eight more compilations are requested.
+2. The first run is then excluded, because it was selected for being slow. The others are compared with the stored runs
+   by a t test.
+3. The significance level limits the probability of any false result in an unchanged suite to 1%.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """The change of new compilations relative to the stored ones: ``effect`` is a log ratio, positive if slower.
+    """The change of new compilations relative to the stored compilations: ``effect`` is a log ratio, positive if
+    slower.
 
-    It is the mean over the further compilations (``compilations`` is their number), or the first one's value without
-    any. ``low`` to ``high`` is its 95 % interval, ``p_value`` the one-sided probability by chance, and ``against`` the
-    time of eager that both are divided by.
+    It is the mean over the additional compilations (``compilations`` is their number), or the first compilation's value
+    if there are none. ``low`` to ``high`` is its 95% interval, ``p_value`` the one-sided probability by chance, and
+    ``against`` the time of eager that both are divided by.
     """
 
     metric: Metric
@@ -63,7 +65,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one test, with the change of every time. ``undecided``: a further compilation would help."""
+    """The verdict on one test, with the change in each measured time. ``undecided``: another compilation would help."""
 
     outcome: Outcome
     changes: tuple[Change, ...] = ()
@@ -76,26 +78,30 @@ class Verdict:
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """The verdict on one test in a suite of ``tests``; ``new`` contains the first run, then further ones."""
+    """Judge one test of a suite; ``tests`` is their number, and ``new`` contains the first run, then the others."""
     if not stored:
         return Verdict("no-baseline", reason="no runs of this test are stored for this environment")
     metrics = _measured([*stored, *new])
-    # The level is divided by the number of tests, times and tries; since the first run was already unlikely, the others
-    # may use a larger part.
+    # The level is divided by the number of tests, times and tries; since the first run was already unlikely, the
+    # additional runs may use a larger part.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_judged(metric, stored, new, level) for metric in metrics]
     outcome = worst([change.outcome for change, _ in judged])
     unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
     few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, but 5 are needed"
-    why = f"{len(new)} compilations cannot tell a change of {' and '.join(unclear)} from noise" if looks else few
-    # A test that already fails needs no further compilations for undecided times.
+    why = (
+        f"{len(new)} compilations are too few to distinguish a change in {' and '.join(unclear)} from noise"
+        if looks
+        else few
+    )
+    # A test that already fails needs no more compilations for undecided times.
     undecided = outcome != "regressed" and any(is_open for _, is_open in judged)
     return Verdict(outcome, tuple(change for change, _ in judged), why if unclear else "", undecided)
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """The verdict on one test of two revisions compiled from scratch in turn, without a selected first run."""
+    """Judge one test on two revisions, compiled from scratch alternately. Unlike in ``judge``, no run is excluded."""
     metrics = _measured([*base, *here])
     looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
     level = FAMILY_LEVEL / max(1, 2 * tests * len(metrics) * looks)
@@ -113,7 +119,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
         undecided |= change.outcome == "inconclusive"
     outcome = worst([change.outcome for change in changes])
     reason = (
-        f"{len(here)} compilations of each side are too few to distinguish this from noise"
+        f"{len(here)} compilations per side are too few to distinguish this from noise"
         if outcome == "inconclusive"
         else ""
     )
@@ -146,7 +152,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
 
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
-    """The change of one time, and whether a further compilation is needed to decide."""
+    """The change of one time, and whether another compilation is needed to decide."""
     against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)
@@ -185,7 +191,7 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
     """The time of eager to divide a time by, so that a slower machine cancels out.
 
-    If compiled code waits for its kernels, a slower host does not slow it down like eager, so its wall time is compared
+    If compiled code waits for its kernels, a slower host slows it down less than eager, so its wall time is compared
     with eager's device time.
     """
     if metric == "wall":
@@ -194,13 +200,13 @@ def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> 
 
 
 def host_bound(runs: Sequence[Run]) -> bool:
-    """Whether the host takes nearly all of the compiled wall time, or host and device times are unknown."""
+    """Whether the host takes nearly all of the compiled wall time. Also true if host and device times are unknown."""
     shares = [run.host.compiled / run.wall.compiled for run in runs if run.host and run.device]
     return not shares or fmean(shares) > HOST_BOUND
 
 
 def _value(run: Run, metric: Metric, against: str) -> float:
-    """The log of a compiled time, optionally divided by an eager time."""
+    """The log of the compiled time, or of its ratio to the eager time."""
     if not against:
         return math.log(getattr(run, metric))
     times = getattr(run, metric)

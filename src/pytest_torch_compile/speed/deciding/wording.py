@@ -21,17 +21,17 @@ def _seconds(value: float) -> str:
 def headline(change: Change) -> str:
     """One line with the change, its size and its interval."""
     against = f" against eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
-    size = f"{abs(100 * math.expm1(change.effect)):.1f} % {'slower' if change.effect > 0 else 'faster'}"
+    size = f"{abs(100 * math.expm1(change.effect)):.1f}% {'slower' if change.effect > 0 else 'faster'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
-    count = f"{change.compilations} further compilation{'s' if change.compilations > 1 else ''}"
-    interval = f"95 % interval {low:+.1f} to {high:+.1f} % over {count}"
+    count = f"{change.compilations} more compilation{'s' if change.compilations > 1 else ''}"
+    interval = f"95% interval {low:+.1f} to {high:+.1f}% over {count}"
     return f"{METRICS[change.metric][0]}{against} is {size} than its baseline ({interval})"
 
 
 def interval(change: Change) -> str:
     """The size of a change with its interval, short enough for a table."""
     low, high = (100 * math.expm1(bound) for bound in (change.low, change.high))
-    return f"{METRICS[change.metric][0]} {percent(change.effect)} ({low:+.1f} to {high:+.1f} %)"
+    return f"{METRICS[change.metric][0]} {percent(change.effect)} ({low:+.1f} to {high:+.1f}%)"
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
@@ -47,7 +47,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
-    """The times of both legs, before and now, so that a faster eager is visible."""
+    """The times of both legs, before and after, to show whether eager got faster."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
     new = [sample.run() for sample in samples]
     for name in ("wall", "host", "device"):
@@ -69,6 +69,8 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):
         lines += [f"    {place}" for place in decision.samples[0].breaks]
     lines += [headline(change) for change in decision.times.changed("regressed")]
+    if decision.worse and decision.times.undecided:
+        lines.append("times look different too, but were not confirmed; --compile-perf=track confirms them")
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]
@@ -89,4 +91,4 @@ def summary(decision: Decision) -> str:
 
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage."""
-    return f"{round(100 * math.expm1(log_ratio), 1) + 0.0:+.1f} %"
+    return f"{round(100 * math.expm1(log_ratio), 1) + 0.0:+.1f}%"

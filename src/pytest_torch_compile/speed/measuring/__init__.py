@@ -1,1 +1,1 @@
-"""Measure a target eager and compiled: times, kernels, memory. Needs torch."""
+"""Measure a target in eager and compiled: times, kernels, memory. Needs torch."""

@@ -1,4 +1,4 @@
-"""Measure a target eager and compiled, side by side in one process."""
+"""Measure a target in eager and compiled, side by side in one process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """One warm leg: the call to measure, and the cost of warming it up."""
+    """The call to measure, of the eager or the compiled target, and the cost of warming it up."""
 
     run: timing.Run
     calls: int = 1
@@ -46,16 +46,16 @@ class WarmLeg:
 
 
 class Bench:
-    """``target(*args, **kwargs)`` eager and compiled, warm, each leg with its own copy of the target and the inputs.
+    """Warm eager and compiled legs of ``target(*args, **kwargs)``, each with its own copy of the target and the inputs.
 
-    ``train=True`` adds the backward through every floating output, a callable ``train`` computes the loss, and
+    ``train=True`` adds the backward through every floating-point output, a callable ``train`` computes the loss, and
     ``optimizer`` (``params -> Optimizer``) measures a whole training step. ``compile`` is any
-    ``callable(target) -> compiled``; without it ``torch.compile`` is called with the options given here.
+    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here.
     ``dynamic_dims`` are marked dynamic for the compiled leg, as in a check.
 
     Raises:
-        CompileUsageError: a target that cannot be copied, an unknown backend or mode, or ``compile`` together with an
-            option of ``torch.compile``.
+        CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
+            with an option of ``torch.compile``.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Bench:
 
     @calm()
     def measure(self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False) -> SpeedSample:
-        """Compare the compiled leg with the eager one. The arguments are those of ``measure_compile``."""
+        """Compare the compiled leg with the eager leg. The arguments are the same as for ``measure_compile``."""
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         device: dict[str, list[float]] = {}
@@ -119,7 +119,7 @@ class Bench:
                 share = PROFILED_SECONDS / timing.BLOCK_SECONDS
                 profiled = {name: max(6, min(200, round(count * share))) for name, count in calls.items()}
                 device, sessions = with_spare_stack(kernels.interleaved_sessions, runs, profiled, SESSIONS)
-            # Last, because counting resets the interpreter's specialisations.
+            # Counting comes last, because it resets the interpreter's specialisations.
             eager_calls, compiled_calls = (python_calls(run) for run in runs.values())
         wall, host = ({name: [block[i] for block in blocks] for name, blocks in rounds.items()} for i in (0, 1))
         times = {"wall": wall, "host": host, "device": device} if self._cuda else {"wall": wall}
@@ -188,17 +188,17 @@ def measure_compile(
     raw: bool = False,
     **options: Any,
 ) -> SpeedSample:
-    """Measure ``target(*args)`` eager and compiled, in interleaved rounds.
+    """Measure ``target(*args)`` in eager and compiled, in interleaved rounds.
 
-    Rounds stop when the 95 % interval of the ratio is within ``precision``, or after ``seconds``. Compiling,
-    autotuning and CUDA graph recording are excluded, and reported as cold start. ``raw=True`` keeps every round.
-    The other options are those of ``Bench``.
+    Rounds stop when the 95% interval of the ratio is within ``precision``, or after ``seconds``. Compiling,
+    autotuning and CUDA graph recording are excluded, and reported as cold start. ``raw=True`` keeps every round. The
+    other options are the same as for ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 
 
 def _exact(seen: Observation, session: kernels.Profiled | None, memory: int | None, python_calls: int | None) -> Exact:
-    """The counts of the compiled leg; counts that this torch does not provide are None, not zero."""
+    """The counts of the compiled leg; counts that this torch version does not provide are None, not zero."""
     guards = [graph.guards for graph in seen.graphs]
     exact = Exact(memory=memory, python_calls=python_calls)
     if session is not None:

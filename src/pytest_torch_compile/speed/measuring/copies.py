@@ -17,7 +17,7 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
     """Copy a target and a call; functions that hold tensors or modules are recreated with the copies.
 
     Raises:
-        CompileUsageError: an object cannot be deep-copied.
+        CompileUsageError: If an object cannot be deep-copied.
     """
     memo: dict[int, Any] = {}
     for tensor in reached([target, call.args, call.kwargs, call.actions]):
@@ -35,7 +35,7 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
 
 
 def _copy_functions(target: Any, memo: dict[int, Any]) -> None:
-    """Copy a function, which ``deepcopy`` would not."""
+    """Copy functions, because ``deepcopy`` does not."""
     functions = [value for value in reached([target]) if isinstance(value, types.FunctionType)]
     twins = [function for function in functions if not lives_in_torch(function) and _holds_tensors(function)]
     for function in twins:

@@ -1,7 +1,7 @@
 """Reserve CPU cores for a process that measures. Imports neither torch nor pytest.
 
-A process that moves between all cores was 1 to 4 % slower from its second test on, with more variation. And on a
-machine with several devices, two gates must not use the same cores.
+A process that moves between all cores was 1% to 4% slower after its first test, with more variation. Also, on a machine
+with several devices, two gates must not use the same cores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CORES = 4
 
 @contextmanager
 def own_cores(directory: Path | None = None) -> Iterator[None]:
-    """Keep the threads of this process on a few cores that no other measuring process holds, while the body runs."""
+    """Inside the ``with`` block, keep this process's threads on a few cores that no other measuring process holds."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -35,7 +35,7 @@ def own_cores(directory: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _free_cores(directory: Path | None) -> Iterator[set[int]]:
-    """Lock free cores, starting from the last; returns the last ones if all are held."""
+    """Lock free cores, starting from the last; yields the last cores if all are held."""
     cores = sorted(os.sched_getaffinity(0), reverse=True)
     for start in range(0, len(cores) - CORES + 1, CORES):
         group = cores[start : start + CORES]

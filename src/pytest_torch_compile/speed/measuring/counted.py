@@ -19,12 +19,12 @@ from .kernels import Run
 from .workload import workload
 
 WARM_UPS = 3  # a CUDA graph warms up, is recorded, and is then replayed
-PROFILED = 4  # the profiler's own events are fewer than one per call
+PROFILED = 4  # enough calls that the profiler's own events average below one per call
 
 
 @dataclass(frozen=True)
 class Counted:
-    """The counts of one warm call. ``sync_lines`` are the user's lines that synchronized, None if unknown."""
+    """The counts of one warm call. ``sync_lines`` are the user's lines that synchronized; None if unknown."""
 
     kernels: int
     memory: int

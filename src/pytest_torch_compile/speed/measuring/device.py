@@ -15,14 +15,15 @@ from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
-# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal; these are not.
+# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal; the following are not.
 THROTTLE_REASONS = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-# The queried fields of nvidia-smi, and the numeric ones. It comes with every driver, unlike NVML bindings.
+# The queried fields of nvidia-smi, and which of them are numbers. Unlike NVML bindings, nvidia-smi comes with every
+# driver.
 QUERIED = {
     "uuid": "",
     "clocks.sm": "sm_mhz",
@@ -62,7 +63,7 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """Why times measured between two states must not be gated: the device was throttled, or used by others."""
+    """The reasons not to gate times measured between two states: the device was throttled, or used by others."""
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
     reasons = [text for bit, text in THROTTLE_REASONS.items() if active & bit]
@@ -85,7 +86,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     A child that confirms a verdict for the holder inherits the lock through the environment.
 
     Raises:
-        DeviceBusy: another process held it for ``wait`` seconds.
+        DeviceBusy: If another process held the device for ``wait`` seconds.
     """
     held = os.environ.get(HELD_LOCK, "")
     if uuid in held.split(os.pathsep):

@@ -12,7 +12,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 Run = Callable[[], object]
-# Driver functions in which the host waits for the device, and the one that launches a CUDA graph.
+# Driver functions in which the host waits for the device, and the function that launches a CUDA graph.
 WAITS = {"cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize"}
 WAITS |= {name.replace("cuda", "hip") for name in WAITS}
 GRAPH_LAUNCHES = {"cudaGraphLaunch", "hipGraphLaunch"}
@@ -34,7 +34,7 @@ class Profiled:
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
-        """A count per call, rounded down to exclude the session's own events, which are fewer than the calls."""
+        """A count per call. It is rounded down to exclude the session's own events, which are fewer than the calls."""
         return count // self.calls
 
     def seconds(self) -> list[float]:

@@ -11,7 +11,7 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Free memory left by earlier tests or tuning, which would distort the figures of this leg.
+    """Free memory left by earlier tests or tuning, which would distort this leg's measurements.
 
     cuBLAS allocates a workspace at its first product, so a leg's memory would depend on whether it runs first.
     """

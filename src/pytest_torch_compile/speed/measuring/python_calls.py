@@ -14,8 +14,8 @@ REPEATS = 3
 def python_calls(run: Callable[[], object]) -> int | None:
     """The number of function calls in one ``run()``, including builtins; None if another profiler is active.
 
-    The minimum of a few runs, since other threads may interfere. From Python 3.12 on, all threads are counted, because
-    backward on a CUDA device runs in an autograd thread. Before, only the current thread is counted.
+    Takes the minimum of a few runs, since other threads may interfere. Since Python 3.12, all threads are counted,
+    because backward on a CUDA device runs in an autograd thread. On older versions, only the current thread is counted.
     """
     if sys.getprofile() is not None:
         return None
@@ -39,4 +39,4 @@ def _counted(run: Callable[[], object]) -> int:
 
 
 def _nothing() -> None:
-    """An empty run measures the overhead of counting."""
+    """Do nothing: an empty run measures the overhead of counting."""

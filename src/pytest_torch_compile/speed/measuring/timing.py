@@ -28,7 +28,7 @@ class Timer:
             self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def block(self, run: Run, calls: int) -> tuple[float, float]:
-        """Wall seconds per call, and host seconds per call until the last call of the block is enqueued."""
+        """Wall time per call, and host time per call up to enqueuing the block's last call, both in seconds."""
         self.synchronize()
         if self._cuda:
             self._began.record()
@@ -49,7 +49,9 @@ class Timer:
 
 
 def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
-    """Call until the time is steady; returns the cold start (all time before that) and the steady seconds per call."""
+    """Call until the time is steady. Returns the cold start (all time before that) and the steady time per call, in
+    seconds.
+    """
     times: list[float] = []
     while True:
         start = perf_counter()
@@ -80,7 +82,7 @@ def quiet_host() -> Iterator[None]:
 
 
 def calls_per_block(steady: float) -> int:
-    """The number of calls of ``steady`` seconds in one block."""
+    """The number of calls in one block, if a call takes ``steady`` seconds."""
     return max(1, min(2000, round(BLOCK_SECONDS / max(steady, 1e-7))))
 
 

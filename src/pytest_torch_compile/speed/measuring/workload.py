@@ -19,7 +19,7 @@ def workload(
     optimizer: Callable[[list[Any]], Any] | None = None,
     compile: Callable[[Any], Any] | None = None,
 ) -> Callable[[], object]:
-    """A function without arguments that runs ``target`` once, on its own target and inputs."""
+    """A function without arguments that runs ``target`` once on the inputs."""
     modules = modules_of(target).values()
     parameters = list(dict.fromkeys(p for module in modules for p in module.parameters() if p.requires_grad))
     kwargs = kwargs or {}
@@ -43,7 +43,7 @@ def workload(
 
 
 def _nothing() -> None:
-    """Eager does not use CUDA graphs, so there is no step to mark."""
+    """Do nothing: eager does not use CUDA graphs, so there is no step to mark."""
 
 
 def _forward(
