@@ -56,6 +56,17 @@ def test_x_ends_at_the_first_target_that_fails(library):
     library(TWO.replace("fine", "zfine"), CALLS.replace("fine", "zfine"), "-x").assert_outcomes(passed=2, failed=1)
 
 
+def test_table_of_a_run_that_ends_early_shows_what_was_checked(library):
+    tests = f"{CALLS}def test_c():\n    assert False\ndef test_d():\n    pass\n"
+    result = library(TWO, tests, "-x", "--compile-update-baselines")
+    result.assert_outcomes(passed=2, failed=1)
+    assert {name: verdict.split()[0] for name, verdict in rows(result).items()} == {
+        "fine": "works",
+        "breaking": "breaks",
+    }
+    assert not (library.tester.path / "baselines").exists()
+
+
 def test_report_and_junit_have_the_targets(library):
     library(TWO, CALLS, "--compile-report=out", "--junitxml=j.xml")
     document = json.loads((library.tester.path / "out" / "report.json").read_text())

@@ -67,11 +67,24 @@ def _refused_under(name: str) -> str:
 
 def _refused_now() -> str:
     """Why no check may run at this moment."""
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+    if any(map(_may_interfere, threading.enumerate())):
         return "the test runs other threads, which may hold a lock or modify the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return "the test calls it while tracing"
     return ""
+
+
+def _may_interfere(thread: threading.Thread) -> bool:
+    """Whether a thread may hold a lock or modify objects of the test.
+
+    A thread of a pool that waits for work does neither. Inductor keeps such a pool after it has compiled.
+    """
+    if thread is threading.main_thread() or thread.daemon:
+        return False
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None:
+        return False
+    return (frame.f_globals.get("__name__"), frame.f_code.co_name) != ("concurrent.futures.thread", "_worker")
 
 
 def names_backward(code: CodeType) -> bool:

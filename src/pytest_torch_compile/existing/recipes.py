@@ -153,7 +153,7 @@ def _bounds(low: float, high: float, floating: bool) -> list[str]:
         size = 1
         while size < max(abs(low), abs(high)) and size < 10**6:
             size *= 10
-        return [f"low={-size if low < 0 else 0}", f"high={size}"]
+        return [*([f"low={-size}"] if low < 0 else []), f"high={size}"]
     parts = [f"low={int(low)}"] if low else []
     return [*parts, f"high={int(high) + 1}"]
 

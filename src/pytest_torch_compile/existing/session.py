@@ -72,14 +72,16 @@ class ExistingSession:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
         """Run the tests of the targets after all ordinary tests."""
-        result = yield
-        if self._noticer is not None:
-            self._take(*self._noticer.results())
-        if not self._is_worker and not session.config.option.collectonly:
-            self._rows = rows(self._results, self._left_out, self._package)
-            if self._rows:
-                self._baseline = self._loaded_baseline()
-                self._run([ExistingItem.of(session, row, self._known(row)) for row in self._rows], session)
+        try:
+            result = yield
+        finally:  # the table of a run that is interrupted, or that -x ends, shows what was checked
+            if self._noticer is not None:
+                self._take(*self._noticer.results())
+            if not self._is_worker and not session.config.option.collectonly:
+                self._rows = rows(self._results, self._left_out, self._package)
+        if self._rows:
+            self._baseline = self._loaded_baseline()
+            self._run([ExistingItem.of(session, row, self._known(row)) for row in self._rows], session)
         return result
 
     def _run(self, items: list[ExistingItem], session: pytest.Session) -> None:
@@ -157,7 +159,12 @@ class ExistingSession:
             terminalreporter.write_line(terminal(line))
 
     def _kept(self) -> Iterator[str]:
-        """Lines about the comparison with the baseline or its update, and about the test files that were written."""
+        """Lines about the comparison with the baseline or its update, and about the test files that were written.
+
+        There are none for a run that did not reach its end.
+        """
+        if self._baseline is None:
+            return
         chosen, root = settings.current, self._config.rootpath
         if chosen.update_baselines:
             yield self._baseline.update(self._rows)
