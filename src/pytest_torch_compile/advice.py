@@ -125,7 +125,7 @@ MAKE_AFRESH = (
 )
 LONGER = "if it is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
 ISOLATE = "with --compile-isolate such a test is terminated, and the run continues"
-FIND_STAGE = "try backend='eager' and then 'aot_eager': the first of them that fails is the stage at fault"
+FIND_STAGE = "try backend='eager' and then 'aot_eager': the first that fails is the stage at fault"
 TIED_SIZE = (
     "the code requires this size to equal another one or to be in a range; set the range, "
     "dynamic_dims={'x': {0: (low, high)}}, or remove the mark from one of the dimensions"

@@ -157,7 +157,7 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*device time against eager's device time is 5.1% slower than its baseline (95% interval * over 4 further *",
+            "*device time against eager's device time is 5.1% slower than its baseline (95% interval * over 4 more *",
             "*eager device time*",
             "*compiled device time*",
             "*where: kernels (of +4.6% wall time*",

@@ -129,7 +129,7 @@ def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
     if name in _HAS:
         return f"{written}: torch {torch_version()} does not support it (torch {_HAS[name]} and newer do)"
     near = difflib.get_close_matches(name, known, n=1)
-    return f"{written}: this is not {what}" + (f", did you mean {near[0]}?" if near else "")
+    return f"{written}: this is not {what}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def inductor_numerics() -> str:

@@ -73,7 +73,7 @@ class Keywords:
         for name in names:
             if name not in self.options:
                 meant = near(name, self.options)
-                end = f", did you mean {meant}?" if meant else f"; the options are: {', '.join(sorted(self.options))}"
+                end = f"; did you mean {meant}?" if meant else f"; the options are: {', '.join(sorted(self.options))}"
                 raise CompileUsageError(f"{where}: {name} is not an option of {self.function}{end}")
 
     def _both(self, target: Any, name: str) -> str:
