@@ -51,9 +51,7 @@ CARDS: dict[str, Card] = {
         "NVIDIA A100-SXM4-80GB", (8, 0), 108, 163 * KIB, 164 * KIB, 80 * GIB, 40 * MIB, 2.039e12, _rates(312, 156, 19.5)
     ),
     # NVIDIA A10 datasheet, and the GA102 whitepaper: 72 SMs, 6 MB L2.
-    "A10": Card(
-        "NVIDIA A10", (8, 6), 72, 99 * KIB, 100 * KIB, 24 * GIB, 6 * MIB, 600e9, _rates(125, 62.5, 31.2), 1536
-    ),
+    "A10": Card("NVIDIA A10", (8, 6), 72, 99 * KIB, 100 * KIB, 24 * GIB, 6 * MIB, 600e9, _rates(125, 62.5, 31.2), 1536),
     # NVIDIA H100 datasheet (SXM; halves of its rates with sparsity), and the Hopper whitepaper: 132 SMs, 50 MB L2.
     "H100": Card(
         "NVIDIA H100 80GB HBM3", (9, 0), 132, 227 * KIB, 228 * KIB, 80 * GIB, 50 * MIB, 3.35e12, _rates(989, 494, 67)

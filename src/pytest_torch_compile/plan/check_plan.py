@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .. import advice
 from .._torch import support
 from .._torch.planning import VARIABLE, missing
 from ..check.describe import rerun_command, target_name
@@ -16,13 +16,13 @@ from ..check.judge import judge
 from ..disk import TemporaryFolder
 from ..events import announce, doing
 from ..findings import Budget, CompileCheckFailed, CompileUsageError, Finding, as_budget
-from ..fresh.process import run_fresh
+from ..fresh.process import Ended, run_fresh
 from ..legs.calls import Call, as_calls
 from ..legs.compiling import Compiling
 from ..report.failure_text import count, failure_text
 from .cards import Card, as_card
 from .records import Plan
-from .run import Loss, Planned, Work, planned, run_calls
+from .run import Loss, Planned, Work, planned
 from .shapes import without_values
 
 _NOT_PLANNED = ("max_memory_ratio", "max_syncs")
@@ -54,23 +54,18 @@ def check_plan(
     GPU and nothing is measured. It needs torch's usual wheel for Linux, with CUDA and Triton.
 
     Args:
-        model: A module, function or other callable. Its parameters and buffers are planned on the card.
-        *args: The arguments of a single call, if ``calls`` is not set.
-        calls: The calls, as in ``check_compile``.
-        gpu: The card: a name in ``pytest_torch_compile.plan.cards.CARDS``, or a ``Card``.
-        train: ``True`` runs backward through every output that requires a gradient; a function is the loss.
-        optimizer: Creates the optimizer from the parameters; its step runs after backward.
-        fullgraph: Passed to ``torch.compile``.
-        dynamic: Passed to ``torch.compile``.
-        mode: Passed to ``torch.compile``; choices that it makes by timing are fixed, and listed in ``Plan.fixed``.
-        options: Passed to ``torch.compile``, likewise.
-        max_kernels: Triton kernels and library calls in the call with the most.
-        max_graph_breaks: As in ``check_compile``; 0 by default.
-        max_recompiles: As in ``check_compile``; 0 by default.
-        budget: Further limits: ``max_graphs``, ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which is
-            compared with ``Plan.peak_memory``.
-        timeout: The time limit of the fresh process in seconds.
-        **kwargs: Keyword arguments of the call.
+        model: A module, function or other callable. Its parameters and buffers are planned on the card. *args: The
+            arguments of a single call, if ``calls`` is not set. calls: The calls, as in ``check_compile``. gpu: The
+            card: a name in ``pytest_torch_compile.plan.cards.CARDS``, or a ``Card``. train: ``True`` runs backward
+            through every output that requires a gradient; a function is the loss. optimizer: Creates the optimizer
+            from the parameters; its step runs after backward. fullgraph: Passed to ``torch.compile``. dynamic: Passed
+            to ``torch.compile``. mode: Passed to ``torch.compile``; choices that it makes by timing are fixed, and
+            listed in ``Plan.fixed``. options: Passed to ``torch.compile``, likewise. max_kernels: Triton kernels and
+            library calls in the call with the most. max_graph_breaks: As in ``check_compile``; 0 by default.
+            max_recompiles: As in ``check_compile``; 0 by default. budget: Further limits: ``max_graphs``,
+            ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which is compared with
+            ``Plan.peak_memory``. timeout: The time limit of the fresh process in seconds. **kwargs: Keyword arguments
+            of the call.
 
     Returns:
         The plan, with the generated code.
@@ -81,77 +76,109 @@ def check_plan(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    if not callable(model):
-        raise CompileUsageError(f"the target is {model!r}, which is not callable; pass a module or a function")
-    if why_not := missing():
-        raise CompileUsageError(f"a plan is not possible here: {why_not}")
     card, given = as_card(gpu), as_calls(args, kwargs, calls)
     limits = as_budget(budget, max_graph_breaks, max_recompiles, None, max_kernels)
-    limits = limits.on(support.torch_version())
-    if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
-        raise CompileUsageError(f"{unknown[0]} is not part of a plan: remove the limit")
-    compiling = Compiling("inductor", mode, options, dynamic, fullgraph)
-    payload = without_values(run_calls, model, given, Work(compiling, train, optimizer))
-    plan = Plan(
-        target_name(model),
-        compiling.checked_mode,
-        compiling.name,
-        str(torch.__version__),
-        f"planned for {card.name}",
-        budget=limits.limits(),
-        rerun=rerun_command(),
-        gpu=card,
-    )
+    work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer)
+    task = prepared(model, given, work, card, limits)
     with doing(f"planning for {card.name}"):
-        _examine(plan, payload, given, limits, compiling, timeout)
-    plan.text = failure_text(plan)
+        ended = run_tasks([task], timeout)
+    plan = concluded(task, ended.value[0] if ended.value else ended)
     announce(plan)
     if plan.findings:
         raise CompileCheckFailed(plan.text, plan, plan.findings)
     return plan
 
 
-def _examine(
-    plan: Plan, payload: bytes, calls: list[Call], limits: Budget, compiling: Compiling, timeout: float
-) -> None:
-    """Plan in a fresh process; results are added to the plan."""
+@dataclass(frozen=True)
+class Task:
+    """One plan to make: what is sent to the process that plans, and what its answer is judged by."""
+
+    plan: Plan
+    payload: bytes
+    calls: Sequence[Call]
+    compiling: Compiling
+    limits: Budget
+
+
+def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget) -> Task:
+    """Pack the work, without the values of tensors.
+
+    Raises:
+        CompileUsageError: the plan is not possible.
+    """
+    if not callable(model):
+        raise CompileUsageError(f"the target is {model!r}, which is not callable; pass a module or a function")
+    if why_not := missing():
+        raise CompileUsageError(f"a plan is not possible here: {why_not}")
+    limits = limits.on(support.torch_version())
+    if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
+        raise CompileUsageError(f"{unknown[0]} is not part of a plan: remove the limit")
+    plan = Plan(
+        target_name(model),
+        work.compiling.checked_mode,
+        work.compiling.name,
+        str(torch.__version__),
+        f"planned for {card.name}",
+        budget=limits.limits(),
+        rerun=rerun_command(),
+        gpu=card,
+    )
+    return Task(plan, without_values(model, calls, work), calls, work.compiling, limits)
+
+
+def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
+    """Run tasks for one card in a fresh process; its value is a ``Planned`` for each."""
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
-        ended = run_fresh(planned, payload, plan.gpu, seconds=timeout, environment=environment)
-    if ended.without_answer:
-        plan.findings = [Finding("exception", f"the process that plans {ended.without_answer}", evidence=ended.log)]
-        return
-    if ended.raised is not None:
-        message = f"the process that plans raises {ended.raised.type}"
-        plan.findings = [Finding("exception", message, ended.raised.location, ended.raised.text)]
-        return
-    found: Planned = ended.value
+        payloads = [task.payload for task in tasks]
+        return run_fresh(planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment)
+
+
+def concluded(task: Task, answer: Planned | Ended) -> Plan:
+    """The plan with its findings, from the answer of the process, or from the way in which it ended without one."""
+    plan = task.plan
+    if isinstance(answer, Planned):
+        _fill(plan, answer, len(task.calls))
+        plan.findings = answer.findings + _judged(task, raised=answer.raised)
+    elif answer.raised is not None:
+        message = f"the process that plans raises {answer.raised.type}"
+        plan.findings = [Finding("exception", message, answer.raised.location, answer.raised.text)]
+    else:
+        message = f"the process that plans {answer.without_answer}"
+        plan.findings = [Finding("exception", message, evidence=answer.log)]
+    plan.text = failure_text(plan)
+    return plan
+
+
+def _fill(plan: Plan, found: Planned, calls: int) -> None:
     plan.observation, plan.calls, plan.planned = found.seen, found.rows, tuple(found.graphs)
     plan.peak_memory, plan.cudagraphs = found.peak_memory, found.cudagraphs
     plan.assumed, plan.fixed = tuple(found.assumed), tuple(found.fixed)
     plan.launches = tuple(
-        sum(graph.launches * graph.calls.count(number) for graph in plan.planned) for number in range(1, len(calls) + 1)
+        sum(graph.launches * graph.calls.count(number) for graph in plan.planned) for number in range(1, calls + 1)
     )
     plan.observation.not_observable += [f"assumed for {plan.gpu.name}: {rule}" for rule in plan.assumed]
-    plan.findings = found.findings + _judged(plan, calls, limits, compiling, raised=found.raised)
     plan.remarks += _remarks(plan)
 
 
-def _judged(plan: Plan, calls: list[Call], limits: Budget, compiling: Compiling, *, raised: bool) -> list[Finding]:
+def _judged(task: Task, *, raised: bool) -> list[Finding]:
+    seen = task.plan.observation
     findings = judge(
-        plan.observation,
-        limits,
+        seen,
+        task.limits,
         aborted=raised,
-        cudagraphs=compiling.wants_cudagraphs,
+        cudagraphs=task.compiling.wants_cudagraphs,
         limit=support.recompile_limit(),
-        expects_graphs=not all(call.exceptions for call in calls),
+        expects_graphs=not all(call.exceptions for call in task.calls),
     )
-    figures = Figures(measured=_figures(plan))
-    return findings + ([] if raised else limit_findings(limits, plan.observation, figures))
+    figures = Figures(measured=_figures(task.plan))
+    return findings + ([] if raised else limit_findings(task.limits, seen, figures))
 
 
 def _figures(plan: Plan) -> dict[str, Figure]:
-    most = [f"call {number}: {launches:,} kernels and library calls" for number, launches in enumerate(plan.launches, 1)]
+    most = [
+        f"call {number}: {launches:,} kernels and library calls" for number, launches in enumerate(plan.launches, 1)
+    ]
     kernels = [f"{kernel.name}: {', '.join(kernel.fuses)}" for kernel in plan.kernels]
     memory = [f"planned peak: {plan.peak_memory:,} bytes"]
     return {
@@ -166,4 +193,4 @@ def _remarks(plan: Plan) -> list[str]:
     moved = "" if plan.bytes_moved is None else f", {plan.bytes_moved / 1e6:.2f} MB moved"
     what = f"{count(kernels, 'kernel')} and {count(libraries, 'library call')} in {count(len(plan.planned), 'graph')}"
     remarks = [f"planned for {plan.gpu.name}, not measured: {what}, peak memory {plan.peak_memory / 1e6:.2f} MB{moved}"]
-    return remarks + [f"fixed, where the card would choose by timing: {choice}" for choice in plan.fixed]
+    return remarks + [f"fixed in every plan: {choice}" for choice in plan.fixed]

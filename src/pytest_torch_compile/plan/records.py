@@ -14,14 +14,16 @@ from .cards import CARDS, Card
 class PlannedKernel:
     """One launch of a Triton kernel.
 
-    ``fuses`` are the ops that it computes, ``location`` is the user's line of the last of them, if known. ``blocks`` are
-    the block sizes and warps that Inductor tries on the card, of which it keeps the fastest; often there is only one.
+    ``fuses`` are the ops that it computes, ``location`` is the user's line of the last of them, if known. ``blocks``
+    are the block sizes and warps that Inductor tries on the card, of which it keeps the fastest; often there is only
+    one. ``float64`` is true if it reads, writes or computes numbers of that type.
     """
 
     name: str
     fuses: tuple[str, ...]
     location: Location | None = None
     blocks: tuple[Mapping[str, int], ...] = ()
+    float64: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class LibraryCall:
 class PlannedGraph:
     """One graph that Inductor generated code for.
 
-    ``calls`` are the numbers of the calls in which it ran, once for each run. ``bytes_moved`` is Inductor's count of the
-    bytes that its kernels read and write, None if it has none.
+    ``calls`` are the numbers of the calls in which it ran, once for each run. ``bytes_moved`` is Inductor's count of
+    the bytes that its kernels read and write, None if it has none.
     """
 
     code: str
@@ -58,12 +60,12 @@ class PlannedGraph:
 class Plan(CompileReport):
     """The code that Inductor generates for a card, made without the card. Nothing in it was measured.
 
-    ``planned`` are the graphs in the order in which they were compiled. ``launches`` are kernels and library calls, for
-    each call of the target. ``peak_memory`` is the most memory in bytes that model, inputs, gradients, optimizer state
-    and intermediate tensors need at one time, without workspaces of libraries and the allocator's rounding.
-    ``cudagraphs`` is the number of graphs that would be recorded as CUDA graphs; ``cudagraph_skips`` are the reasons for
-    the others. ``assumed`` lists the rules that were not recorded on such a card, and ``fixed`` the choices that Inductor
-    makes by timing.
+    ``planned`` are the graphs in the order in which they were compiled. ``launches`` are kernels and library calls,
+    for each call of the target. ``peak_memory`` is the most memory in bytes that model, inputs, gradients, optimizer
+    state and intermediate tensors need at one time, without workspaces of libraries and the allocator's rounding.
+    ``cudagraphs`` is the number of graphs that would be recorded as CUDA graphs; ``cudagraph_skips`` are the reasons
+    for the others. ``assumed`` lists the rules that were not recorded on such a card, and ``fixed`` the choices that
+    Inductor makes by timing.
     """
 
     gpu: Card = CARDS["H100"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,9 +13,10 @@ import torch
 from .._torch import planning
 from .._torch.error_text import error_summary
 from .._torch.planning.blocks import blocks_of
-from .._torch.planning.choices import choices_of
-from .._torch.planning.fake import card_mode
+from .._torch.planning.choices import choices_of, fixed_options
+from .._torch.planning.fake import CardMode, tensors_made_in
 from .._torch.planning.generated import Generator
+from .._torch.reset import reset_dynamo
 from .._torch.trace import TraceObserver, error_location
 from .._torch.trace_log import not_captured
 from .._torch.warning_filters import calm
@@ -29,7 +30,7 @@ from ..numerics import flatten
 from ..observation import Observation
 from .cards import Card
 from .records import PlannedGraph
-from .source import launches
+from .source import Kernel, launches
 
 Loss = Callable[[Any], torch.Tensor]
 _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
@@ -59,43 +60,52 @@ class Planned:
     fixed: list[str] = field(default_factory=list)
 
 
-def planned(payload: bytes, card: Card) -> Planned:
-    """Plan the packed work for the card. The process cannot be used for anything else afterwards."""
+def planned(payloads: Sequence[bytes], card: Card) -> list[Planned]:
+    """Plan packed works for the card, one after another. The process cannot be used for anything else afterwards."""
     assumed: list[str] = []
+    answers = []
     with calm(), not_captured():
         generator = planning.put_all(card, assumed.append)
-        function, arguments, _ = pickle.loads(payload)
-        card_mode().forget_storages()
-        answer: Planned = function(generator, *arguments)
-        answer.assumed = list(dict.fromkeys(assumed))
-        return answer
+        for payload in payloads:
+            mode = CardMode()
+            with tensors_made_in(mode):
+                target, (calls, work), _ = pickle.loads(payload)
+            answers.append(_run_calls(generator, mode, target, calls, work))
+            answers[-1].assumed = list(dict.fromkeys(assumed))
+            assumed.clear()
+            generator.clear()
+            reset_dynamo()
+    return answers
 
 
-def run_calls(generator: Generator, target: Any, calls: Sequence[Call], work: Work) -> Planned:
+def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequence[Call], work: Work) -> Planned:
     """Run the calls, and describe what was compiled."""
-    answer, observer, mode = Planned(), TraceObserver(), card_mode()
-    names = argument_names(target)
-    answer.fixed = choices_of(work.compiling.mode, work.compiling.options)
+    answer, observer = Planned(), TraceObserver()
+    compiling = work.compiling
+    modules = [part for module in modules_of(target).values() for part in module.modules()]
+    answer.fixed = choices_of(compiling.mode, compiling.options, modules)
+    compiling = replace(compiling, mode=None, options=fixed_options(compiling.mode, compiling.options))
     with observer, mode:
-        compiled = work.compiling(target)
-        parameters = [p for module in modules_of(target).values() for p in module.parameters() if p.requires_grad]
+        compiled = compiling(target)
+        parameters = list(
+            dict.fromkeys(p for part in modules for p in part.parameters(recurse=False) if p.requires_grad)
+        )
         optimizer = work.optimizer(parameters) if work.optimizer else None
         for index, call in enumerate(calls):
             observer.call = generator.call = index + 1
             try:
                 _run(compiled, target, call, work, optimizer, parameters)
             except Exception as error:
-                answer.raised = not isinstance(error, call.exceptions)
-                if answer.raised:
-                    answer.findings = _findings(error, index + 1)
-            answer.rows.append(call_row(index, call, observer.seen, names, raised=answer.raised))
+                if not isinstance(error, call.exceptions):
+                    answer.raised, answer.findings = True, _findings(error, index + 1)
+            answer.rows.append(call_row(index, call, observer.seen, argument_names(target), raised=answer.raised))
             if answer.raised:
                 break
+    located(observer.seen, target)
     answer.seen, answer.peak_memory, answer.cudagraphs = observer.seen, mode.memory.peak, generator.cudagraphs
-    located(answer.seen, target)
-    blocks = {name: blocks_of(name, source) for name, source in generator.kernels.items()}
+    known = {name: Kernel(source, blocks_of(name, source)) for name, source in generator.kernels.items()}
     for graph in generator.graphs:
-        kernels, libraries = launches(graph.source, graph.stacks, blocks)
+        kernels, libraries = launches(graph.source, graph.stacks, known)
         answer.graphs.append(
             PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, tuple(graph.runs))
         )

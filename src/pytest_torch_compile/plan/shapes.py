@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,14 +13,15 @@ from ..fresh.process import packed
 from ..legs.calls import Call
 from ..legs.targets import modules_of, tensors_of
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def without_values(function: Callable[..., Any], target: Any, calls: Sequence[Call], *more: Any) -> bytes:
-    """``function(target, calls, *more)`` as bytes, in which tensors are only sizes, strides, dtypes and what they share.
+def without_values(target: Any, calls: Sequence[Call], work: Any) -> bytes:
+    """A target with its calls and ``work`` as bytes, in which tensors are only sizes, strides, dtypes and the storage
+    that they share.
 
-    Parameters, buffers and arguments, and all tensors on ``meta`` or a GPU, are to be on the card; other tensors stay on
-    the CPU, as after ``model.to("cuda")``.
+    Parameters, buffers and arguments, and all tensors on ``meta`` or a GPU, are to be on the card; other tensors stay
+    on the CPU, as after ``model.to("cuda")``.
 
     Raises:
         CompileUsageError: something cannot be sent, or a tensor is not a plain one.
@@ -34,7 +35,7 @@ def without_values(function: Callable[..., Any], target: Any, calls: Sequence[Ca
             return NotImplemented
         return made, (_shape(thing, on_card=id(thing) in moved or thing.device.type != "cpu"),)
 
-    return packed(function, (target, calls, *more), reduced)
+    return packed(target, (calls, work), reduced)
 
 
 def _shape(tensor: torch.Tensor, *, on_card: bool) -> Shape:

@@ -1,10 +1,11 @@
-"""Read the code that Inductor generates: which kernels and library calls a graph makes, and for which line of the user."""
+"""Read the code that Inductor generates: the kernels and library calls of a graph, and the line of the user for each."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from .._torch.user_lines import parse_stack, user_location
 from ..observation import Location
@@ -14,16 +15,23 @@ _LAUNCH = re.compile(r"^\s+(?P<name>\w+)\.run\(")
 _LIBRARY = re.compile(r"^\s+(?:[\w, ]+ = )?(?P<name>(?:extern_kernels|torch\.ops|aten|inductor_ops)\.[\w.]+)\(")
 _OPS = re.compile(r"Original ATen: \[(?P<ops>[^\]]*)\]")
 
-Blocks = Mapping[str, tuple[Mapping[str, int], ...]]
+_FLOAT64 = re.compile(r"\bfp64\b|\bfloat64\b")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is known of a kernel wherever it is launched."""
+
+    source: str
+    blocks: tuple[Mapping[str, int], ...]
 
 
 def launches(
-    source: str, stacks: Mapping[int, str], blocks: Blocks
+    source: str, stacks: Mapping[int, str], known: Mapping[str, Kernel]
 ) -> tuple[tuple[PlannedKernel, ...], tuple[LibraryCall, ...]]:
     """The kernels and library calls of a graph, in the order in which it makes them.
 
-    ``stacks`` has the stack of the user's code for the lines of the source from which on it applies, ``blocks`` the
-    block sizes by kernel.
+    ``stacks`` has the stack of the user's code for the lines of the source from which on it applies.
     """
     kernels: list[PlannedKernel] = []
     libraries: list[LibraryCall] = []
@@ -32,8 +40,9 @@ def launches(
         if comment := _OPS.search(line):
             ops = tuple(op.strip() for op in comment["ops"].split(",") if op.strip())
         elif found := _LAUNCH.match(line):
-            name = found["name"]
-            kernels.append(PlannedKernel(name, ops, _location(stacks, number), blocks.get(name, ())))
+            kernel = known.get(found["name"], Kernel("", ()))
+            float64 = _FLOAT64.search(kernel.source) is not None
+            kernels.append(PlannedKernel(found["name"], ops, _location(stacks, number), kernel.blocks, float64))
         elif found := _LIBRARY.match(line):
             libraries.append(LibraryCall(found["name"], ops, _location(stacks, number)))
     return tuple(kernels), tuple(libraries)

@@ -17,7 +17,6 @@ from typing import Any
 from .._torch.user_lines import is_library
 from ..findings import CompileUsageError
 
-
 Reduce = Callable[[Any], Any]
 
 

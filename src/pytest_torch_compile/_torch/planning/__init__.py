@@ -1,7 +1,7 @@
 """Stand-ins that let torch compile for a CUDA card that is not there. Only for a fresh process of ours.
 
-They replace names of torch for the rest of the process, so ``put_all`` refuses to run anywhere else. Each file says what
-it replaces and why:
+They replace names of torch for the rest of the process, so ``put_all`` refuses to run anywhere else. Each file says
+what it replaces and why:
 
 - ``card``: the driver's answers about the device;
 - ``triton_target``: Triton's driver;
@@ -42,7 +42,8 @@ def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
     """Turn this process into one that compiles for the card; ``assume`` hears of each rule that is not recorded."""
     if os.environ.get(VARIABLE) != "1":
         raise RuntimeError("stand-ins for a card are only for a process that was started to plan")
-    from . import attention, card as of_card, choices, constants, convolution, engine, generated, triton_target
+    from . import attention, choices, constants, convolution, engine, generated, triton_target
+    from . import card as of_card
 
     of_card.put_card(card)
     triton_target.put_target(card)

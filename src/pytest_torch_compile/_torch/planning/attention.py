@@ -134,7 +134,9 @@ def _run(kernel: str, inputs: _Inputs, scale: float | None, enable_gqa: bool) ->
         op = ops._scaled_dot_product_cudnn_attention.default
         return op(query, key, value, mask, inputs.trains, dropout, causal, False, scale=scale)[0]
     if kernel == FLASH:
-        padded = [torch.nn.functional.pad(t, (0, -t.shape[-1] % 8)) if t.shape[-1] % 8 else t for t in (query, key, value)]
+        padded = [
+            torch.nn.functional.pad(t, (0, -t.shape[-1] % 8)) if t.shape[-1] % 8 else t for t in (query, key, value)
+        ]
         scale = scale if scale is not None else inputs.head**-0.5
         op = ops._scaled_dot_product_flash_attention.default
         output = op(*padded, dropout, causal, False, scale=scale)[0]

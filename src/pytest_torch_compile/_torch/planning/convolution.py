@@ -1,7 +1,7 @@
 """The library and the layout of a convolution, which C++ decides from what cuDNN says of the device.
 
-Replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format`` for tensors on CUDA, by
-cuDNN and its rule: channels last if the input or the weight has that layout. Recorded on an H200 with torch 2.11.
+Replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format`` for tensors on CUDA,
+by cuDNN and its rule: channels last if the input or the weight has that layout. Recorded on an H200 with torch 2.11.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Autograd for tensors of a card that is not there: calls the nodes of the graph from Python.
 
-Replaces ``torch.autograd.grad``, ``torch.autograd.backward`` and with it ``Tensor.backward``. torch's engine is C++: for
-tensors of a CUDA device it asks the driver for streams, and has a thread for each device that is there. The order of the
-nodes, the sums over broadcast dimensions and the casts are the engine's. Hooks of tensors do not run.
+Replaces ``torch.autograd.grad``, ``torch.autograd.backward`` and with it ``Tensor.backward``. torch's engine is C++:
+for tensors of a CUDA device it asks the driver for streams, and has a thread for each device that is there. The order
+of the nodes, the sums over broadcast dimensions and the casts are the engine's. Hooks of tensors do not run.
 
 AOTAutograd asks the engine whether the graph is kept, and reuses the buffers of a graph that is not; so this answer is
 replaced too.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node, and
-``torch._C._autograd._get_current_graph_task_keep_graph``.
+Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
+``torch._C._autograd._get_current_graph_task_keep_graph``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
+``torch.fx.traceback``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.fx.traceback as fx_traceback
 from torch.autograd.graph import get_gradient_edge
 
 Node = Any
@@ -139,7 +141,9 @@ def _walk(
         goes_on = any(child in needed for child, _ in node.next_functions)
         runs = gradients and (goes_on or (captured is None and not node.next_functions))
         results = _called(node, gradients, create_graph) if runs else ()
-        for (child, position), result in itertools.zip_longest(node.next_functions, results[: len(node.next_functions)]):
+        for (child, position), result in itertools.zip_longest(
+            node.next_functions, results[: len(node.next_functions)]
+        ):
             if child not in needed:
                 continue
             if result is not None:
@@ -178,13 +182,26 @@ def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
 
 def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
     """The gradients that a node makes from those that arrived at it; the engine gives zeros for the others."""
-    given = [gradients.get(position, None) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
+    given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
     for position, meta in enumerate(node._input_metadata):
         if given[position] is None:
             given[position] = torch.zeros(tuple(meta.shape), dtype=meta.dtype, device=meta.device)
-    with torch.set_grad_enabled(create_graph):
+    with torch.set_grad_enabled(create_graph), _stack_of(node):
         results = node(*given) if callable(node) else node.apply(*given)
     return results if isinstance(results, (tuple, list)) else [results]
+
+
+@contextmanager
+def _stack_of(node: Node) -> Iterator[None]:
+    """Give what is traced in the body the user's line of the forward op, as AOTAutograd's hooks of the nodes do."""
+    stack = node.metadata.get("traceback_", [])
+    fx_traceback.set_stack_trace(stack)
+    fx_traceback.set_grad_fn_seq_nr(node._sequence_nr())
+    try:
+        yield
+    finally:
+        fx_traceback.set_stack_trace([*stack, fx_traceback.GRADIENT_ACC_SPECIAL_STACK])
+        fx_traceback.reset_grad_fn_seq_nr()
 
 
 def _fitted(gradient: torch.Tensor, meta: Any) -> torch.Tensor:

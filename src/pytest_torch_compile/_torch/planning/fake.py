@@ -1,4 +1,5 @@
-"""Tensors of the card that are not there: fake tensors, which have everything but values, and how much memory they hold.
+"""Tensors of the card that are not there: fake tensors, which have everything but values, and how much memory they
+hold.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the constructor of
 ``FakeTensor``, both from ``torch._subclasses``.
@@ -7,7 +8,8 @@ Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispa
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +52,7 @@ class CardMode(FakeTensorMode):
         self.memory = Memory()
         self._storages: dict[int, torch.Tensor] = {}
 
-    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] = {}) -> Any:  # noqa: B006
+    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] = {}) -> Any:
         """Run an operator on fake tensors."""
         result = super().dispatch(func, types, args, kwargs)
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
@@ -93,17 +95,20 @@ class Shape:
     storage_bytes: int
 
 
-_mode: list[CardMode] = []
+_modes: list[CardMode] = []
 
 
-def card_mode() -> CardMode:
-    """The one mode of this process."""
-    if not _mode:
-        _mode.append(CardMode())
-    return _mode[0]
+@contextmanager
+def tensors_made_in(mode: CardMode) -> Iterator[None]:
+    """Unpickle tensors as fake tensors of a mode in the body."""
+    _modes.append(mode)
+    try:
+        yield
+    finally:
+        _modes.pop()
+        mode.forget_storages()
 
 
 def made(shape: Shape) -> torch.Tensor:
     """Called when a tensor is unpickled in the process that plans."""
-    with torch.utils._python_dispatch._disable_current_modes():
-        return card_mode().tensor(shape)
+    return _modes[-1].tensor(shape)

@@ -1,8 +1,8 @@
 """The modules that Inductor generates: written and loaded as always, but their kernels do nothing.
 
 So planned code really runs, on fake tensors: graphs after a break, backward, later calls, and what is allocated and
-freed are seen. Replaced are ``AsyncCompile``'s ways to compile a kernel, the allocation functions that a module takes from
-``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
+freed are seen. Replaced are ``AsyncCompile``'s ways to compile a kernel, the allocation functions that a module takes
+from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``GraphLowering.codegen``, ``compile_to_module``,
 ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache`` and those above.
@@ -21,7 +21,7 @@ import torch
 class Generated:
     """One graph: its source, the stack of the user's code by line of it, and what Inductor knows of it.
 
-    ``launches`` are the numbers of the calls in which it ran, once for each run.
+    ``runs`` are the numbers of the calls in which it ran, once for each run.
     """
 
     source: str
@@ -39,6 +39,10 @@ class Generator:
     kernels: dict[str, str] = field(default_factory=dict)
     cudagraphs: int = 0
     call: int = 0
+
+    def clear(self) -> None:
+        """Forget everything, before the next work."""
+        self.graphs, self.kernels, self.cudagraphs, self.call = [], {}, 0, 0
 
 
 class _Kernel:

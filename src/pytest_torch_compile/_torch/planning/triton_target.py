@@ -1,6 +1,7 @@
 """The card as Triton sees it: a driver that names a target and nothing else.
 
-Replaces Triton's active driver, which Inductor asks for the target when it writes the head of a kernel.
+Replaces Triton's active driver, which Inductor asks for the target when it writes the head of a kernel, and
+``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 def put_target(card: Card) -> None:
     """Make Triton compile for the card."""
+    from torch._inductor.runtime import triton_helpers
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
@@ -35,3 +37,5 @@ def put_target(card: Card) -> None:
             return card.capability
 
     driver.set_active(Driver())
+    helpers: Any = triton_helpers
+    helpers.set_driver_to_gpu = lambda: None
