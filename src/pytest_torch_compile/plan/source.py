@@ -1,4 +1,4 @@
-"""Read the code that Inductor generates: the kernels and library calls of a graph, and the line of the user for each."""
+"""Read the code that Inductor generates: the kernels and library calls of a graph, and the user's line for each."""
 
 from __future__ import annotations
 

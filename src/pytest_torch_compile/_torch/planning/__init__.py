@@ -7,6 +7,7 @@ what it replaces and why:
 - ``triton_target``: Triton's driver;
 - ``engine``: the C++ engine of autograd, which asks for streams;
 - ``attention``, ``convolution``: choices that C++ makes by properties of the device;
+- ``recorded``: for which cards these choices are known;
 - ``constants``: constant folding, which runs operators for real;
 - ``generated``: compiled kernels, which would need the card;
 - ``fake``: tensors on the card;
@@ -49,7 +50,7 @@ def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
     triton_target.put_target(card)
     engine.put_engine()
     attention.put_attention(card, assume)
-    convolution.put_convolutions()
+    convolution.put_convolutions(card, assume)
     constants.fold_on_cpu()
     choices.fix_choices()
     return generated.put_generator()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .recorded import card_and_torch, not_recorded
+
 if TYPE_CHECKING:
     from ...plan.cards import Card
 
@@ -55,8 +57,7 @@ class _Inputs:
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
     """Choose the kernel as torch does on the card; ``assume`` hears of each choice that is not recorded."""
     global _library
-    version = ".".join(torch.__version__.split(".")[:2])
-    recorded = RECORDED.get((card.capability, version), ())
+    kernels = RECORDED.get(card_and_torch(card), ())
 
     def attention(
         query: torch.Tensor,
@@ -71,12 +72,8 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
     ) -> torch.Tensor:
         inputs = _Inputs(query, key, value, attn_mask, dropout_p, is_causal, card.capability)
         kernel = _kernel(inputs)
-        if kernel not in recorded:
-            major, minor = card.capability
-            assume(
-                f"attention: the {kernel} kernel, by the rules in torch's source; not recorded on a card of "
-                f"capability {major}.{minor} with torch {version}"
-            )
+        if kernel not in kernels:
+            assume(f"attention uses the {kernel} kernel, by the rules in torch's source; {not_recorded(card, ())}")
         return _run(kernel, inputs, scale, enable_gqa)
 
     _library = torch.library.Library("aten", "IMPL")
@@ -134,9 +131,8 @@ def _run(kernel: str, inputs: _Inputs, scale: float | None, enable_gqa: bool) ->
         op = ops._scaled_dot_product_cudnn_attention.default
         return op(query, key, value, mask, inputs.trains, dropout, causal, False, scale=scale)[0]
     if kernel == FLASH:
-        padded = [
-            torch.nn.functional.pad(t, (0, -t.shape[-1] % 8)) if t.shape[-1] % 8 else t for t in (query, key, value)
-        ]
+        missing = -inputs.head % 8
+        padded = [torch.nn.functional.pad(t, (0, missing)) if missing else t for t in (query, key, value)]
         scale = scale if scale is not None else inputs.head**-0.5
         op = ops._scaled_dot_product_flash_attention.default
         output = op(*padded, dropout, causal, False, scale=scale)[0]

@@ -50,13 +50,18 @@ class CardMode(FakeTensorMode):
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
         self.memory = Memory()
+        self._depth = 0
         self._storages: dict[int, torch.Tensor] = {}
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] = {}) -> Any:
-        """Run an operator on fake tensors."""
-        result = super().dispatch(func, types, args, kwargs)
+        """Run an operator on fake tensors. What it makes on the way, in a decomposition, is not there on the card."""
+        self._depth += 1
+        try:
+            result = super().dispatch(func, types, args, kwargs)
+        finally:
+            self._depth -= 1
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda":
+            if not self._depth and isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda":
                 self.memory.note(tensor)
         return result
 
