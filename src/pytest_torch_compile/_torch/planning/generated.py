@@ -4,8 +4,9 @@ So planned code really runs, on fake tensors: graphs after a break, backward, la
 freed are seen. Replaced are ``AsyncCompile``'s ways to compile a kernel, the allocation functions that a module takes
 from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``GraphLowering.codegen``, ``compile_to_module``,
-``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache`` and those above.
+Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
+``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache``
+and those above.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Kernel:
 
 def put_generator() -> Generator:
     """Collect generated modules from now on, and load them with kernels that do nothing."""
-    from torch._inductor import compile_fx
+    from torch._inductor import compile_fx, cudagraph_utils
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.graph import GraphLowering
 
@@ -78,8 +79,13 @@ def put_generator() -> Generator:
         generator.kernels[name] = source
         return _Kernel()
 
-    def cudagraphify(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
-        generator.cudagraphs += 1
+    def cudagraphify(model: Callable[..., Any], static_input_idxs: Any = (), **more: Any) -> Callable[..., Any]:
+        changed = [index for index in more.get("mutated_input_idxs", ()) if index not in static_input_idxs]
+        if changed:  # the CUDA graph would be given up when it first runs
+            reason = cudagraph_utils.get_mutation_stack_trace(more["placeholders"], changed)
+            cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
+        else:
+            generator.cudagraphs += 1
         return model
 
     patched: Any = GraphLowering
@@ -95,10 +101,12 @@ def put_generator() -> Generator:
 
 def _put_allocations() -> None:
     guards: Any = torch._C._dynamo.guards
-    guards._empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
-        size, stride, dtype=dtype, device="cuda"
-    )
-    guards._empty_strided_cpu = lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device="cpu")
+
+    def allocating(device: str) -> Callable[..., torch.Tensor]:
+        return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+    guards._empty_strided_cuda = allocating("cuda")
+    guards._empty_strided_cpu = guards._empty_strided_cpu_pinned = allocating("cpu")
     guards._reinterpret_tensor = lambda tensor, size, stride, offset=0: torch.as_strided(
         tensor, size, stride, tensor.storage_offset() + offset
     )
