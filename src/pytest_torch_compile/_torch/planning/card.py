@@ -27,7 +27,9 @@ def put_card(card: Card) -> None:
     cuda.default_generators = (torch.Generator(),)
     cuda.device_count = lambda: 1
     cuda._get_device_properties = lambda device=0: properties
-    cuda._exchange_device = cuda._maybe_exchange_device = lambda index: 0
+    # Two functions, because dynamo has a handler for each.
+    cuda._exchange_device = lambda index: 0
+    cuda._maybe_exchange_device = lambda index: 0
     cuda.synchronize = lambda device=None: None
     cuda.current_stream = lambda device=None: None
     cuda.is_current_stream_capturing = lambda: False
