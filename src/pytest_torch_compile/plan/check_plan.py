@@ -19,6 +19,7 @@ from ..findings import Budget, CompileCheckFailed, CompileUsageError, Finding, a
 from ..fresh.process import Ended, run_fresh
 from ..legs.calls import Call, as_calls
 from ..legs.compiling import Compiling
+from ..legs.keywords import clear_keywords
 from ..report.failure_text import count, failure_text
 from .cards import Card, as_card
 from .records import Plan
@@ -28,6 +29,7 @@ from .shapes import without_values
 _NOT_PLANNED = ("max_memory_ratio", "max_syncs")
 
 
+@clear_keywords("kwargs")
 def check_plan(
     model: Any,
     /,
@@ -54,18 +56,24 @@ def check_plan(
     GPU and nothing is measured. It needs torch's usual wheel for Linux, with CUDA and Triton.
 
     Args:
-        model: A module, function or other callable. Its parameters and buffers are planned on the card. *args: The
-            arguments of a single call, if ``calls`` is not set. calls: The calls, as in ``check_compile``. gpu: The
-            card: a name in ``pytest_torch_compile.plan.cards.CARDS``, or a ``Card``. train: ``True`` runs backward
-            through every output that requires a gradient; a function is the loss. optimizer: Creates the optimizer
-            from the parameters; its step runs after backward. fullgraph: Passed to ``torch.compile``. dynamic: Passed
-            to ``torch.compile``. mode: Passed to ``torch.compile``; choices that it makes by timing are fixed, and
-            listed in ``Plan.fixed``. options: Passed to ``torch.compile``, likewise. max_kernels: Triton kernels and
-            library calls in the call with the most. max_graph_breaks: As in ``check_compile``; 0 by default.
-            max_recompiles: As in ``check_compile``; 0 by default. budget: Further limits: ``max_graphs``,
-            ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which is compared with
-            ``Plan.peak_memory``. timeout: The time limit of the fresh process in seconds. **kwargs: Keyword arguments
-            of the call.
+        model: A module, function or other callable. Its parameters and buffers are planned on the card.
+        *args: The arguments of a single call, if ``calls`` is not set.
+        calls: The calls, as in ``check_compile``.
+        gpu: The card: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` and others, or a ``Card``.
+        train: False plans inference, under ``torch.no_grad``. ``True`` runs backward through every output
+            that requires a gradient; a function is the loss.
+        optimizer: Creates the optimizer from the parameters; its step runs after backward.
+        fullgraph: Passed to ``torch.compile``.
+        dynamic: Passed to ``torch.compile``.
+        mode: Passed to ``torch.compile``; what it would choose by timing is fixed, and listed in ``Plan.fixed``.
+        options: Passed to ``torch.compile``, likewise.
+        max_kernels: Triton kernels and library calls in the call with the most.
+        max_graph_breaks: As in ``check_compile``; 0 by default.
+        max_recompiles: As in ``check_compile``; 0 by default.
+        budget: Further limits: ``max_graphs``, ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which
+            is compared with ``Plan.peak_memory``.
+        timeout: The time limit of the fresh process in seconds.
+        **kwargs: Keyword arguments of the call.
 
     Returns:
         The plan, with the generated code.
@@ -146,7 +154,7 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
     else:
         message = f"the process that plans {answer.without_answer}"
         plan.findings = [Finding("exception", message, evidence=answer.log)]
-    plan.text = failure_text(plan)
+    plan.text = f"{failure_text(plan)}\n\n{_summary(plan)}"
     return plan
 
 
@@ -158,7 +166,6 @@ def _fill(plan: Plan, found: Planned, calls: int) -> None:
         sum(graph.launches * graph.calls.count(number) for graph in plan.planned) for number in range(1, calls + 1)
     )
     plan.observation.not_observable += [f"assumed for {plan.gpu.name}: {rule}" for rule in plan.assumed]
-    plan.remarks += _remarks(plan)
 
 
 def _judged(task: Task, *, raised: bool) -> list[Finding]:
@@ -188,9 +195,11 @@ def _figures(plan: Plan) -> dict[str, Figure]:
     }
 
 
-def _remarks(plan: Plan) -> list[str]:
-    kernels, libraries = len(plan.kernels), len(plan.library_calls)
+def _summary(plan: Plan) -> str:
+    kernels, libraries = count(len(plan.kernels), "kernel"), count(len(plan.library_calls), "library call")
     moved = "" if plan.bytes_moved is None else f", {plan.bytes_moved / 1e6:.2f} MB moved"
-    what = f"{count(kernels, 'kernel')} and {count(libraries, 'library call')} in {count(len(plan.planned), 'graph')}"
-    remarks = [f"planned for {plan.gpu.name}, not measured: {what}, peak memory {plan.peak_memory / 1e6:.2f} MB{moved}"]
-    return remarks + [f"fixed in every plan: {choice}" for choice in plan.fixed]
+    figures = f"{kernels} and {libraries} in {count(len(plan.planned), 'graph')}"
+    lines = [
+        f"Planned for {plan.gpu.name}, not measured: {figures}, peak memory {plan.peak_memory / 1e6:.2f} MB{moved}"
+    ]
+    return "\n".join(lines + [f"  fixed in every plan: {choice}" for choice in plan.fixed])

@@ -22,16 +22,20 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import torch
+from packaging.version import Version
 
 if TYPE_CHECKING:
     from ...plan.cards import Card
     from .generated import Generator
 
+OLDEST = Version("2.11")  # the stand-ins were not tried on an older torch
 VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in the environment of a process that may be changed for good
 
 
 def missing() -> str:
     """What this machine lacks for a plan, or an empty string."""
+    if Version(Version(torch.__version__).base_version) < OLDEST:
+        return f"plans need torch {OLDEST} or newer, this is {torch.__version__}"
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
         return f"torch {torch.__version__} is built without CUDA; install the usual wheel (pip install torch)"
     if find_spec("triton") is None:
