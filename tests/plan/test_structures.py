@@ -28,6 +28,12 @@ def test_the_innocent_passes(plans: dict[str, Plan], name: str) -> None:
     assert plan.ok, str(plan)
 
 
+@pytest.mark.parametrize("name", ["value read on the host", "size read on the host"])
+def test_the_line_that_reads_a_value_is_named(plans: dict[str, Plan], name: str) -> None:
+    finding = next(one for one in plans[f"{name}: defect"].findings if one.kind == "host-sync")
+    assert finding.location is not None and finding.location.file.endswith("tests/plan/structures.py")
+
+
 def test_a_kernel_that_computes_in_float64_is_named(plans: dict[str, Plan]) -> None:
     assert [kernel.float64 for kernel in plans["cast to float64: defect"].kernels] == [True]
     assert [kernel.float64 for kernel in plans["cast to float64: innocent"].kernels] == [False]

@@ -23,6 +23,7 @@ from .._torch.warning_filters import calm
 from ..check.describe import call_row, located
 from ..check.leg_errors import error_findings
 from ..findings import CallReport, Finding
+from ..fresh.worker import raised_by
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
 from ..legs.targets import argument_names, modules_of
@@ -141,11 +142,11 @@ def _run(
 
 def _findings(error: Exception, number: int) -> list[Finding]:
     """What an exception of a call says: the host needs a value, the compiler failed, or the code raises."""
-    name = type(error).__name__
+    name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:
         message = "the host reads a value that the card computes, and waits for it; the plan ends here"
-        return [Finding("host-sync", message, error_location(error), error_summary(error), calls=(number,))]
+        return [Finding("host-sync", message, place, error_summary(error), calls=(number,))]
     if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
         return error_findings(error)
     message = f"the call raises {name}"
-    return [Finding("exception", message, error_location(error), error_summary(error), calls=(number,))]
+    return [Finding("exception", message, place, error_summary(error), calls=(number,))]
