@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from pytest_torch_compile import Budget, Card, CompileCheckFailed, CompileUsageError, Plan, call, check_plan
-from pytest_torch_compile._torch import planning
 from pytest_torch_compile.plan.cards import CARDS, as_card
 from tests.plan import models
 from tests.plan.together import Case, plans_of
@@ -122,11 +121,6 @@ def test_a_card_of_the_callers_own_over_its_budget_fails() -> None:
     assert isinstance(plan, Plan) and plan.gpu == OWN_CARD and "cc=86" in plan.code[0]
 
 
-def test_stand_ins_are_refused_in_this_process() -> None:
-    with pytest.raises(RuntimeError, match="only for a process that was started to plan"):
-        planning.put_all(CARDS["H100"], print)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,6 +129,8 @@ def test_stand_ins_are_refused_in_this_process() -> None:
         (dict(budget=Budget(max_memory_ratio=1.5)), "max_memory_ratio is not part of a plan"),
         (dict(mode="fast"), "mode 'fast' is unknown"),
         (dict(calls=[call(X)]), "not both"),
+        (dict(optimizer="SGD"), "optimizer is an instance of str; pass a function"),
+        (dict(max_kernel=1), "max_kernel is not an option of check_plan, did you mean max_kernels"),
     ],
 )
 def test_a_wrong_call_says_what_to_write(arguments: dict[str, object], message: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pytest_torch_compile import check_plan
+from pytest_torch_compile import call, check_plan
 from tests.plan.code import different
 from tests.plan.recorded_cases import OWN, built
 
@@ -31,7 +31,8 @@ def _case(name: str) -> object:
 def test_the_code_is_that_of_the_card(name: str) -> None:
     _require_packages_of_the_record(name)
     case = built(name)
-    plan = check_plan(case.model, gpu="H200", train=case.train or False, dynamic=case.dynamic, **case.arguments)
+    calls = [call(**case.arguments)]
+    plan = check_plan(case.model, calls=calls, gpu="H200", train=case.train or False, dynamic=case.dynamic)
     recorded = RECORD["cases"][name]
     assert len(plan.code) == len(recorded)
     assert [different(code, hashes) for code, hashes in zip(plan.code, recorded, strict=True)] == [""] * len(recorded)

@@ -13,6 +13,7 @@ from .._torch.planning import VARIABLE, missing
 from ..check.describe import rerun_command, target_name
 from ..check.exact_limits import Figure, Figures, limit_findings
 from ..check.judge import judge
+from ..check.requirements import require_factory
 from ..disk import TemporaryFolder
 from ..events import announce, doing
 from ..findings import Budget, CompileCheckFailed, CompileUsageError, Finding, as_budget
@@ -29,7 +30,7 @@ from .shapes import without_values
 _NOT_PLANNED = ("max_memory_ratio", "max_syncs")
 
 
-@clear_keywords("kwargs")
+@clear_keywords("calls")
 def check_plan(
     model: Any,
     /,
@@ -58,7 +59,7 @@ def check_plan(
     Args:
         model: A module, function or other callable. Its parameters and buffers are planned on the card.
         *args: The arguments of a single call, if ``calls`` is not set.
-        calls: The calls, as in ``check_compile``.
+        calls: The calls, as in ``check_compile``; ``call(x, mask=m)`` passes arguments by name.
         gpu: The card: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` and others, or a ``Card``.
         train: False plans inference, under ``torch.no_grad``. ``True`` runs backward through every output
             that requires a gradient; a function is the loss.
@@ -84,6 +85,7 @@ def check_plan(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
+    require_factory(optimizer)
     card, given = as_card(gpu), as_calls(args, kwargs, calls)
     limits = as_budget(budget, max_graph_breaks, max_recompiles, None, max_kernels)
     work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer)

@@ -21,6 +21,7 @@ from .._torch.trace import TraceObserver, error_location
 from .._torch.trace_log import not_captured
 from .._torch.warning_filters import calm
 from ..check.describe import call_row, located
+from ..check.expected_exceptions import without_expected
 from ..check.leg_errors import error_findings
 from ..findings import CallReport, Finding
 from ..fresh.worker import raised_by
@@ -81,31 +82,33 @@ def planned(payloads: Sequence[bytes], card: Card) -> list[Planned]:
 
 def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequence[Call], work: Work) -> Planned:
     """Run the calls, and describe what was compiled."""
-    answer, observer = Planned(), TraceObserver()
+    answer, observer, expected = Planned(), TraceObserver(), dict[int, BaseException]()
     compiling = work.compiling
     modules = [part for module in modules_of(target).values() for part in module.modules()]
     answer.fixed = choices_of(compiling.mode, compiling.options, modules)
     compiling = replace(compiling, mode=None, options=fixed_options(compiling.mode, compiling.options))
     with observer, mode:
         compiled = compiling(target)
-        parameters = list(
-            dict.fromkeys(p for part in modules for p in part.parameters(recurse=False) if p.requires_grad)
-        )
+        own = (parameter for part in modules for parameter in part.parameters(recurse=False))
+        parameters = [parameter for parameter in dict.fromkeys(own) if parameter.requires_grad]
         optimizer = work.optimizer(parameters) if work.optimizer else None
         for index, call in enumerate(calls):
             observer.call = generator.call = index + 1
             try:
                 _run(compiled, target, call, work, optimizer, parameters)
             except Exception as error:
-                if not isinstance(error, call.exceptions):
+                if isinstance(error, call.exceptions):
+                    expected[index + 1] = error
+                else:
                     answer.raised, answer.findings = True, _findings(error, index + 1)
             answer.rows.append(call_row(index, call, observer.seen, argument_names(target), raised=answer.raised))
             if answer.raised:
                 break
     located(observer.seen, target)
-    answer.seen, answer.peak_memory, answer.cudagraphs = observer.seen, mode.memory.peak, generator.cudagraphs
-    known = {name: Kernel(source, blocks_of(name, source)) for name, source in generator.kernels.items()}
+    answer.seen = without_expected(observer.seen, expected)
+    answer.peak_memory, answer.cudagraphs = mode.memory.peak, generator.cudagraphs
     for graph in generator.graphs:
+        known = {name: Kernel(source, blocks_of(name, source)) for name, source in graph.kernels.items()}
         kernels, libraries = launches(graph.source, graph.stacks, known)
         answer.graphs.append(
             PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, tuple(graph.runs))

@@ -25,7 +25,7 @@ _library: Any = None
 
 
 @dataclass(frozen=True)
-class _Inputs:
+class Inputs:
     """One call, with the capability of the card."""
 
     query: torch.Tensor
@@ -70,8 +70,8 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
-        inputs = _Inputs(query, key, value, attn_mask, dropout_p, is_causal, card.capability)
-        kernel = _kernel(inputs)
+        inputs = Inputs(query, key, value, attn_mask, dropout_p, is_causal, card.capability)
+        kernel = kernel_of(inputs)
         if kernel not in kernels:
             assume(f"attention uses the {kernel} kernel, by the rules in torch's source; {not_recorded(card, ())}")
         return _run(kernel, inputs, scale, enable_gqa)
@@ -81,19 +81,20 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
         _library.impl("scaled_dot_product_attention", attention, key)
 
 
-def _kernel(inputs: _Inputs) -> str:
+def kernel_of(inputs: Inputs) -> str:
+    """The first kernel in torch's order that is possible."""
     prefers_cudnn = inputs.capability in ((9, 0), (10, 0), (10, 3))
     order = (CUDNN, FLASH, EFFICIENT) if prefers_cudnn else (FLASH, EFFICIENT)
     return next((kernel for kernel in order if _POSSIBLE[kernel](inputs)), MATH)
 
 
-def _fits(inputs: _Inputs) -> bool:
+def _fits(inputs: Inputs) -> bool:
     tensors = (inputs.query, inputs.key, inputs.value)
     sizes = all(tensor.ndim == 4 and tensor.numel() for tensor in tensors)
     return sizes and all(tensor.dtype == inputs.query.dtype for tensor in tensors) and inputs.last_strides_are_one
 
 
-def _cudnn(inputs: _Inputs) -> bool:
+def _cudnn(inputs: Inputs) -> bool:
     heads = (inputs.head, int(inputs.value.shape[-1]))
     sizes = all(head <= 128 and head % 8 == 0 for head in heads)
     lengths = inputs.key.shape[2] != 1 and not (inputs.query.shape[2] == 1 and inputs.dropout)
@@ -101,7 +102,7 @@ def _cudnn(inputs: _Inputs) -> bool:
     return allowed and _fits(inputs) and inputs.query.dtype in _HALF and sizes and lengths
 
 
-def _flash(inputs: _Inputs) -> bool:
+def _flash(inputs: Inputs) -> bool:
     if not (torch.backends.cuda.flash_sdp_enabled() and _fits(inputs) and inputs.mask is None):
         return False
     heads = inputs.head == inputs.key.shape[-1] == inputs.value.shape[-1] and inputs.head <= 256
@@ -111,7 +112,7 @@ def _flash(inputs: _Inputs) -> bool:
     return inputs.capability >= (8, 0) and inputs.query.dtype in _HALF and heads and square and not no_backward
 
 
-def _efficient(inputs: _Inputs) -> bool:
+def _efficient(inputs: Inputs) -> bool:
     allowed = torch.backends.cuda.mem_efficient_sdp_enabled() and _fits(inputs) and inputs.same_heads
     alignment = 8 if inputs.query.dtype in _HALF else 4
     sizes = all(size % alignment == 0 for size in (inputs.head, inputs.value.shape[-1]))
@@ -119,10 +120,10 @@ def _efficient(inputs: _Inputs) -> bool:
     return allowed and sizes and inputs.head == inputs.key.shape[-1] and inputs.query.dtype in dtypes
 
 
-_POSSIBLE: dict[str, Callable[[_Inputs], bool]] = {CUDNN: _cudnn, FLASH: _flash, EFFICIENT: _efficient}
+_POSSIBLE: dict[str, Callable[[Inputs], bool]] = {CUDNN: _cudnn, FLASH: _flash, EFFICIENT: _efficient}
 
 
-def _run(kernel: str, inputs: _Inputs, scale: float | None, enable_gqa: bool) -> torch.Tensor:
+def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> torch.Tensor:
     """Call the operator of a kernel as ``attention.cpp`` does."""
     ops = torch.ops.aten
     query, key, value, dropout, causal = inputs.query, inputs.key, inputs.value, inputs.dropout, inputs.causal

@@ -22,7 +22,7 @@ import torch
 class Generated:
     """One graph: its source, the stack of the user's code by line of it, and what Inductor knows of it.
 
-    ``runs`` are the numbers of the calls in which it ran, once for each run.
+    ``runs`` are the numbers of the calls in which it ran, once for each run, ``kernels`` the sources by name.
     """
 
     source: str
@@ -30,6 +30,7 @@ class Generated:
     backward: bool
     bytes_moved: int | None
     runs: list[int] = field(default_factory=list)
+    kernels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -37,13 +38,12 @@ class Generator:
     """What was generated so far. ``call`` is the number of the current call, from 1."""
 
     graphs: list[Generated] = field(default_factory=list)
-    kernels: dict[str, str] = field(default_factory=dict)
     cudagraphs: int = 0
     call: int = 0
 
     def clear(self) -> None:
         """Forget everything, before the next work."""
-        self.graphs, self.kernels, self.cudagraphs, self.call = [], {}, 0, 0
+        self.graphs, self.cudagraphs, self.call = [], 0, 0
 
 
 class _Kernel:
@@ -72,11 +72,15 @@ def put_generator() -> Generator:
     def compile_and_note_runs(self: Any) -> Any:
         before = len(generator.graphs)
         module = compile_to_module(self)
-        module.call = _noting(module.call, generator.graphs[before], generator)
+        graph = generator.graphs[before]
+        if not graph.kernels:  # a module with the same source is loaded only once
+            graph.kernels = next(one.kernels for one in generator.graphs if one.source == graph.source)
+        call = vars(module).setdefault("call_of_module", module.call)
+        module.call = _noting(call, graph, generator)
         return module
 
     def triton(self: Any, name: str, source: str, **device: str) -> _Kernel:
-        generator.kernels[name] = source
+        generator.graphs[-1].kernels[name] = source
         return _Kernel()
 
     def cudagraphify(model: Callable[..., Any], static_input_idxs: Any = (), **more: Any) -> Callable[..., Any]:
