@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .legs.targets import factory
     from .numerics import Tolerance, Tolerances
     from .observation import Location
+    from .plan.cards import Card
+    from .plan.check_plan import check_plan
+    from .plan.records import LibraryCall, Plan, PlannedGraph, PlannedKernel
     from .ranks.group import RankGroup, run_ranks
     from .ranks.parts import on_parts
     from .speed.measuring.bench import measure_compile
@@ -41,6 +44,9 @@ _HOMES = {
     "legs.targets": ("factory",),
     "numerics": ("Tolerance", "Tolerances"),
     "observation": ("Location",),
+    "plan.cards": ("Card",),
+    "plan.check_plan": ("check_plan",),
+    "plan.records": ("LibraryCall", "Plan", "PlannedGraph", "PlannedKernel"),
     "ranks.group": ("RankGroup", "run_ranks"),
     "ranks.parts": ("on_parts",),
     "speed.measuring.bench": ("measure_compile",),
@@ -51,6 +57,7 @@ __all__ = [
     "ArtifactReport",
     "Budget",
     "Call",
+    "Card",
     "CompileCheckFailed",
     "CompileCheckWarning",
     "CompileReport",
@@ -59,7 +66,11 @@ __all__ = [
     "Finding",
     "Invariance",
     "InvarianceReport",
+    "LibraryCall",
     "Location",
+    "Plan",
+    "PlannedGraph",
+    "PlannedKernel",
     "RankGroup",
     "Tolerance",
     "Tolerances",
@@ -67,6 +78,7 @@ __all__ = [
     "check_artifact",
     "check_compile",
     "check_invariance",
+    "check_plan",
     "compile_guard",
     "factory",
     "measure_compile",

@@ -175,6 +175,7 @@ def as_budget(
     max_graph_breaks: int | Mapping[str, int] | None,
     max_recompiles: int | Mapping[str, int] | None,
     accepted_breaks: Iterable[str] | None,
+    max_kernels: int | Mapping[str, int] | None = None,
 ) -> Budget:
     """The budget, overridden by the explicit limits; None means not set.
 
@@ -184,7 +185,8 @@ def as_budget(
     if budget is not None and not isinstance(budget, Budget):
         raise CompileUsageError(f"budget is {budget!r}; write budget=Budget(max_kernels=4)")
     alone: dict[str, Any] = {
-        "max_graph_breaks": max_graph_breaks, "max_recompiles": max_recompiles, "accepted_breaks": accepted_breaks
+        "max_graph_breaks": max_graph_breaks, "max_recompiles": max_recompiles, "accepted_breaks": accepted_breaks,
+        "max_kernels": max_kernels,
     }  # fmt: skip
     return replace(budget or Budget(), **{name: limit for name, limit in alone.items() if limit is not None})
 

@@ -102,9 +102,13 @@ def names_of_the_readme() -> dict[str, object]:
 @pytest.mark.parametrize("block", [b for b in blocks("python") if is_test(b)], ids=str)
 def test_examples_of_tests_pass_or_fail_as_said(block, tmp_path):
     torch = pytest.importorskip("torch")
+    from pytest_torch_compile._torch import planning
+
     if "cuda" in block.text and not torch.cuda.is_available():
         compile(block.text, block.page.name, "exec")
         pytest.skip("needs a CUDA device; only its syntax was checked")
+    if "check_plan" in block.text and (why_not := planning.missing()):
+        pytest.skip(why_not)
     name = "conftest.py" if "def test_" not in block.text and "class Test" not in block.text else "test_example.py"
     prelude = "import torch\nfrom pytest_torch_compile import *\n" if block.page.name == "README.md" else ""
     prelude += ENCODER if prelude and "class Encoder" not in block.text else ""

@@ -27,13 +27,18 @@ def require_usable(work: Work) -> None:
         raise CompileUsageError(f"steps={work.steps}: must be at least 1")
     if work.snapshots not in (None, "device", "host"):
         raise CompileUsageError(f'snapshots={work.snapshots!r}: must be "device" or "host"')
-    _require_factory(work.optimizer)
+    require_factory(work.optimizer)
     require_warmup(work.warmup, len(work.calls))
     require_values(work.target, work.calls)
     _require_same_device(work)
 
 
-def _require_factory(optimizer: Callable[..., Any] | None) -> None:
+def require_factory(optimizer: Callable[..., Any] | None) -> None:
+    """Reject an optimizer in place of a function that creates one.
+
+    Raises:
+        CompileUsageError: the message shows how to write the function.
+    """
     if optimizer is None or (callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer)):
         return
     kind = type(optimizer).__name__

@@ -20,7 +20,7 @@ from .. import settings
 from .._torch.process_settings import process_settings
 from ..disk import TemporaryFolder
 from ..findings import CompileUsageError
-from ..ranks.transport import pack, pack_by_value, user_modules
+from ..ranks.transport import Reduce, pack, pack_by_value, user_modules
 from ..ranks.worker import Raised
 
 _LOG_LINES = 15
@@ -54,7 +54,7 @@ def run_fresh(
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.
     """
-    job = Job(_packed(function, args), user_modules(), settings.current, process_settings())
+    job = Job(packed(function, args), user_modules(), settings.current, process_settings())
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     variables = {**os.environ, "PYTHONPATH": path, **(environment or {})}
     with TemporaryFolder("torch-compile-fresh-") as folder:
@@ -81,12 +81,17 @@ def run_fresh(
         return _ended(folder, code, seconds)
 
 
-def _packed(function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
-    packed = pack(function, args, {})
-    if b"__main__" not in packed:
-        return packed
+def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce | None = None) -> bytes:
+    """``function(*args)`` as bytes for ``pickle.loads`` in the process; ``reduce`` as in ``ranks.transport.pack``.
+
+    Raises:
+        CompileUsageError: the function or an argument cannot be sent.
+    """
+    by_name = pack(function, args, {}, reduce)
+    if b"__main__" not in by_name:
+        return by_name
     try:  # the other process has a different main module
-        return pack_by_value((function, args, {}))
+        return pack_by_value((function, args, {}), reduce)
     except ImportError as error:
         raise CompileUsageError(
             "definitions in a script can be sent to another process only with cloudpickle: pip "

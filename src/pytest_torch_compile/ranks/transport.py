@@ -17,9 +17,15 @@ from typing import Any
 from .._torch.user_lines import is_library
 from ..findings import CompileUsageError
 
+Reduce = Callable[[Any], Any]
 
-def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+
+def pack(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], reduce: Reduce | None = None
+) -> bytes:
     """A call as bytes, which ``pickle.loads`` restores in a process with ``ModulesOfParent``.
+
+    ``reduce`` decides how an object is packed, like ``Pickler.reducer_override``.
 
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.
@@ -29,10 +35,14 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         try:
             # Pickle by name if possible, because dynamo imports the module of the code that it compiles.
             buffer = io.BytesIO()
-            _Pickler(buffer).dump(call)
+            _Pickler(buffer, reduce).dump(call)
             return buffer.getvalue()
+        except CompileUsageError:
+            raise
         except Exception:
-            return pack_by_value(call)
+            return pack_by_value(call, reduce)
+    except CompileUsageError:
+        raise
     except Exception as error:
         from ..check.describe import target_name
 
@@ -44,13 +54,13 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         ) from error
 
 
-def pack_by_value(call: object) -> bytes:
+def pack_by_value(call: object, reduce: Reduce | None = None) -> bytes:
     """A call as bytes, including the code of objects that cannot be imported by name."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):
         def reducer_override(self, thing: Any) -> Any:
-            if (reduced := _reduced_inference_tensor(thing)) is not NotImplemented:
+            if (reduced := (reduce or _reduced_inference_tensor)(thing)) is not NotImplemented:
                 return reduced
             # cloudpickle supports only plain modules; torch.ops is an instance of a subclass.
             if isinstance(thing, ModuleType) and type(thing) is not ModuleType:
@@ -63,8 +73,12 @@ def pack_by_value(call: object) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, reduce: Reduce | None) -> None:
+        super().__init__(file)
+        self._reduce = reduce or _reduced_inference_tensor
+
     def reducer_override(self, thing: Any) -> Any:
-        return _reduced_inference_tensor(thing)
+        return self._reduce(thing)
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:

@@ -1,0 +1,72 @@
+"""The card as torch sees it: properties, device, streams, memory figures and random state.
+
+Replaces functions of ``torch.cuda`` and ``torch._C`` that ask the driver, so that everything above them (the device
+interfaces of dynamo, Inductor's hints, ``has_triton``) works unchanged.
+
+Private names used, checked on torch 2.11, 2.13 and 2.15: those below, ``torch.cuda._initialized``,
+``FakeTensorMode.avoid_device_init`` and ``init_gpu_context`` of ``torch._subclasses.fake_tensor``.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch._subclasses.fake_tensor
+
+if TYPE_CHECKING:
+    from ...plan.cards import Card
+
+
+def put_card(card: Card) -> None:
+    """Make this process believe that it has the card. There is no way back: only for a process of ours."""
+    properties = _properties(card)
+    cuda: Any = torch.cuda
+    cuda._initialized = True  # so that nothing initialises CUDA
+    cuda.default_generators = (torch.Generator(),)
+    cuda.device_count = lambda: 1
+    cuda._get_device_properties = lambda device=0: properties
+    # Two functions, because dynamo has a handler for each.
+    cuda._exchange_device = lambda index: 0
+    cuda._maybe_exchange_device = lambda index: 0
+    cuda.synchronize = lambda device=None: None
+    cuda.current_stream = lambda device=None: None
+    cuda.is_current_stream_capturing = lambda: False
+    cuda.memory_allocated = lambda device=None: 0
+    cuda.mem_get_info = lambda device=None: (card.memory, card.memory)
+    core: Any = torch._C
+    core._cuda_getDeviceCount = lambda: 1
+    core._cuda_getDevice = lambda: 0
+    core._cuda_setDevice = lambda index: None
+    core._cuda_getCurrentRawStream = lambda index: 0
+    core._cuda_isCurrentStreamCapturing = lambda: False
+    fake: Any = torch._subclasses.fake_tensor
+    # torch's own way to make fake tensors without a device: guards of devices in C++ do nothing, and ``torch.tensor``
+    # makes its tensor on the CPU first.
+    fake.FakeTensorMode.avoid_device_init = property(lambda self: True)
+    # Making a fake tensor of a device first makes a real one.
+    fake.init_gpu_context = lambda *device: None
+
+
+def _properties(card: Card) -> SimpleNamespace:
+    """What ``torch.cuda.get_device_properties`` returns."""
+    major, minor = card.capability
+    return SimpleNamespace(
+        name=card.name,
+        major=major,
+        minor=minor,
+        multi_processor_count=card.processors,
+        total_memory=card.memory,
+        L2_cache_size=card.l2_cache,
+        shared_memory_per_block=48 * 1024,
+        shared_memory_per_block_optin=card.shared_memory_per_block,
+        shared_memory_per_multiprocessor=card.shared_memory_per_processor,
+        max_threads_per_multi_processor=card.threads_per_processor,
+        max_threads_per_block=1024,
+        regs_per_multiprocessor=65536,
+        warp_size=32,
+        gcnArchName="",
+        is_integrated=0,
+        is_multi_gpu_board=0,
+    )

@@ -1,0 +1,63 @@
+"""What Inductor decides by running candidates on the card is fixed one way, the same every time.
+
+So is the fast path of torch's encoder layers, one C++ operator without generated code, which needs the card to be
+traced.
+
+Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+# The option, the value of a plan, and what it means for a user. Listed in the plan where it changes anything.
+CHOICES: dict[str, tuple[Any, str]] = {
+    "shape_padding": (False, "matrix products are not padded (shape_padding)"),
+    "max_autotune": (False, "no autotuning: matrix products and convolutions go to libraries (max_autotune)"),
+    "max_autotune_gemm": (False, "no autotuning of matrix products (max_autotune_gemm)"),
+    "max_autotune_pointwise": (False, "no autotuning of pointwise kernels (max_autotune_pointwise)"),
+    "coordinate_descent_tuning": (False, "no tuning of block sizes (coordinate_descent_tuning)"),
+    "combo_kernels": (False, "no combined kernels (combo_kernels)"),
+}
+FAST_PATH = "torch.backends.mha"
+_asked: dict[str, Any] = {}  # the settings of the process before they were fixed
+
+
+def fix_choices() -> None:
+    """Fix the choices for this process, and leave the caches of compiled code alone."""
+    config: Any = torch._inductor.config
+    for name, (value, _) in CHOICES.items():
+        if hasattr(config, name):
+            _asked[name] = getattr(config, name)
+            setattr(config, name, value)
+    config.force_disable_caches = True
+    config.compile_threads = 1
+    _asked[FAST_PATH] = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+
+
+def choices_of(
+    mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
+) -> list[str]:
+    """The fixed choices that this process, a mode and options would leave to timing, and the fast path of modules."""
+    asked = {**_asked, **_options(mode, options)}
+    fixed = [text for name, (value, text) in CHOICES.items() if asked.get(name, value) != value]
+    fast = (torch.nn.TransformerEncoderLayer, torch.nn.TransformerEncoder, torch.nn.MultiheadAttention)
+    if asked[FAST_PATH] and any(isinstance(module, fast) and not module.training for module in modules):
+        fixed.append("the fast path of encoder layers is off (torch.backends.mha.set_fastpath_enabled)")
+    return fixed
+
+
+def fixed_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The Inductor options of a mode and further options, without the fixed ones; None if there are no others."""
+    return {name: value for name, value in _options(mode, options).items() if name not in CHOICES} or None
+
+
+def _options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    from torch._inductor import list_mode_options
+
+    named = {**(list_mode_options(mode) if mode else {}), **(options or {})}
+    return {name.replace("-", "_"): value for name, value in named.items()}

@@ -1,0 +1,35 @@
+"""Constant folding on the CPU.
+
+Inductor's joint-graph pass folds constants by running operators like ``aten.full`` for real, on the device of the
+graph. The value of a constant does not depend on the device, so ``run_node`` of the pass is replaced by one that makes
+tensors on the CPU. The class is from ``torch._inductor.fx_passes.joint_graph``; checked on torch 2.11, 2.13 and 2.15.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class _OnCPU(TorchDispatchMode):
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        device = kwargs.get("device")
+        if device is not None and torch.device(device).type == "cuda":
+            kwargs["device"] = torch.device("cpu")
+        return function(*args, **kwargs)
+
+
+def fold_on_cpu() -> None:
+    """Fold constants on the CPU from now on."""
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
+
+    run_node = Folder.run_node
+
+    def run_node_on_cpu(self: Any, node: Any) -> Any:
+        with _OnCPU():
+            return run_node(self, node)
+
+    Folder.run_node = run_node_on_cpu

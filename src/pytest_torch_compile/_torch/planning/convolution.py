@@ -1,0 +1,44 @@
+"""The library and the layout of a convolution, which C++ decides from what cuDNN says of the device.
+
+Replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format`` for tensors on CUDA,
+by cuDNN and its rule: channels last if the strides of the input or the weight are. What was held against a real card
+is listed in ``RECORDED``; a plan says so if its card and torch are not in it. The rule of strides is torch's own in
+Python, ``suggest_memory_format`` of ``torch._prims_common``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._prims_common import suggest_memory_format
+
+from .recorded import not_recorded
+
+if TYPE_CHECKING:
+    from ...plan.cards import Card
+
+RECORDED = {((9, 0), "2.11")}
+
+
+def put_convolutions(card: Card, assume: Callable[[str], None]) -> None:
+    """Decide convolutions on CUDA as cuDNN does; ``assume`` hears of it if the rule is not recorded for the card."""
+    core: Any = torch._C
+    select, layout = core._select_conv_backend, core._conv_determine_backend_memory_format
+    unsure = not_recorded(card, RECORDED)
+
+    def select_on_card(*args: Any, **kwargs: Any) -> Any:
+        tensor = kwargs["input"] if "input" in kwargs else args[0]
+        return core._ConvBackend.Cudnn if tensor.device.type == "cuda" else select(*args, **kwargs)
+
+    def layout_on_card(tensor: torch.Tensor, weight: torch.Tensor, backend: Any) -> Any:
+        if tensor.device.type != "cuda":
+            return layout(tensor, weight, backend)
+        if unsure:
+            assume(f"convolutions use cuDNN and its layouts; {unsure}")
+        layouts = (suggest_memory_format(tensor), suggest_memory_format(weight))
+        return next((one for one in layouts if one is not torch.contiguous_format), torch.contiguous_format)
+
+    core._select_conv_backend = select_on_card
+    core._conv_determine_backend_memory_format = layout_on_card

@@ -1,0 +1,214 @@
+"""Autograd for tensors of a card that is not there: calls the nodes of the graph from Python.
+
+Replaces ``torch.autograd.grad``, ``torch.autograd.backward`` and with it ``Tensor.backward``. torch's engine is C++:
+for tensors of a CUDA device it asks the driver for streams, and has a thread for each device that is there. The order
+of the nodes, the sums over broadcast dimensions and the casts are the engine's. Hooks of tensors do not run.
+
+AOTAutograd asks the engine whether the graph is kept, and reuses the buffers of a graph that is not; so this answer is
+replaced too.
+
+Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
+``torch._C._autograd._get_current_graph_task_keep_graph``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
+``torch.fx.traceback``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.fx.traceback as fx_traceback
+from torch.autograd.graph import get_gradient_edge
+
+Node = Any
+Edge = tuple[Node, int]
+_keeps_graph: list[bool] = []  # of the running calls, the innermost last
+
+
+def put_engine() -> None:
+    """Use this engine from now on."""
+    torch.autograd.grad, torch.autograd.backward = grad, backward
+    core: Any = torch._C._autograd
+    core._get_current_graph_task_keep_graph = lambda: _keeps_graph[-1] if _keeps_graph else True
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[torch.Tensor | None, ...]:
+    """``torch.autograd.grad``."""
+    inputs = _as_list(inputs)
+    edges = [_edge(tensor) for tensor in inputs]
+    with _keeping(retain_graph, create_graph):
+        found = _walk(_roots(_as_list(outputs), grad_outputs), set(edges), create_graph)
+    gradients = [found.get(edge) for edge in edges]
+    if materialize_grads:
+        pairs = zip(gradients, inputs, strict=True)
+        gradients = [torch.zeros_like(tensor) if gradient is None else gradient for gradient, tensor in pairs]
+    return tuple(gradients)
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """``torch.autograd.backward``: a leaf's node adds to its ``.grad`` when it is called."""
+    only = None if inputs is None else {_edge(tensor)[0] for tensor in _as_list(inputs)}
+    with _keeping(retain_graph, create_graph):
+        _walk(_roots(_as_list(tensors), grad_tensors), None, create_graph, only)
+
+
+@contextmanager
+def _keeping(retain_graph: bool | None, create_graph: bool) -> Iterator[None]:
+    _keeps_graph.append(create_graph if retain_graph is None else retain_graph)
+    try:
+        yield
+    finally:
+        _keeps_graph.pop()
+
+
+def _as_list(tensors: Any) -> list[torch.Tensor]:
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def _edge(tensor: torch.Tensor) -> Edge:
+    edge = get_gradient_edge(tensor)
+    return edge.node, edge.output_nr
+
+
+def _roots(outputs: Sequence[torch.Tensor], gradients: Any) -> list[tuple[Edge, torch.Tensor]]:
+    given = [None] * len(outputs) if gradients is None else _as_list(gradients)
+    return [
+        (_edge(output), torch.ones_like(output) if gradient is None else gradient)
+        for output, gradient in zip(outputs, given, strict=True)
+        if output.requires_grad
+    ]
+
+
+def _walk(
+    roots: Sequence[tuple[Edge, torch.Tensor]],
+    captured: set[Edge] | None,
+    create_graph: bool,
+    leaves: set[Node] | None = None,
+) -> dict[Edge, torch.Tensor]:
+    """Run the nodes from the roots on, and return the gradients that arrive at the ``captured`` edges.
+
+    Without ``captured``, nodes run to the leaves, or to the nodes of ``leaves`` only.
+    """
+    nodes = _reachable(node for (node, _), _ in roots)
+    ends = {node for node, _ in captured} if captured is not None else leaves
+    needed = nodes if ends is None else _leading_to(ends, nodes)
+    waiting = Counter(child for node in needed for child, _ in node.next_functions if child in needed)
+    arrived: dict[Node, dict[int, torch.Tensor]] = {}
+    found: dict[Edge, torch.Tensor] = {}
+    ready: list[tuple[int, int, Node]] = []
+    tie = itertools.count()
+
+    def add(edge: Edge, gradient: torch.Tensor) -> None:
+        node, position = edge
+        gradient = _fitted(gradient, node._input_metadata[position]) if node._input_metadata else gradient
+        at_node = arrived.setdefault(node, {})
+        at_node[position] = gradient if position not in at_node else at_node[position] + gradient
+
+    def push(node: Node) -> None:
+        heapq.heappush(ready, (-node._sequence_nr(), next(tie), node))  # the latest node of forward runs first
+
+    for edge, gradient in roots:
+        add(edge, gradient)
+    for node in dict.fromkeys(node for (node, _), _ in roots):
+        if node in needed and not waiting[node]:
+            push(node)
+    while ready:
+        node = heapq.heappop(ready)[2]
+        gradients = arrived.pop(node, {})
+        found |= {(node, position): gradient for position, gradient in gradients.items() if captured}
+        goes_on = any(child in needed for child, _ in node.next_functions)
+        runs = gradients and (goes_on or (captured is None and not node.next_functions))
+        results = _called(node, gradients, create_graph) if runs else ()
+        for (child, position), result in itertools.zip_longest(
+            node.next_functions, results[: len(node.next_functions)]
+        ):
+            if child not in needed:
+                continue
+            if result is not None:
+                add((child, position), result)
+            waiting[child] -= 1
+            if not waiting[child]:
+                push(child)
+    return found
+
+
+def _reachable(starts: Iterable[Node]) -> set[Node]:
+    seen: set[Node] = set()
+    todo = list(starts)
+    while todo:
+        node = todo.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [child for child, _ in node.next_functions]
+    return seen
+
+
+def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
+    """The nodes from which gradients flow to one of ``ends``, with the ends."""
+    parents: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for child, _ in node.next_functions:
+            parents.setdefault(child, []).append(node)
+    leading, todo = set(ends), list(ends)
+    while todo:
+        for parent in parents.get(todo.pop(), ()):
+            if parent not in leading:
+                leading.add(parent)
+                todo.append(parent)
+    return leading
+
+
+def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
+    """The gradients that a node makes from those that arrived at it; the engine gives zeros for the others."""
+    given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
+    for position, meta in enumerate(node._input_metadata):
+        if given[position] is None:
+            given[position] = torch.zeros(tuple(meta.shape), dtype=meta.dtype, device=meta.device)
+    with torch.set_grad_enabled(create_graph), _stack_of(node):
+        results = node(*given) if callable(node) else node.apply(*given)
+    return results if isinstance(results, (tuple, list)) else [results]
+
+
+@contextmanager
+def _stack_of(node: Node) -> Iterator[None]:
+    """Give what is traced in the body the user's line of the forward op, as AOTAutograd's hooks of the nodes do."""
+    stack = node.metadata.get("traceback_", [])
+    fx_traceback.set_stack_trace(stack)
+    fx_traceback.set_grad_fn_seq_nr(node._sequence_nr())
+    try:
+        yield
+    finally:
+        fx_traceback.set_stack_trace([*stack, fx_traceback.GRADIENT_ACC_SPECIAL_STACK])
+        fx_traceback.reset_grad_fn_seq_nr()
+
+
+def _fitted(gradient: torch.Tensor, meta: Any) -> torch.Tensor:
+    """A gradient with the shape and dtype of the tensor that it belongs to."""
+    shape = tuple(meta.shape)
+    if tuple(gradient.shape) != shape:
+        gradient = gradient.sum_to_size(shape) if gradient.ndim >= len(shape) else gradient.expand(shape)
+    if gradient.dtype != meta.dtype and not (gradient.dtype.is_complex or meta.dtype.is_complex):
+        gradient = gradient.to(meta.dtype)
+    return gradient

@@ -1,0 +1,119 @@
+"""Tensors of the card that are not there: fake tensors, which have everything but values, and how much memory they
+hold.
+
+Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the constructor of
+``FakeTensor``, both from ``torch._subclasses``.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+CARD = torch.device("cuda", 0)
+
+
+@dataclass
+class Memory:
+    """Bytes on the card: in use, and the most so far. Each storage counts with the bytes that were asked for."""
+
+    used: int = 0
+    peak: int = 0
+    _known: dict[int, weakref.ref[Any]] = field(default_factory=dict)
+
+    def note(self, tensor: torch.Tensor) -> None:
+        """Count the storage of a tensor, until it is freed."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._known:
+            return
+        size = storage.nbytes()
+        self.used += size
+        self.peak = max(self.peak, self.used)
+
+        def freed(_: Any) -> None:
+            self.used -= size
+            del self._known[key]
+
+        self._known[key] = weakref.ref(storage, freed)
+
+
+class CardMode(FakeTensorMode):
+    """The mode in which planned code runs. What an operator makes on the card is counted in ``memory``."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+        self.memory = Memory()
+        self._depth = 0
+        self._storages: dict[int, torch.Tensor] = {}
+
+    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] = {}) -> Any:
+        """Run an operator on fake tensors. What it makes on the way, in a decomposition, is not there on the card."""
+        self._depth += 1
+        try:
+            result = super().dispatch(func, types, args, kwargs)
+        finally:
+            self._depth -= 1
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if not self._depth and isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda":
+                self.memory.note(tensor)
+        return result
+
+    def tensor(self, shape: Shape) -> torch.Tensor:
+        """The fake tensor of a shape; shapes of one storage give views of one storage."""
+        if shape.storage not in self._storages:
+            bytes_of_storage = torch.empty(shape.storage_bytes, dtype=torch.uint8, device="meta")
+            self._storages[shape.storage] = bytes_of_storage
+        storage = self._storages[shape.storage].untyped_storage()
+        plain = torch.empty(0, dtype=shape.dtype, device="meta")
+        plain.set_(storage, shape.offset, shape.size, shape.stride)
+        tensor = FakeTensor(self, plain, CARD if shape.on_card else torch.device("cpu"))
+        if shape.on_card:
+            self.memory.note(tensor)
+        if shape.parameter:
+            return torch.nn.Parameter(tensor, requires_grad=shape.requires_grad)
+        return tensor.requires_grad_(shape.requires_grad)
+
+    def forget_storages(self) -> None:
+        """Let storages go with their last tensor, once all tensors are made."""
+        self._storages.clear()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tensor without its values. ``storage`` identifies its storage among the tensors that are sent with it."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+    requires_grad: bool
+    parameter: bool
+    on_card: bool
+    storage: int
+    storage_bytes: int
+
+
+_modes: list[CardMode] = []
+
+
+@contextmanager
+def tensors_made_in(mode: CardMode) -> Iterator[None]:
+    """Unpickle tensors as fake tensors of a mode in the body."""
+    _modes.append(mode)
+    try:
+        yield
+    finally:
+        _modes.pop()
+        mode.forget_storages()
+
+
+def made(shape: Shape) -> torch.Tensor:
+    """Called when a tensor is unpickled in the process that plans."""
+    return _modes[-1].tensor(shape)

@@ -1,0 +1,136 @@
+"""The modules that Inductor generates: written and loaded as always, but their kernels do nothing.
+
+So planned code really runs, on fake tensors: graphs after a break, backward, later calls, and what is allocated and
+freed are seen. Replaced are ``AsyncCompile``'s ways to compile a kernel, the allocation functions that a module takes
+from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
+
+Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
+``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache``
+and those above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+@dataclass
+class Generated:
+    """One graph: its source, the stack of the user's code by line of it, and what Inductor knows of it.
+
+    ``runs`` are the numbers of the calls in which it ran, once for each run, ``kernels`` the sources by name.
+    """
+
+    source: str
+    stacks: dict[int, str]
+    backward: bool
+    bytes_moved: int | None
+    runs: list[int] = field(default_factory=list)
+    kernels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Generator:
+    """What was generated so far. ``call`` is the number of the current call, from 1."""
+
+    graphs: list[Generated] = field(default_factory=list)
+    cudagraphs: int = 0
+    call: int = 0
+
+    def clear(self) -> None:
+        """Forget everything, before the next work."""
+        self.graphs, self.cudagraphs, self.call = [], 0, 0
+
+
+class _Kernel:
+    """A kernel that does nothing."""
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    __call__ = run
+
+
+def put_generator() -> Generator:
+    """Collect generated modules from now on, and load them with kernels that do nothing."""
+    from torch._inductor import compile_fx, cudagraph_utils
+    from torch._inductor.async_compile import AsyncCompile
+    from torch._inductor.graph import GraphLowering
+
+    generator = Generator()
+    codegen, compile_to_module = GraphLowering.codegen, GraphLowering.compile_to_module
+
+    def codegen_noted(self: Any) -> Any:
+        code = codegen(self)
+        generator.graphs.append(_generated(self, code))
+        return code
+
+    def compile_and_note_runs(self: Any) -> Any:
+        before = len(generator.graphs)
+        module = compile_to_module(self)
+        graph = generator.graphs[before]
+        if not graph.kernels:  # a module with the same source is loaded only once
+            graph.kernels = next(one.kernels for one in generator.graphs if one.source == graph.source)
+        call = vars(module).setdefault("call_of_module", module.call)
+        module.call = _noting(call, graph, generator)
+        return module
+
+    def triton(self: Any, name: str, source: str, **device: str) -> _Kernel:
+        generator.graphs[-1].kernels[name] = source
+        return _Kernel()
+
+    def cudagraphify(model: Callable[..., Any], static_input_idxs: Any = (), **more: Any) -> Callable[..., Any]:
+        changed = [index for index in more.get("mutated_input_idxs", ()) if index not in static_input_idxs]
+        if changed:  # the CUDA graph would be given up when it first runs
+            reason = cudagraph_utils.get_mutation_stack_trace(more["placeholders"], changed)
+            cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
+        else:
+            generator.cudagraphs += 1
+        return model
+
+    patched: Any = GraphLowering
+    patched.codegen, patched.compile_to_module = codegen_noted, compile_and_note_runs
+    compiling: Any = AsyncCompile
+    compiling.triton = triton
+    compiling.cpp = compiling.cpp_pybinding = compiling.multi_kernel = lambda self, *args, **kwargs: _Kernel()
+    fx: Any = compile_fx
+    fx.cudagraphify = cudagraphify
+    _put_allocations()
+    return generator
+
+
+def _put_allocations() -> None:
+    guards: Any = torch._C._dynamo.guards
+
+    def allocating(device: str) -> Callable[..., torch.Tensor]:
+        return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+    guards._empty_strided_cuda = allocating("cuda")
+    guards._empty_strided_cpu = guards._empty_strided_cpu_pinned = allocating("cpu")
+    guards._reinterpret_tensor = lambda tensor, size, stride, offset=0: torch.as_strided(
+        tensor, size, stride, tensor.storage_offset() + offset
+    )
+
+
+def _generated(graph: Any, code: Any) -> Generated:
+    """The record of a graph whose code was just generated."""
+    text, lines = code[0], getattr(code[0], "line_map", code[1])
+    nodes = [(line, getattr(node, "stack_trace", None) or "") for line, node in lines or ()]
+    try:
+        moved = int(graph.count_bytes()[0])
+    except Exception:  # an estimate only; some nodes of dynamic shapes have no size
+        moved = None
+    backward = bool(getattr(graph, "is_backward", False))
+    return Generated(str(getattr(text, "value", text)), dict(nodes), backward, moved)
+
+
+def _noting(call: Callable[..., Any], graph: Generated, generator: Generator) -> Callable[..., Any]:
+    def run(args: Any) -> Any:
+        graph.runs.append(generator.call)
+        return call(args)
+
+    return run

@@ -1,0 +1,41 @@
+"""The card as Triton sees it: a driver that names a target and nothing else.
+
+Replaces Triton's active driver, which Inductor asks for the target when it writes the head of a kernel, and
+``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from ...plan.cards import Card
+
+
+def put_target(card: Card) -> None:
+    """Make Triton compile for the card."""
+    from torch._inductor.runtime import triton_helpers
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+
+    major, minor = card.capability
+    target = GPUTarget("cuda", 10 * major + minor, 32)
+
+    class Driver:
+        def get_current_target(self) -> Any:
+            return target
+
+        def get_current_device(self) -> int:
+            return 0
+
+        def get_active_torch_device(self) -> torch.device:
+            return torch.device("cuda", 0)
+
+        def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+            return card.capability
+
+    driver.set_active(Driver())
+    helpers: Any = triton_helpers
+    helpers.set_driver_to_gpu = lambda: None

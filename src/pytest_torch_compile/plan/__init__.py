@@ -1,0 +1,1 @@
+"""Plan the code that Inductor generates for a GPU, on a machine without one."""

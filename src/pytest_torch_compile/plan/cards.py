@@ -1,0 +1,95 @@
+"""The cards that a plan can be made for, with their figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..findings import CompileUsageError
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+
+@dataclass(frozen=True)
+class Card:
+    """A CUDA card. Inductor's code depends on the first five fields, estimates on the others.
+
+    Args:
+        name: The name that CUDA reports.
+        capability: The compute capability.
+        processors: The number of streaming multiprocessors.
+        shared_memory_per_block: In bytes, with opt-in.
+        shared_memory_per_processor: In bytes.
+        memory: In bytes.
+        l2_cache: In bytes.
+        bandwidth: Of the memory, in bytes per second.
+        tflops: Dense rates in 10^12 operations per second, by dtype; ``float32`` without TF32.
+        threads_per_processor: The most resident threads of a multiprocessor.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    processors: int
+    shared_memory_per_block: int
+    shared_memory_per_processor: int
+    memory: int
+    l2_cache: int
+    bandwidth: float
+    tflops: tuple[tuple[str, float], ...] = ()
+    threads_per_processor: int = 2048
+
+
+def _rates(half: float, tf32: float, float32: float) -> tuple[tuple[str, float], ...]:
+    return (("bfloat16", half), ("float16", half), ("tf32", tf32), ("float32", float32))
+
+
+# Shared memory and threads by capability: CUDA C++ Programming Guide, table "Technical Specifications per Compute
+# Capability" (a block has 1 KiB less than its multiprocessor). The other figures are from the document named at the
+# card. Memory is the nominal size; what CUDA reports is slightly less.
+CARDS: dict[str, Card] = {
+    # NVIDIA A100 Tensor Core GPU datasheet (SXM, 80 GB), and the architecture whitepaper: 108 SMs, 40 MB L2.
+    "A100": Card(
+        "NVIDIA A100-SXM4-80GB", (8, 0), 108, 163 * KIB, 164 * KIB, 80 * GIB, 40 * MIB, 2.039e12, _rates(312, 156, 19.5)
+    ),
+    # NVIDIA A10 datasheet, and the GA102 whitepaper: 72 SMs, 6 MB L2.
+    "A10": Card("NVIDIA A10", (8, 6), 72, 99 * KIB, 100 * KIB, 24 * GIB, 6 * MIB, 600e9, _rates(125, 62.5, 31.2), 1536),
+    # NVIDIA H100 datasheet (SXM; halves of its rates with sparsity), and the Hopper whitepaper: 132 SMs, 50 MB L2.
+    "H100": Card(
+        "NVIDIA H100 80GB HBM3", (9, 0), 132, 227 * KIB, 228 * KIB, 80 * GIB, 50 * MIB, 3.35e12, _rates(989, 494, 67)
+    ),
+    # NVIDIA H200 datasheet; the processor is that of the H100.
+    "H200": Card("NVIDIA H200", (9, 0), 132, 227 * KIB, 228 * KIB, 141 * GIB, 50 * MIB, 4.8e12, _rates(989, 494, 67)),
+    # NVIDIA L4 datasheet (halves of its rates with sparsity), and the Ada whitepaper (AD104): 58 SMs, 48 MB L2.
+    "L4": Card("NVIDIA L4", (8, 9), 58, 99 * KIB, 100 * KIB, 24 * GIB, 48 * MIB, 300e9, _rates(121, 60, 30.3), 1536),
+    # NVIDIA L40S datasheet, and the Ada whitepaper (AD102): 142 SMs, 96 MB L2.
+    "L40S": Card(
+        "NVIDIA L40S", (8, 9), 142, 99 * KIB, 100 * KIB, 48 * GIB, 96 * MIB, 864e9, _rates(362, 183, 91.6), 1536
+    ),
+    # NVIDIA Ada GPU architecture whitepaper, appendix A: GeForce RTX 4090 (float32 accumulation).
+    "RTX 4090": Card(
+        "NVIDIA GeForce RTX 4090",
+        *((8, 9), 128, 99 * KIB, 100 * KIB, 24 * GIB, 72 * MIB, 1.008e12),
+        _rates(165.2, 82.6, 82.6),
+        1536,
+    ),
+    # NVIDIA DGX B200 datasheet, an eighth of its dense rates and bandwidth; 148 SMs and 126 MB L2 as CUDA reports them.
+    "B200": Card(
+        "NVIDIA B200", (10, 0), 148, 227 * KIB, 228 * KIB, 180 * GIB, 126 * MIB, 8.0e12, _rates(2250, 1125, 75)
+    ),
+}
+
+
+def as_card(gpu: str | Card) -> Card:
+    """The card of a name in ``CARDS`` (in any case, with or without spaces), or the card that the caller describes.
+
+    Raises:
+        CompileUsageError: no such card.
+    """
+    if isinstance(gpu, Card):
+        return gpu
+    by_name = {name.replace(" ", "").lower(): card for name, card in CARDS.items()}
+    card = by_name.get(str(gpu).replace(" ", "").lower())
+    if card is None:
+        raise CompileUsageError(
+            f"gpu={gpu!r} is unknown; choose one of: {', '.join(CARDS)}, or describe the card: gpu=Card(...)"
+        )
+    return card

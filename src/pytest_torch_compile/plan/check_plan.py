@@ -1,0 +1,207 @@
+"""``check_plan``: plan the code that Inductor generates for a GPU, in a fresh process of a machine without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._torch import support
+from .._torch.planning import VARIABLE, missing
+from ..check.describe import rerun_command, target_name
+from ..check.exact_limits import Figure, Figures, limit_findings
+from ..check.judge import judge
+from ..check.requirements import require_factory
+from ..disk import TemporaryFolder
+from ..events import announce, doing
+from ..findings import Budget, CompileCheckFailed, CompileUsageError, Finding, as_budget
+from ..fresh.process import Ended, run_fresh
+from ..legs.calls import Call, as_calls
+from ..legs.compiling import Compiling
+from ..legs.keywords import clear_keywords
+from ..report.failure_text import count, failure_text
+from .cards import Card, as_card
+from .records import Plan
+from .run import Loss, Planned, Work, planned
+from .shapes import without_values
+
+_NOT_PLANNED = ("max_memory_ratio", "max_syncs")
+
+
+@clear_keywords("calls")
+def check_plan(
+    model: Any,
+    /,
+    *args: Any,
+    calls: Iterable[Any] | None = None,
+    gpu: str | Card = "H100",
+    train: bool | Loss = False,
+    optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    max_kernels: int | Mapping[str, int] | None = None,
+    max_graph_breaks: int | Mapping[str, int] | None = None,
+    max_recompiles: int | Mapping[str, int] | None = None,
+    budget: Budget | None = None,
+    timeout: float = 600.0,
+    **kwargs: Any,
+) -> Plan:
+    """Plan the code that Inductor generates for a CUDA card, on a machine without one, and check it against a budget.
+
+    The calls run in a fresh process, on tensors that have everything but values, as if model and arguments were on the
+    card. So weights are neither needed nor copied, and a model on the ``meta`` device can be planned. Nothing runs on a
+    GPU and nothing is measured. It needs torch's usual wheel for Linux, with CUDA and Triton.
+
+    Args:
+        model: A module, function or other callable. Its parameters and buffers are planned on the card.
+        *args: The arguments of a single call, if ``calls`` is not set.
+        calls: The calls, as in ``check_compile``; ``call(x, mask=m)`` passes arguments by name.
+        gpu: The card: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` and others, or a ``Card``.
+        train: False plans inference, under ``torch.no_grad``. ``True`` runs backward through every output
+            that requires a gradient; a function is the loss.
+        optimizer: Creates the optimizer from the parameters; its step runs after backward.
+        fullgraph: Passed to ``torch.compile``.
+        dynamic: Passed to ``torch.compile``.
+        mode: Passed to ``torch.compile``; what it would choose by timing is fixed, and listed in ``Plan.fixed``.
+        options: Passed to ``torch.compile``, likewise.
+        max_kernels: Triton kernels and library calls in the call with the most.
+        max_graph_breaks: As in ``check_compile``; 0 by default.
+        max_recompiles: As in ``check_compile``; 0 by default.
+        budget: Further limits: ``max_graphs``, ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which
+            is compared with ``Plan.peak_memory``.
+        timeout: The time limit of the fresh process in seconds.
+        **kwargs: Keyword arguments of the call.
+
+    Returns:
+        The plan, with the generated code.
+
+    Raises:
+        CompileCheckFailed: There are findings. Its ``.report`` is the plan.
+        CompileUsageError: The plan is not possible here, or the arguments are wrong.
+    """
+    __tracebackhide__ = True
+    support.require_supported_torch()
+    require_factory(optimizer)
+    card, given = as_card(gpu), as_calls(args, kwargs, calls)
+    limits = as_budget(budget, max_graph_breaks, max_recompiles, None, max_kernels)
+    work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer)
+    task = prepared(model, given, work, card, limits)
+    with doing(f"planning for {card.name}"):
+        ended = run_tasks([task], timeout)
+    plan = concluded(task, ended.value[0] if ended.value else ended)
+    announce(plan)
+    if plan.findings:
+        raise CompileCheckFailed(plan.text, plan, plan.findings)
+    return plan
+
+
+@dataclass(frozen=True)
+class Task:
+    """One plan to make: what is sent to the process that plans, and what its answer is judged by."""
+
+    plan: Plan
+    payload: bytes
+    calls: Sequence[Call]
+    compiling: Compiling
+    limits: Budget
+
+
+def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget) -> Task:
+    """Pack the work, without the values of tensors.
+
+    Raises:
+        CompileUsageError: the plan is not possible.
+    """
+    if not callable(model):
+        raise CompileUsageError(f"the target is {model!r}, which is not callable; pass a module or a function")
+    if why_not := missing():
+        raise CompileUsageError(f"a plan is not possible here: {why_not}")
+    limits = limits.on(support.torch_version())
+    if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
+        raise CompileUsageError(f"{unknown[0]} is not part of a plan: remove the limit")
+    plan = Plan(
+        target_name(model),
+        work.compiling.checked_mode,
+        work.compiling.name,
+        str(torch.__version__),
+        f"planned for {card.name}",
+        budget=limits.limits(),
+        rerun=rerun_command(),
+        gpu=card,
+    )
+    return Task(plan, without_values(model, calls, work), calls, work.compiling, limits)
+
+
+def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
+    """Run tasks for one card in a fresh process; its value is a ``Planned`` for each."""
+    with TemporaryFolder("torch-compile-plan-") as cache:
+        environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+        payloads = [task.payload for task in tasks]
+        return run_fresh(planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment)
+
+
+def concluded(task: Task, answer: Planned | Ended) -> Plan:
+    """The plan with its findings, from the answer of the process, or from the way in which it ended without one."""
+    plan = task.plan
+    if isinstance(answer, Planned):
+        _fill(plan, answer, len(task.calls))
+        plan.findings = answer.findings + _judged(task, raised=answer.raised)
+    elif answer.raised is not None:
+        message = f"the process that plans raises {answer.raised.type}"
+        plan.findings = [Finding("exception", message, answer.raised.location, answer.raised.text)]
+    else:
+        message = f"the process that plans {answer.without_answer}"
+        plan.findings = [Finding("exception", message, evidence=answer.log)]
+    plan.text = f"{failure_text(plan)}\n\n{_summary(plan)}"
+    return plan
+
+
+def _fill(plan: Plan, found: Planned, calls: int) -> None:
+    plan.observation, plan.calls, plan.planned = found.seen, found.rows, tuple(found.graphs)
+    plan.peak_memory, plan.cudagraphs = found.peak_memory, found.cudagraphs
+    plan.assumed, plan.fixed = tuple(found.assumed), tuple(found.fixed)
+    plan.launches = tuple(
+        sum(graph.launches * graph.calls.count(number) for graph in plan.planned) for number in range(1, calls + 1)
+    )
+    plan.observation.not_observable += [f"assumed for {plan.gpu.name}: {rule}" for rule in plan.assumed]
+
+
+def _judged(task: Task, *, raised: bool) -> list[Finding]:
+    seen = task.plan.observation
+    findings = judge(
+        seen,
+        task.limits,
+        aborted=raised,
+        cudagraphs=task.compiling.wants_cudagraphs,
+        limit=support.recompile_limit(),
+        expects_graphs=not all(call.exceptions for call in task.calls),
+    )
+    figures = Figures(measured=_figures(task.plan))
+    return findings + ([] if raised else limit_findings(task.limits, seen, figures))
+
+
+def _figures(plan: Plan) -> dict[str, Figure]:
+    most = [
+        f"call {number}: {launches:,} kernels and library calls" for number, launches in enumerate(plan.launches, 1)
+    ]
+    kernels = [f"{kernel.name}: {', '.join(kernel.fuses)}" for kernel in plan.kernels]
+    memory = [f"planned peak: {plan.peak_memory:,} bytes"]
+    return {
+        "max_kernels": Figure(max(plan.launches, default=0), most + kernels),
+        "max_memory": Figure(plan.peak_memory, memory),
+        "max_cudagraphs": Figure(plan.cudagraphs, [f"{count(plan.cudagraphs, 'graph')} would be recorded"]),
+    }
+
+
+def _summary(plan: Plan) -> str:
+    kernels, libraries = count(len(plan.kernels), "kernel"), count(len(plan.library_calls), "library call")
+    moved = "" if plan.bytes_moved is None else f", {plan.bytes_moved / 1e6:.2f} MB moved"
+    figures = f"{kernels} and {libraries} in {count(len(plan.planned), 'graph')}"
+    lines = [
+        f"Planned for {plan.gpu.name}, not measured: {figures}, peak memory {plan.peak_memory / 1e6:.2f} MB{moved}"
+    ]
+    return "\n".join(lines + [f"  fixed in every plan: {choice}" for choice in plan.fixed])

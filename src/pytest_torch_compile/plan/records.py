@@ -1,0 +1,103 @@
+"""What a plan contains, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..findings import CompileReport
+from ..observation import Location
+from .cards import CARDS, Card
+
+
+@dataclass(frozen=True)
+class PlannedKernel:
+    """One launch of a Triton kernel.
+
+    ``fuses`` are the ops that it computes, ``location`` is the user's line of the last of them, if known. ``blocks``
+    are the block sizes and warps that Inductor tries on the card, of which it keeps the fastest; often there is only
+    one. ``float64`` is true if it reads, writes or computes numbers of that type.
+    """
+
+    name: str
+    fuses: tuple[str, ...]
+    location: Location | None = None
+    blocks: tuple[Mapping[str, int], ...] = ()
+    float64: bool = False
+
+
+@dataclass(frozen=True)
+class LibraryCall:
+    """One call of a library's operator, such as ``extern_kernels.mm``. On the card it may launch several kernels."""
+
+    name: str
+    computes: tuple[str, ...]
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class PlannedGraph:
+    """One graph that Inductor generated code for.
+
+    ``calls`` are the numbers of the calls in which it ran, once for each run. ``bytes_moved`` is Inductor's count of
+    the bytes that its kernels read and write, None if it has none.
+    """
+
+    code: str
+    backward: bool
+    kernels: tuple[PlannedKernel, ...]
+    library_calls: tuple[LibraryCall, ...]
+    bytes_moved: int | None
+    calls: tuple[int, ...]
+
+    @property
+    def launches(self) -> int:
+        """The number of kernels and library calls."""
+        return len(self.kernels) + len(self.library_calls)
+
+
+@dataclass
+class Plan(CompileReport):
+    """The code that Inductor generates for a card, made without the card. Nothing in it was measured.
+
+    ``planned`` are the graphs in the order in which they were compiled. ``launches`` are kernels and library calls,
+    for each call of the target. ``peak_memory`` is the most memory in bytes that model, inputs, gradients, optimizer
+    state and intermediate tensors need at one time, without workspaces of libraries and the allocator's rounding.
+    ``cudagraphs`` is the number of graphs that would be recorded as CUDA graphs; ``cudagraph_skips`` are the reasons
+    for the others. ``assumed`` lists the rules that were not recorded on such a card, and ``fixed`` the choices that
+    Inductor makes by timing.
+    """
+
+    gpu: Card = CARDS["H100"]
+    planned: tuple[PlannedGraph, ...] = ()
+    launches: tuple[int, ...] = ()
+    peak_memory: int = 0
+    cudagraphs: int = 0
+    assumed: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = field(default=())
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The generated source of each graph."""
+        return tuple(graph.code for graph in self.planned)
+
+    @property
+    def kernels(self) -> tuple[PlannedKernel, ...]:
+        """The launches of Triton kernels, graph by graph."""
+        return tuple(kernel for graph in self.planned for kernel in graph.kernels)
+
+    @property
+    def library_calls(self) -> tuple[LibraryCall, ...]:
+        """The calls of libraries, graph by graph."""
+        return tuple(call for graph in self.planned for call in graph.library_calls)
+
+    @property
+    def bytes_moved(self) -> int | None:
+        """The bytes that one run of each graph reads and writes, None if unknown for one of them."""
+        moved = [graph.bytes_moved for graph in self.planned]
+        return None if None in moved else sum(one for one in moved if one is not None)
+
+    @property
+    def cudagraph_skips(self) -> tuple[str, ...]:
+        """Why graphs would not be recorded as CUDA graphs, where these were requested."""
+        return tuple(dict.fromkeys(self.observation.cudagraph_skips))

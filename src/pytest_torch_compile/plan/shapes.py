@@ -1,0 +1,55 @@
+"""Send a target and its calls to another process without the values of their tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .._torch.planning.fake import Shape, made
+from ..findings import CompileUsageError
+from ..fresh.process import packed
+from ..legs.calls import Call
+from ..legs.targets import modules_of, tensors_of
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def without_values(target: Any, calls: Sequence[Call], work: Any) -> bytes:
+    """A target with its calls and ``work`` as bytes, in which tensors are only sizes, strides, dtypes and the storage
+    that they share.
+
+    Parameters, buffers and arguments, and all tensors on ``meta`` or a GPU, are to be on the card; other tensors stay
+    on the CPU, as after ``model.to("cuda")``.
+
+    Raises:
+        CompileUsageError: something cannot be sent, or a tensor is not a plain one.
+    """
+    moved = {id(tensor) for tensor in tensors_of(calls)}
+    for module in modules_of(target).values():
+        moved |= {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+
+    def reduced(thing: Any) -> Any:
+        if not isinstance(thing, torch.Tensor):
+            return NotImplemented
+        return made, (_shape(thing, on_card=id(thing) in moved or thing.device.type != "cpu"),)
+
+    return packed(target, (calls, work), reduced)
+
+
+def _shape(tensor: torch.Tensor, *, on_card: bool) -> Shape:
+    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_quantized:
+        raise CompileUsageError(f"a plan needs plain tensors, but the target has a {type(tensor).__name__}")
+    storage = tensor.untyped_storage()
+    return Shape(
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.storage_offset(),
+        tensor.dtype,
+        tensor.requires_grad,
+        isinstance(tensor, torch.nn.Parameter),
+        on_card,
+        storage._cdata,
+        storage.nbytes(),
+    )

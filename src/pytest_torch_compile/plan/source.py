@@ -1,0 +1,55 @@
+"""Read the code that Inductor generates: the kernels and library calls of a graph, and the user's line for each."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .._torch.user_lines import parse_stack, user_location
+from ..observation import Location
+from .records import LibraryCall, PlannedKernel
+
+_LAUNCH = re.compile(r"^\s+(?P<name>\w+)\.run\(")
+_LIBRARY = re.compile(r"^\s+(?:[\w, ]+ = )?(?P<name>(?:extern_kernels|torch\.ops|aten|inductor_ops)\.[\w.]+)\(")
+_OPS = re.compile(r"Original ATen: \[(?P<ops>[^\]]*)\]")
+
+_FLOAT64 = re.compile(r"\bfp64\b|\bfloat64\b")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is known of a kernel wherever it is launched."""
+
+    source: str
+    blocks: tuple[Mapping[str, int], ...]
+
+
+def launches(
+    source: str, stacks: Mapping[int, str], known: Mapping[str, Kernel]
+) -> tuple[tuple[PlannedKernel, ...], tuple[LibraryCall, ...]]:
+    """The kernels and library calls of a graph, in the order in which it makes them.
+
+    ``stacks`` has the stack of the user's code for the lines of the source from which on it applies.
+    """
+    kernels: list[PlannedKernel] = []
+    libraries: list[LibraryCall] = []
+    ops: tuple[str, ...] = ()
+    for number, line in enumerate(source.splitlines(), 1):
+        if comment := _OPS.search(line):
+            ops = tuple(op.strip() for op in comment["ops"].split(",") if op.strip())
+        elif found := _LAUNCH.match(line):
+            kernel = known.get(found["name"], Kernel("", ()))
+            float64 = _FLOAT64.search(kernel.source) is not None
+            kernels.append(PlannedKernel(found["name"], ops, _location(stacks, number), kernel.blocks, float64))
+        elif found := _LIBRARY.match(line):
+            libraries.append(LibraryCall(found["name"], ops, _location(stacks, number)))
+    return tuple(kernels), tuple(libraries)
+
+
+def _location(stacks: Mapping[int, str], line: int) -> Location | None:
+    lines = sorted(stacks)
+    position = bisect_right(lines, line)
+    frames = parse_stack(stacks[lines[position - 1]]) if position else []
+    return user_location(frames) if frames else None

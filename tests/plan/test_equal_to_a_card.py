@@ -1,0 +1,48 @@
+"""A plan is equal to the character to the code that an H200 generated."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import torch
+
+from pytest_torch_compile import call, check_plan
+from tests.plan.code import different
+from tests.plan.recorded_cases import OWN, built
+
+RECORD = json.loads((Path(__file__).parent / "recorded" / "NVIDIA-H200_torch-2.11.json").read_text(encoding="utf-8"))
+QUICK = ("mlpnorm", "encoder")
+VISION = ("resnet18", "mobilenet")
+
+pytestmark = pytest.mark.skipif(
+    not torch.__version__.startswith(f"{RECORD['torch']}."), reason=f"the record is of torch {RECORD['torch']}"
+)
+
+
+def _case(name: str) -> object:
+    return pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
+
+
+@pytest.mark.parametrize("name", [_case(name) for name in RECORD["cases"]])
+def test_the_code_is_that_of_the_card(name: str) -> None:
+    _require_packages_of_the_record(name)
+    case = built(name)
+    calls = [call(**case.arguments)]
+    plan = check_plan(case.model, calls=calls, gpu="H200", train=case.train or False, dynamic=case.dynamic)
+    recorded = RECORD["cases"][name]
+    assert len(plan.code) == len(recorded)
+    assert [different(code, hashes) for code, hashes in zip(plan.code, recorded, strict=True)] == [""] * len(recorded)
+
+
+def _require_packages_of_the_record(name: str) -> None:
+    if name in OWN:
+        return
+    for package, wanted in RECORD["packages"].items():
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+        if package == "transformers" and not name.startswith(VISION) and version(package) != wanted:
+            pytest.skip(f"the record is of {package} {wanted}, which may trace other code than {version(package)}")
