@@ -130,7 +130,7 @@ def test_a_card_of_the_callers_own_over_its_budget_fails() -> None:
         (dict(mode="fast"), "mode 'fast' is unknown"),
         (dict(calls=[call(X)]), "not both"),
         (dict(optimizer="SGD"), "optimizer is an instance of str; pass a function"),
-        (dict(max_kernel=1), "max_kernel is not an option of check_plan, did you mean max_kernels"),
+        (dict(max_kernel=1), "max_kernel is not an option of check_plan; did you mean max_kernels"),
     ],
 )
 def test_a_wrong_call_says_what_to_write(arguments: dict[str, object], message: str) -> None:
