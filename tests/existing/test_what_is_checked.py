@@ -163,7 +163,7 @@ def test_call_that_cannot_be_checked_is_skipped_with_the_reason(library, package
 def test_idle_pool_of_threads_is_no_reason(library):
     tests = (
         "import time\nfrom concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\n"
-        "def test_a():\n    pool.submit(int).result()\n    time.sleep(0.2)\n    somelib.f(torch.ones(1))\n"
+        "def test_a():\n    pool.submit(int).result()\n    time.sleep(0.2)\n    somelib.f(torch.ones(1))\n    pool.shutdown()\n"
     )
     assert rows(library("def f(x):\n    return x + 1\n", tests))["f"] == "works 1 checked"
     busy = tests.replace(".result()", "").replace("submit(int)", "submit(time.sleep, 1)")
