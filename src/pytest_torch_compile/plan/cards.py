@@ -44,7 +44,7 @@ def _rates(half: float, tf32: float, float32: float) -> tuple[tuple[str, float],
 
 # Shared memory and threads by capability: CUDA C++ Programming Guide, table "Technical Specifications per Compute
 # Capability" (a block has 1 KiB less than its multiprocessor). The other figures are from the document named at the
-# card. Memory is the nominal size; what CUDA reports is slightly less.
+# card, and were not all checked against it yet. Memory is the nominal size; what CUDA reports is slightly less.
 CARDS: dict[str, Card] = {
     # NVIDIA A100 Tensor Core GPU datasheet (SXM, 80 GB), and the architecture whitepaper: 108 SMs, 40 MB L2.
     "A100": Card(
