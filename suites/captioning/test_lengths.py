@@ -67,7 +67,6 @@ REFUSED = pytest.mark.compile_known_failure(
 
 
 @pytest.mark.gpu
-@pytest.mark.slow
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the constant comes from Inductor for CUDA devices")
 @pytest.mark.torch_compile(backend="inductor")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[REFUSED] if n == "mark-dynamic" else []) for n in STRATEGIES])

@@ -51,7 +51,6 @@ def test_second_batch_size(automatic, record_property):
 @pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "static"])
 @pytest.mark.torch_compile
 @pytest.mark.gpu
-@pytest.mark.slow
 def test_second_batch_size_of_a_whole_model(automatic, record_property):
     model = torchvision.models.inception_v3(weights=None, init_weights=False).eval().cuda()
     with torch._dynamo.config.patch(automatic_dynamic_shapes=automatic):

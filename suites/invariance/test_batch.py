@@ -26,14 +26,12 @@ def texts(batch=6, length=16, device="cpu"):
 
 
 @pytest.mark.torch_compile
-@pytest.mark.slow
 def test_a_row_alone_is_the_row_in_the_batch_but_for_rounding(record_property):
     report = check_invariance(llama(), texts(), over="batch", tolerance=ROUNDING)
     record_property("invariance", [vars(result) for result in report.results])
 
 
 @pytest.mark.torch_compile
-@pytest.mark.slow
 def test_runs_and_processes_are_exactly_equal():
     report = check_invariance(llama(), texts(), over=("run", "process"))
     assert [result.equal for result in report.results] == [True, True]
@@ -41,7 +39,6 @@ def test_runs_and_processes_are_exactly_equal():
 
 @pytest.mark.gpu
 @pytest.mark.torch_compile
-@pytest.mark.slow
 def test_on_a_gpu(record_property):
     report = check_invariance(llama("cuda"), texts(device="cuda"), tolerance=Tolerance(rtol=0.0, atol=1e-5))
     record_property("invariance", [vars(result) for result in report.results])

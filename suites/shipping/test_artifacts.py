@@ -52,12 +52,12 @@ def text(device="cpu"):
 
 CASES = [
     *(
-        pytest.param(make, via, id=f"{make.__name__}-{via}", marks=[pytest.mark.slow] * (via == "aot_inductor"))
+        pytest.param(make, via, id=f"{make.__name__}-{via}")
         for make in (vision, text)
         for via in ("aot_inductor", "export")
     ),
-    pytest.param(vision, "precompile", id="vision-precompile", marks=[NO_PRECOMPILE, pytest.mark.slow]),
-    pytest.param(text, "precompile", id="text-precompile", marks=[NO_PRECOMPILE, NOT_SERIALIZED, pytest.mark.slow]),
+    pytest.param(vision, "precompile", id="vision-precompile", marks=NO_PRECOMPILE),
+    pytest.param(text, "precompile", id="text-precompile", marks=[NO_PRECOMPILE, NOT_SERIALIZED]),
 ]
 
 
