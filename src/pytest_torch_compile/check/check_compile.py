@@ -6,28 +6,24 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import settings
-from .._torch import canary, support
+from .._torch import support
 from .._torch.compiled import uncompiled
 from .._torch.deviations import deviations
-from .._torch.sandbox import Sandbox, sandbox
+from .._torch.sandbox import sandbox
 from .._torch.warning_filters import calm
 from ..diagnose import Remake, diagnosis
 from ..events import announce, checking
 from ..findings import (
     Budget,
-    CallReport,
     CompileCheckFailed,
     CompileCheckWarning,
     CompileReport,
-    CompileUsageError,
     Finding,
     NumericsReport,
     Reference,
@@ -36,25 +32,24 @@ from ..findings import (
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
-from ..legs.leg import LazyLeg, Leg, Loss, OptimizerFactory, Work
-from ..legs.outcome import not_restorable
-from ..legs.references import PerturbedLegs, ReferenceLeg
-from ..legs.targets import DynamicDims, argument_names
-from ..numerics import CallRecord, Comparison, Tolerances, compare_calls
+from ..legs.leg import Loss, OptimizerFactory, Work
+from ..legs.targets import DynamicDims
+from ..numerics import Comparison, Tolerances
 from ..numerics.tolerances import require_tolerances
-from ..observation import Deviation, LateCompilation, Observation
+from ..observation import Observation
 from ..report.failure_text import failure_text, not_compared_text
 from ..reproduce.reproduction import add_reproduction
 from . import acceptance
+from .both_legs import Run, compiled_beside, eager_leg
 from .custom_ops import CheckedOps, check_ops
-from .describe import call_row, device_name, located, rerun_command, target_name
-from .exact_limits import Figures, counting_kernels, limit_findings, measured_on_gpu, require_countable
-from .expected_exceptions import compared_exceptions, given_up, without_expected
+from .describe import device_name, located, rerun_command, target_name
+from .exact_limits import limit_findings, measured_on_gpu, require_countable
+from .expected_exceptions import given_up, without_expected
 from .judge import judge, merged_over_calls, not_restored
-from .leg_errors import error_findings, machine_faults_named, raise_if_usage_error, without_failed_compilations
-from .remarks import not_judged_by, unused_breaks, unused_tolerances
+from .leg_errors import error_findings, machine_faults_named, without_failed_compilations
+from .remarks import unused_breaks, unused_tolerances
 from .requirements import require_usable
-from .steady import after_warm_up, steady_findings, warm_up_only
+from .steady import steady_findings, warm_up_only
 from .time_limit import time_limit
 from .warm_start import cache_misses
 
@@ -216,7 +211,7 @@ def _examined_in_time(
         with ops.explaining() if ops is not None else nullcontext():
             report = _examine(work, compiling, budget, tolerances)
     if report is None:
-        report = _report(work, compiling, budget, _Run(Observation()))
+        report = _report(work, compiling, budget, Run(Observation()))
         report.findings = limit.findings
     return report
 
@@ -225,11 +220,11 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
     """Run both legs and judge them."""
     settings_changed = deviations()
     with calm(), sandbox() as box:
-        eager = _eager_leg(work, box)
-        run = _compiled_beside(eager, work, compiling, budget, tolerances, box)
+        eager = eager_leg(work, box)
+        run = compiled_beside(eager, work, compiling, budget, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
             # fullgraph stops at the first break, so a second run without it lists all of them.
-            first, run = run, _compiled_beside(eager, work, compiling.relaxed(), budget, tolerances, box)
+            first, run = run, compiled_beside(eager, work, compiling.relaxed(), budget, tolerances, box)
             run.refused = first.compile_error
         if run.compile_error is None:
             run.figures.measured = measured_on_gpu(budget, work, compiling)
@@ -239,102 +234,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
     return report
 
 
-@dataclass
-class _Run:
-    """One pass over the calls, with both legs."""
-
-    seen: Observation
-    rows: list[CallReport] = field(default_factory=list)
-    comparisons: list[Comparison] = field(default_factory=list)
-    compile_error: BaseException | None = None
-    refused: BaseException | None = None
-    deviations: list[Deviation] = field(default_factory=list)
-    late: list[LateCompilation] = field(default_factory=list)
-    figures: Figures = field(default_factory=Figures)
-    expected: dict[int, BaseException] = field(default_factory=dict)
-    not_restorable: list[str] = field(default_factory=list)
-
-
-@dataclass
-class _Eager:
-    """The finished eager leg, and its record of each call."""
-
-    leg: Leg
-    records: list[CallRecord] = field(default_factory=list)
-
-
-def _eager_leg(work: Work, box: Sandbox) -> _Eager:
-    """Run the calls in eager, up to the first unexpected exception."""
-    eager = _Eager(Leg(work, holds_records=True))
-    for index, call in enumerate(work.calls):
-        with box.watching(eager.leg.world.names):
-            eager.records.append(eager.leg.run(index))
-        if eager.records[-1].error is not None and not call.exceptions:
-            break
-    return eager
-
-
-def _compiled_beside(
-    eager: _Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
-) -> _Run:
-    """Run the compiled calls from a cold start, and compare each with eager before the next one."""
-    box.forget()
-    world = eager.leg.world
-    observer = canary.observer()
-    run = _Run(observer.seen)
-    try:
-        compiled = Leg(work, world, wrap=compiling)
-    except Exception as error:
-        if not compiling.is_torchs or isinstance(error, CompileUsageError):
-            raise
-        run.compile_error = error  # torch.compile itself rejects the target, as torch 2.6 does for its own functions
-        return run
-    reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
-    repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)
-    for index, expected in enumerate(eager.records):
-        observer.call = index + 1
-        kernels = counting_kernels(budget, work, run.figures)
-        with observer, after_warm_up(work.warmup, index + 1, run.late), kernels:
-            actual = compiled.run(index)
-        raise_if_usage_error(expected, actual)
-        raised = actual.error is not None
-        row = call_row(index, work.calls[index], observer.seen, argument_names(work.target), raised=raised)
-        run.rows.append(row)
-        if work.calls[index].exceptions:
-            run.comparisons.append(compared_exceptions(work.calls[index], expected, actual))
-            run.expected |= {index + 1: expected.error} if expected.error else {}
-            continue
-        if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
-            run.compile_error = actual.error
-            break
-        run.comparisons.append(
-            compare_calls(
-                expected,
-                actual,
-                reference=partial(reference.record, index),
-                repeat=partial(repeat.record, index),
-                perturbed=partial(perturbed.records, index),
-                tolerances=tolerances,
-            )
-        )
-        if expected.error is not None or actual.error is not None:
-            break
-    else:
-        _require_backward(work, eager.leg)
-    run.not_restorable = not_restorable(eager.records[-1], work.calls[len(eager.records) - 1])
-    run.seen.not_observable += [*world.not_observable(), *not_judged_by(reference.why_not, perturbed.why_not)]
-    return run
-
-
-def _require_backward(work: Work, eager: Leg) -> None:
-    if work.train and not eager.went_backward:
-        raise CompileUsageError(
-            "train=True, but no output requires a gradient in any call, so there is nothing to "
-            "compare; use parameters or inputs that require a gradient, x.requires_grad_()"
-        )
-
-
-def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> CompileReport:
+def _report(work: Work, compiling: Compiling, budget: Budget, run: Run) -> CompileReport:
     located(run.seen, work.target)
     report = CompileReport(
         target=target_name(work.target),
@@ -355,7 +255,7 @@ def _report(work: Work, compiling: Compiling, budget: Budget, run: _Run) -> Comp
     return report
 
 
-def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> list[Finding]:
+def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> list[Finding]:
     judged = judge(
         without_expected(warm_up_only(run.seen, work.warmup), run.expected),
         budget,
@@ -379,7 +279,7 @@ def _findings(work: Work, run: _Run, budget: Budget, compiling: Compiling) -> li
     return judged + without_failed_compilations(compared, run.seen)
 
 
-def _remarks(run: _Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
+def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
     """The remarks on a complete run; an incomplete run did not reach all leaves."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []

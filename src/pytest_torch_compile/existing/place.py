@@ -11,18 +11,11 @@ from types import CodeType, FrameType, FunctionType
 import torch
 
 from .. import __name__ as OWN
+from .._torch.callers import CALLS_WHILE
 
 # Code that these modules call is being traced, differentiated or timed.
 _REFUSED = {
-    "torch._dynamo": "the test calls it while compiling",
-    "torch.fx": "the test calls it while tracing",
-    "torch.jit": "the test calls it while tracing",
-    "torch.export": "the test calls it while tracing",
-    "torch.onnx": "the test calls it while tracing",
-    "torch._functorch": "the test calls it inside a torch.func transform",
-    "torch._higher_order_ops": "the test calls it while tracing",
-    "torch.autograd.function": "the test calls it inside an autograd function",
-    "torch.optim": "an optimizer calls it",
+    **CALLS_WHILE,
     "hypothesis": "the test runs under Hypothesis, which times every example",
     "pytest_benchmark": "the test benchmarks it",
 }

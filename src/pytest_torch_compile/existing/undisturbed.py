@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from .._torch.callers import COMPILERS
+
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LASTING = frozenset({
     "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chdir",
@@ -25,8 +27,6 @@ _LASTING = frozenset({
     "subprocess.Popen", "socket.connect", "socket.bind", "socket.sendto", "urllib.Request", "shutil.copyfile",
     "shutil.move", "shutil.rmtree", "tempfile.mkstemp", "tempfile.mkdtemp", "sqlite3.connect",
 })  # fmt: skip
-# Side effects of these modules are part of compiling.
-_COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._logging", "torch.fx", "triton", "sympy")
 _OWN = __name__.partition(".")[0]
 
 
@@ -64,7 +64,7 @@ def _is_compiling() -> bool:
         name = str(frame.f_globals.get("__name__", ""))
         root = name.partition(".")[0]
         if frame.f_code.co_filename.startswith("<frozen importlib") or f"{name}.".startswith(
-            tuple(f"{one}." for one in _COMPILERS)
+            tuple(f"{one}." for one in COMPILERS)
         ):
             return True
         if root == _OWN and name != __name__:

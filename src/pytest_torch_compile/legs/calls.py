@@ -143,7 +143,7 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     if calls is None:
         if not args and not kwargs:
             raise CompileUsageError(
-                "there is no call: pass the arguments, check_compile(model, x), or "
+                "no call was given: pass the arguments, check_compile(model, x), or "
                 "calls=[call(x), ...]; for a target without arguments, use calls=[call()]"
             )
         return [Call(tuple(args), kwargs)]

@@ -137,7 +137,7 @@ class Level:
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
         if not usable:  # the reference is zero everywhere, and eager may not be
-            return cls(float(any(e.count and e.rms_eager > 0 for e in measured)))
+            return cls(1.0 if any(e.count and e.rms_eager > 0 for e in measured) else 0.0)
         return cls(
             median_high(e.rms_eager / e.rms_reference for e in usable), median_high(e.rms_reference for e in usable)
         )

@@ -22,8 +22,8 @@ class Card:
         memory: In bytes.
         l2_cache: In bytes.
         bandwidth: Of the memory, in bytes per second.
-        tflops: Dense rates in 10^12 operations per second, by dtype; ``float32`` without TF32.
-        threads_per_processor: The most resident threads of a multiprocessor.
+        tflops: Dense rates in 10^12 operations per second, by dtype; ``float32`` is without TF32.
+        threads_per_processor: The maximum number of resident threads of a multiprocessor.
     """
 
     name: str
@@ -82,7 +82,7 @@ def as_card(gpu: str | Card) -> Card:
     """The card of a name in ``CARDS`` (in any case, with or without spaces), or the card that the caller describes.
 
     Raises:
-        CompileUsageError: no such card.
+        CompileUsageError: If the name is unknown.
     """
     if isinstance(gpu, Card):
         return gpu

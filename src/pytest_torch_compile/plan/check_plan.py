@@ -52,9 +52,9 @@ def check_plan(
 ) -> Plan:
     """Plan the code that Inductor generates for a CUDA card, on a machine without one, and check it against a budget.
 
-    The calls run in a fresh process, on tensors that have everything but values, as if model and arguments were on the
-    card. So weights are neither needed nor copied, and a model on the ``meta`` device can be planned. Nothing runs on a
-    GPU and nothing is measured. It needs torch's usual wheel for Linux, with CUDA and Triton.
+    The calls run in a fresh process, on tensors that have everything except values, as if model and arguments were on
+    the card. So weights are neither needed nor copied, and a model on the ``meta`` device can be planned. Nothing runs
+    on a GPU and nothing is measured. It needs torch's usual wheel for Linux, with CUDA and Triton.
 
     Args:
         model: A module, function or other callable. Its parameters and buffers are planned on the card.
@@ -66,9 +66,9 @@ def check_plan(
         optimizer: Creates the optimizer from the parameters; its step runs after backward.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
-        mode: Passed to ``torch.compile``; what it would choose by timing is fixed, and listed in ``Plan.fixed``.
-        options: Passed to ``torch.compile``, likewise.
-        max_kernels: Triton kernels and library calls in the call with the most.
+        mode: Passed to ``torch.compile``. Choices that it would make by timing are fixed, and listed in ``Plan.fixed``.
+        options: Passed to ``torch.compile``, with the same exception.
+        max_kernels: The maximum number of Triton kernels and library calls in one call.
         max_graph_breaks: As in ``check_compile``; 0 by default.
         max_recompiles: As in ``check_compile``; 0 by default.
         budget: Further limits: ``max_graphs``, ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which
@@ -101,7 +101,7 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """One plan to make: what is sent to the process that plans, and what its answer is judged by."""
+    """A plan to create: the payload for the process that plans, and the limits for its answer."""
 
     plan: Plan
     payload: bytes
@@ -114,7 +114,7 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
     """Pack the work, without the values of tensors.
 
     Raises:
-        CompileUsageError: the plan is not possible.
+        CompileUsageError: If the plan is not possible.
     """
     if not callable(model):
         raise CompileUsageError(f"the target is {model!r}, which is not callable; pass a module or a function")
@@ -122,7 +122,7 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
         raise CompileUsageError(f"a plan is not possible here: {why_not}")
     limits = limits.on(support.torch_version())
     if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
-        raise CompileUsageError(f"{unknown[0]} is not part of a plan: remove the limit")
+        raise CompileUsageError(f"{unknown[0]} cannot be planned: remove the limit")
     plan = Plan(
         target_name(model),
         work.compiling.checked_mode,
@@ -137,7 +137,7 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
-    """Run tasks for one card in a fresh process; its value is a ``Planned`` for each."""
+    """Run tasks for one card in a fresh process; its value is a list with a ``Planned`` for each."""
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
         payloads = [task.payload for task in tasks]
@@ -145,7 +145,7 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
-    """The plan with its findings, from the answer of the process, or from the way in which it ended without one."""
+    """The plan with its findings, from the answer of the process or from the way in which it ended."""
     plan = task.plan
     if isinstance(answer, Planned):
         _fill(plan, answer, len(task.calls))

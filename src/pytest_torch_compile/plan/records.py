@@ -1,4 +1,4 @@
-"""What a plan contains, as plain data."""
+"""The contents of a plan."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class PlannedKernel:
     """One launch of a Triton kernel.
 
     ``fuses`` are the ops that it computes, ``location`` is the user's line of the last of them, if known. ``blocks``
-    are the block sizes and warps that Inductor tries on the card, of which it keeps the fastest; often there is only
-    one. ``float64`` is true if it reads, writes or computes numbers of that type.
+    are the block sizes and warps that Inductor times on the card to keep the fastest; often there is only one.
+    ``float64`` is true if it reads, writes or computes numbers of that type.
     """
 
     name: str
@@ -28,7 +28,7 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """One call of a library's operator, such as ``extern_kernels.mm``. On the card it may launch several kernels."""
+    """One call to a library, such as ``extern_kernels.mm``. On the card it may launch several kernels."""
 
     name: str
     computes: tuple[str, ...]
@@ -61,11 +61,11 @@ class Plan(CompileReport):
     """The code that Inductor generates for a card, made without the card. Nothing in it was measured.
 
     ``planned`` are the graphs in the order in which they were compiled. ``launches`` are kernels and library calls,
-    for each call of the target. ``peak_memory`` is the most memory in bytes that model, inputs, gradients, optimizer
-    state and intermediate tensors need at one time, without workspaces of libraries and the allocator's rounding.
-    ``cudagraphs`` is the number of graphs that would be recorded as CUDA graphs; ``cudagraph_skips`` are the reasons
-    for the others. ``assumed`` lists the rules that were not recorded on such a card, and ``fixed`` the choices that
-    Inductor makes by timing.
+    for each call of the target. ``peak_memory`` is the maximum memory in bytes of model, inputs, gradients, optimizer
+    state and intermediate tensors, without workspaces of libraries and the allocator's rounding. ``cudagraphs`` is the
+    number of graphs that would be recorded as CUDA graphs; ``cudagraph_skips`` are the reasons for the others.
+    ``assumed`` lists the rules that were not checked on this kind of card, and ``fixed`` the choices that Inductor
+    makes by timing.
     """
 
     gpu: Card = CARDS["H100"]

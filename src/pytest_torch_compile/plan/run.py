@@ -1,4 +1,4 @@
-"""In the process that plans: run the calls on fake tensors, and record what was compiled."""
+"""Run the calls on fake tensors in the process that plans, and record the compiled graphs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .._torch.planning.choices import choices_of, fixed_options
 from .._torch.planning.fake import CardMode, tensors_made_in
 from .._torch.planning.generated import Generator
 from .._torch.reset import reset_dynamo
+from .._torch.support import is_compiler_error
 from .._torch.trace import TraceObserver, error_location
 from .._torch.trace_log import not_captured
 from .._torch.warning_filters import calm
@@ -63,7 +64,7 @@ class Planned:
 
 
 def planned(payloads: Sequence[bytes], card: Card) -> list[Planned]:
-    """Plan packed works for the card, one after another. The process cannot be used for anything else afterwards."""
+    """Plan packed targets for the card in turn. The process cannot be used for anything else afterwards."""
     assumed: list[str] = []
     answers = []
     with calm(), not_captured():
@@ -81,7 +82,7 @@ def planned(payloads: Sequence[bytes], card: Card) -> list[Planned]:
 
 
 def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequence[Call], work: Work) -> Planned:
-    """Run the calls, and describe what was compiled."""
+    """Run the calls, and describe the compiled graphs."""
     answer, observer, expected = Planned(), TraceObserver(), dict[int, BaseException]()
     compiling = work.compiling
     modules = [part for module in modules_of(target).values() for part in module.modules()]
@@ -144,12 +145,12 @@ def _run(
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:
-    """What an exception of a call says: the host needs a value, the compiler failed, or the code raises."""
+    """The findings for an exception: the host needs a value, the compiler failed, or the code raises."""
     name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:
-        message = "the host reads a value that the card computes, and waits for it; the plan ends here"
+        message = "the host waits for a value that the card computes; the plan ends here"
         return [Finding("host-sync", message, place, error_summary(error), calls=(number,))]
-    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+    if is_compiler_error(error):
         return error_findings(error)
     message = f"the call raises {name}"
     return [Finding("exception", message, place, error_summary(error), calls=(number,))]

@@ -17,14 +17,13 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def without_values(target: Any, calls: Sequence[Call], work: Any) -> bytes:
-    """A target with its calls and ``work`` as bytes, in which tensors are only sizes, strides, dtypes and the storage
-    that they share.
+    """A target with its calls and ``work`` as bytes. Tensors are reduced to sizes, strides, dtypes and shared storage.
 
-    Parameters, buffers and arguments, and all tensors on ``meta`` or a GPU, are to be on the card; other tensors stay
-    on the CPU, as after ``model.to("cuda")``.
+    Parameters, buffers, arguments, and all tensors on ``meta`` or a GPU are planned on the card. Other tensors stay on
+    the CPU, as after ``model.to("cuda")``.
 
     Raises:
-        CompileUsageError: something cannot be sent, or a tensor is not a plain one.
+        CompileUsageError: If an object cannot be sent, or a tensor is not a plain tensor.
     """
     moved = {id(tensor) for tensor in tensors_of(calls)}
     for module in modules_of(target).values():

@@ -20,7 +20,7 @@ _FLOAT64 = re.compile(r"\bfp64\b|\bfloat64\b")
 
 @dataclass(frozen=True)
 class Kernel:
-    """What is known of a kernel wherever it is launched."""
+    """The parts of a kernel that are the same for all its launches."""
 
     source: str
     blocks: tuple[Mapping[str, int], ...]
@@ -31,7 +31,7 @@ def launches(
 ) -> tuple[tuple[PlannedKernel, ...], tuple[LibraryCall, ...]]:
     """The kernels and library calls of a graph, in the order in which it makes them.
 
-    ``stacks`` has the stack of the user's code for the lines of the source from which on it applies.
+    ``stacks`` maps a line of the source to the user's stack for it and for the lines up to the next entry.
     """
     kernels: list[PlannedKernel] = []
     libraries: list[LibraryCall] = []

@@ -1,4 +1,4 @@
-"""Stand-ins that let torch compile for a CUDA card that is not there. Only for a fresh process of ours.
+"""Stand-ins that let torch compile for a CUDA card without the card. For use only in a fresh process.
 
 They replace names of torch for the rest of the process, so ``put_all`` refuses to run anywhere else. Each file says
 what it replaces and why:
@@ -7,11 +7,11 @@ what it replaces and why:
 - ``triton_target``: Triton's driver;
 - ``engine``: the C++ engine of autograd, which asks for streams;
 - ``attention``, ``convolution``: choices that C++ makes by properties of the device;
-- ``recorded``: for which cards these choices are known;
-- ``constants``: constant folding, which runs operators for real;
+- ``recorded``: the cards and torch versions for which these choices were checked;
+- ``constants``: constant folding, which really runs operators;
 - ``generated``: compiled kernels, which would need the card;
 - ``fake``: tensors on the card;
-- ``choices``: what Inductor decides by timing, fixed one way.
+- ``choices``: decisions that Inductor makes by timing, which are fixed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from ...plan.cards import Card
     from .generated import Generator
 
-OLDEST = Version("2.11")  # the stand-ins were not tried on an older torch
-VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in the environment of a process that may be changed for good
+OLDEST = Version("2.11")  # the stand-ins were not tried with older versions of torch
+VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in the environment of a process that may be changed permanently
 
 
 def missing() -> str:
-    """What this machine lacks for a plan, or an empty string."""
+    """The reason why this machine cannot create a plan, or an empty string."""
     if Version(Version(torch.__version__).base_version) < OLDEST:
         return f"plans need torch {OLDEST} or newer, this is {torch.__version__}"
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
@@ -44,9 +44,9 @@ def missing() -> str:
 
 
 def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
-    """Turn this process into one that compiles for the card; ``assume`` hears of each rule that is not recorded."""
+    """Make this process compile for the card; ``assume`` is called for each rule that is not recorded."""
     if os.environ.get(VARIABLE) != "1":
-        raise RuntimeError("stand-ins for a card are only for a process that was started to plan")
+        raise RuntimeError("stand-ins for a card may be installed only in a process that was started for a plan")
     from . import attention, choices, constants, convolution, engine, generated, triton_target
     from . import card as of_card
 

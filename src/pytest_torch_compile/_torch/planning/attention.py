@@ -1,7 +1,7 @@
 """The kernel of ``scaled_dot_product_attention``, which C++ chooses by properties of the device.
 
-Replaces the kernels of the operator for CUDA. The conditions are those of torch's ``sdp_utils.cpp``, in its order. What
-was held against a real card is listed in ``RECORDED``; a plan names every choice that was not.
+Replaces the kernels of the operator for CUDA. The conditions are those of torch's ``sdp_utils.cpp``, in its order.
+``RECORDED`` lists the choices that were checked on a real card; a plan names every other choice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...plan.cards import Card
 
 CUDNN, FLASH, EFFICIENT, MATH = "cuDNN", "flash", "memory-efficient", "math"
-# By capability and torch: the kernels that were seen on a card under these conditions.
+# The kernels that a card was seen to choose under these conditions, by capability and torch version.
 RECORDED = {((9, 0), "2.11"): (CUDNN, MATH)}
 _HALF = (torch.float16, torch.bfloat16)
 _library: Any = None
@@ -55,7 +55,7 @@ class Inputs:
 
 
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
-    """Choose the kernel as torch does on the card; ``assume`` hears of each choice that is not recorded."""
+    """Choose the kernel as torch does on the card; ``assume`` is called for each choice that is not recorded."""
     global _library
     kernels = RECORDED.get(card_and_torch(card), ())
 

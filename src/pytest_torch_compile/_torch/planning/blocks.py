@@ -10,11 +10,11 @@ from typing import Any
 
 
 def blocks_of(name: str, source: str) -> tuple[Mapping[str, int], ...]:
-    """The candidates that Inductor times on the card; empty for a kernel of the user's, which has its own."""
+    """The candidates that Inductor times on the card; empty for a user-defined kernel."""
     from torch._inductor.codecache import PyCodeCache
 
     try:
         kernel: Any = getattr(PyCodeCache.load(source), name)
         return tuple({**config.kwargs, "num_warps": config.num_warps} for config in kernel.configs)
-    except Exception:  # block sizes are shown only, and a kernel of the user's may need the card to be loaded
+    except Exception:  # block sizes are only shown, and a user-defined kernel may need the card
         return ()

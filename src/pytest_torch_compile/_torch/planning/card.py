@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def put_card(card: Card) -> None:
-    """Make this process believe that it has the card. There is no way back: only for a process of ours."""
+    """Make torch in this process behave as if the card were installed. This cannot be undone."""
     properties = _properties(card)
     cuda: Any = torch.cuda
     cuda._initialized = True  # so that nothing initialises CUDA
@@ -42,15 +42,15 @@ def put_card(card: Card) -> None:
     core._cuda_getCurrentRawStream = lambda index: 0
     core._cuda_isCurrentStreamCapturing = lambda: False
     fake: Any = torch._subclasses.fake_tensor
-    # torch's own way to make fake tensors without a device: guards of devices in C++ do nothing, and ``torch.tensor``
-    # makes its tensor on the CPU first.
+    # With this option of torch, device guards in C++ do nothing, and ``torch.tensor`` creates its tensor on the CPU
+    # first.
     fake.FakeTensorMode.avoid_device_init = property(lambda self: True)
-    # Making a fake tensor of a device first makes a real one.
+    # Otherwise, torch creates a real tensor on the device before the first fake one.
     fake.init_gpu_context = lambda *device: None
 
 
 def _properties(card: Card) -> SimpleNamespace:
-    """What ``torch.cuda.get_device_properties`` returns."""
+    """The result of ``torch.cuda.get_device_properties``."""
     major, minor = card.capability
     return SimpleNamespace(
         name=card.name,

@@ -1,7 +1,7 @@
-"""What Inductor decides by running candidates on the card is fixed one way, the same every time.
+"""Fixes the decisions that Inductor makes by timing candidates on the card, so that a plan is always the same.
 
-So is the fast path of torch's encoder layers, one C++ operator without generated code, which needs the card to be
-traced.
+It also turns off the fast path of torch's encoder layers, a C++ operator without generated code that cannot be traced
+without the card.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` below.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-# The option, the value of a plan, and what it means for a user. Listed in the plan where it changes anything.
+# The option, its value in a plan, and a text for the user. A plan lists the choices that change anything.
 CHOICES: dict[str, tuple[Any, str]] = {
     "shape_padding": (False, "matrix products are not padded (shape_padding)"),
     "max_autotune": (False, "no autotuning: matrix products and convolutions go to libraries (max_autotune)"),
@@ -27,7 +27,7 @@ _asked: dict[str, Any] = {}  # the settings of the process before they were fixe
 
 
 def fix_choices() -> None:
-    """Fix the choices for this process, and leave the caches of compiled code alone."""
+    """Fix the choices for this process, and turn off the caches of compiled code."""
     config: Any = torch._inductor.config
     for name, (value, _) in CHOICES.items():
         if hasattr(config, name):
@@ -42,7 +42,7 @@ def fix_choices() -> None:
 def choices_of(
     mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
 ) -> list[str]:
-    """The fixed choices that this process, a mode and options would leave to timing, and the fast path of modules."""
+    """The texts of the fixed choices that settings, mode or options would leave to timing, and of the fast path."""
     asked = {**_asked, **_options(mode, options)}
     fixed = [text for name, (value, text) in CHOICES.items() if asked.get(name, value) != value]
     fast = (torch.nn.TransformerEncoderLayer, torch.nn.TransformerEncoder, torch.nn.MultiheadAttention)
@@ -52,7 +52,7 @@ def choices_of(
 
 
 def fixed_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The Inductor options of a mode and further options, without the fixed ones; None if there are no others."""
+    """The Inductor options of a mode and additional options, without the fixed ones; None if none remain."""
     return {name: value for name, value in _options(mode, options).items() if name not in CHOICES} or None
 
 

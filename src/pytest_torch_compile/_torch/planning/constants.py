@@ -1,7 +1,7 @@
 """Constant folding on the CPU.
 
-Inductor's joint-graph pass folds constants by running operators like ``aten.full`` for real, on the device of the
-graph. The value of a constant does not depend on the device, so ``run_node`` of the pass is replaced by one that makes
+Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` on the device of the graph. The
+value of a constant does not depend on the device, so ``run_node`` of the pass is replaced with a function that creates
 tensors on the CPU. The class is from ``torch._inductor.fx_passes.joint_graph``; checked on torch 2.11, 2.13 and 2.15.
 """
 

@@ -1,11 +1,10 @@
-"""Autograd for tensors of a card that is not there: calls the nodes of the graph from Python.
+"""Autograd without the card: calls the nodes of the graph from Python.
 
-Replaces ``torch.autograd.grad``, ``torch.autograd.backward`` and with it ``Tensor.backward``. torch's engine is C++:
-for tensors of a CUDA device it asks the driver for streams, and has a thread for each device that is there. The order
-of the nodes, the sums over broadcast dimensions and the casts are the engine's. Hooks of tensors do not run.
+Replaces ``torch.autograd.grad`` and ``torch.autograd.backward``, which ``Tensor.backward`` calls. For CUDA tensors,
+torch's C++ engine asks the driver for streams and uses a thread for each device. This engine has the same order of
+nodes, sums over broadcast dimensions and casts. Hooks of tensors do not run.
 
-AOTAutograd asks the engine whether the graph is kept, and reuses the buffers of a graph that is not; so this answer is
-replaced too.
+AOTAutograd asks the engine whether the graph is kept, and otherwise reuses its buffers, so this answer is replaced too.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
 ``torch._C._autograd._get_current_graph_task_keep_graph``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
@@ -107,7 +106,7 @@ def _walk(
     create_graph: bool,
     leaves: set[Node] | None = None,
 ) -> dict[Edge, torch.Tensor]:
-    """Run the nodes from the roots on, and return the gradients that arrive at the ``captured`` edges.
+    """Run the nodes, starting with the roots, and return the gradients that arrive at the ``captured`` edges.
 
     Without ``captured``, nodes run to the leaves, or to the nodes of ``leaves`` only.
     """
@@ -181,7 +180,7 @@ def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
 
 
 def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
-    """The gradients that a node makes from those that arrived at it; the engine gives zeros for the others."""
+    """The gradients that a node computes from its incoming gradients; missing ones are zeros, as in torch's engine."""
     given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
     for position, meta in enumerate(node._input_metadata):
         if given[position] is None:
@@ -193,7 +192,7 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
 
 @contextmanager
 def _stack_of(node: Node) -> Iterator[None]:
-    """Give what is traced in the body the user's line of the forward op, as AOTAutograd's hooks of the nodes do."""
+    """Give ops traced inside the ``with`` block the user's line of the forward op, as AOTAutograd's node hooks do."""
     stack = node.metadata.get("traceback_", [])
     fx_traceback.set_stack_trace(stack)
     fx_traceback.set_grad_fn_seq_nr(node._sequence_nr())
@@ -205,7 +204,7 @@ def _stack_of(node: Node) -> Iterator[None]:
 
 
 def _fitted(gradient: torch.Tensor, meta: Any) -> torch.Tensor:
-    """A gradient with the shape and dtype of the tensor that it belongs to."""
+    """A gradient, summed and cast to the shape and dtype of its tensor."""
     shape = tuple(meta.shape)
     if tuple(gradient.shape) != shape:
         gradient = gradient.sum_to_size(shape) if gradient.ndim >= len(shape) else gradient.expand(shape)

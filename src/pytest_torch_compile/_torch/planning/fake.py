@@ -1,5 +1,4 @@
-"""Tensors of the card that are not there: fake tensors, which have everything but values, and how much memory they
-hold.
+"""Fake tensors on the card, which have everything except values, and the memory that they would use.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the constructor of
 ``FakeTensor``, both from ``torch._subclasses``.
@@ -21,7 +20,7 @@ CARD = torch.device("cuda", 0)
 
 @dataclass
 class Memory:
-    """Bytes on the card: in use, and the most so far. Each storage counts with the bytes that were asked for."""
+    """Bytes on the card: in use, and the maximum so far. Each storage counts with its requested size."""
 
     used: int = 0
     peak: int = 0
@@ -45,7 +44,7 @@ class Memory:
 
 
 class CardMode(FakeTensorMode):
-    """The mode in which planned code runs. What an operator makes on the card is counted in ``memory``."""
+    """The mode in which planned code runs. ``memory`` counts the tensors that operators create on the card."""
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
@@ -54,7 +53,9 @@ class CardMode(FakeTensorMode):
         self._storages: dict[int, torch.Tensor] = {}
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] = {}) -> Any:
-        """Run an operator on fake tensors. What it makes on the way, in a decomposition, is not there on the card."""
+        """Run an operator on fake tensors. Temporary tensors of a decomposition are not counted, because the card's own
+        kernel does not create them.
+        """
         self._depth += 1
         try:
             result = super().dispatch(func, types, args, kwargs)
@@ -66,7 +67,7 @@ class CardMode(FakeTensorMode):
         return result
 
     def tensor(self, shape: Shape) -> torch.Tensor:
-        """The fake tensor of a shape; shapes of one storage give views of one storage."""
+        """A fake tensor with this shape; shapes with the same storage become views of one storage."""
         if shape.storage not in self._storages:
             bytes_of_storage = torch.empty(shape.storage_bytes, dtype=torch.uint8, device="meta")
             self._storages[shape.storage] = bytes_of_storage
@@ -81,7 +82,7 @@ class CardMode(FakeTensorMode):
         return tensor.requires_grad_(shape.requires_grad)
 
     def forget_storages(self) -> None:
-        """Let storages go with their last tensor, once all tensors are made."""
+        """Release the storages, so that each is freed with its last tensor."""
         self._storages.clear()
 
 
@@ -105,7 +106,7 @@ _modes: list[CardMode] = []
 
 @contextmanager
 def tensors_made_in(mode: CardMode) -> Iterator[None]:
-    """Unpickle tensors as fake tensors of a mode in the body."""
+    """Unpickle tensors as fake tensors of a mode inside the ``with`` block."""
     _modes.append(mode)
     try:
         yield
@@ -115,5 +116,5 @@ def tensors_made_in(mode: CardMode) -> Iterator[None]:
 
 
 def made(shape: Shape) -> torch.Tensor:
-    """Called when a tensor is unpickled in the process that plans."""
+    """Create a tensor that is unpickled in the process that plans."""
     return _modes[-1].tensor(shape)

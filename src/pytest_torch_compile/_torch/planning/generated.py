@@ -1,7 +1,7 @@
-"""The modules that Inductor generates: written and loaded as always, but their kernels do nothing.
+"""The modules that Inductor generates. They are written and loaded as usual, but their kernels do nothing.
 
-So planned code really runs, on fake tensors: graphs after a break, backward, later calls, and what is allocated and
-freed are seen. Replaced are ``AsyncCompile``'s ways to compile a kernel, the allocation functions that a module takes
+So planned code really runs, on fake tensors, which shows graphs after a break, backward, later calls, and allocations.
+Replaces ``AsyncCompile``'s ways to compile a kernel, the allocation functions that a module takes
 from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
@@ -20,9 +20,9 @@ import torch
 
 @dataclass
 class Generated:
-    """One graph: its source, the stack of the user's code by line of it, and what Inductor knows of it.
+    """One graph: its source, the user's stack for lines of the source, and Inductor's information about the graph.
 
-    ``runs`` are the numbers of the calls in which it ran, once for each run, ``kernels`` the sources by name.
+    ``runs`` contains the number of the call for each run, ``kernels`` the sources by name.
     """
 
     source: str
@@ -35,14 +35,14 @@ class Generated:
 
 @dataclass
 class Generator:
-    """What was generated so far. ``call`` is the number of the current call, from 1."""
+    """The graphs generated so far. ``call`` is the number of the current call, starting with 1."""
 
     graphs: list[Generated] = field(default_factory=list)
     cudagraphs: int = 0
     call: int = 0
 
     def clear(self) -> None:
-        """Forget everything, before the next work."""
+        """Forget all graphs before the next target."""
         self.graphs, self.cudagraphs, self.call = [], 0, 0
 
 

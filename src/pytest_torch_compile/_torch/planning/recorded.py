@@ -1,4 +1,4 @@
-"""What is known of a card: rules are recorded by capability and torch."""
+"""The cards on which a rule was checked, by compute capability and torch version."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CardAndTorch = tuple[tuple[int, int], str]
 
 
 def card_and_torch(card: Card) -> CardAndTorch:
-    """The key of the card's capability with this torch: ``((9, 0), "2.11")``."""
+    """The compute capability with the torch version: ``((9, 0), "2.11")``."""
     return card.capability, ".".join(str(torch.__version__).split(".")[:2])
 
 
 def not_recorded(card: Card, recorded: Container[CardAndTorch]) -> str:
-    """An empty string if the card's capability was recorded with this torch, else a text that says that it was not."""
+    """An empty string if the rule was checked for this capability and torch version, otherwise a text for the plan."""
     capability, release = card_and_torch(card)
     if (capability, release) in recorded:
         return ""

@@ -1,4 +1,4 @@
-"""The card as Triton sees it: a driver that names a target and nothing else.
+"""The card as Triton sees it: a driver that only names a target.
 
 Replaces Triton's active driver, which Inductor asks for the target when it writes the head of a kernel, and
 ``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real one.

@@ -1,0 +1,19 @@
+"""The modules that call code in order to compile, trace, transform or step it. Does not import torch."""
+
+from __future__ import annotations
+
+# Side effects of these modules are part of compiling.
+COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._logging", "torch.fx", "triton", "sympy")
+
+# What a module of torch does while it calls code.
+CALLS_WHILE = {
+    "torch._dynamo": "the test calls it while compiling",
+    "torch.fx": "the test calls it while tracing",
+    "torch.jit": "the test calls it while tracing",
+    "torch.export": "the test calls it while tracing",
+    "torch.onnx": "the test calls it while tracing",
+    "torch._functorch": "the test calls it inside a torch.func transform",
+    "torch._higher_order_ops": "the test calls it while tracing",
+    "torch.autograd.function": "the test calls it inside an autograd function",
+    "torch.optim": "an optimizer calls it",
+}
