@@ -23,7 +23,7 @@ from .holders import ClassAttributes, is_mutable
 from .reach import cells, is_plain_key, items, parts
 from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
-from .stateful import comparable, is_outside, stateful
+from .stateful import comparable, cannot_be_restored, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
 # Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
@@ -138,7 +138,7 @@ def not_restorable(record: CallRecord, call: Call) -> list[str]:
     named = {path: node.value for path, node in record.kept.nodes.items() if node.is_leaf}
     named |= {record.argument_label(position): value for position, value in enumerate(call.args)}
     named |= {f"argument {name}": value for name, value in call.kwargs.items()}
-    return [f"{path} ({type(value).__name__})" for path, value in named.items() if is_outside(value)]
+    return [f"{path} ({type(value).__name__})" for path, value in named.items() if cannot_be_restored(value)]
 
 
 def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:

@@ -101,7 +101,7 @@ _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], No
     (logging.Logger, (lambda value: (value.level, value.disabled, value.propagate), _put_logger)),
 )
 # Objects whose state is outside this process, or which other threads may use, so that their state cannot be restored.
-_OUTSIDE: tuple[type, ...] = (
+_NOT_RESTORABLE: tuple[type, ...] = (
     socket.socket, io.IOBase, mmap.mmap, subprocess.Popen, types.CoroutineType, types.AsyncGeneratorType,
     threading.Event, threading.Condition, threading.Semaphore, threading.Barrier, queue.Queue, queue.SimpleQueue,
 )  # fmt: skip
@@ -130,11 +130,11 @@ def stateful(value: Any) -> Stateful | None:
     return None if known is None or issubclass(kind, random.SystemRandom) else Stateful(value, *known)
 
 
-def is_outside(value: Any) -> bool:
+def cannot_be_restored(value: Any) -> bool:
     """Whether an object has state that a leg cannot restore, so that results that depend on it differ between legs."""
     if type(value) is _LOCK:
         return bool(value.locked())
-    return is_a(value, _OUTSIDE) and stateful(value) is None and not _only_writes(value)
+    return is_a(value, _NOT_RESTORABLE) and stateful(value) is None and not _only_writes(value)
 
 
 def _only_writes(value: Any) -> bool:
