@@ -23,7 +23,7 @@ from .holders import ClassAttributes, is_mutable
 from .reach import cells, is_plain_key, items, parts
 from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
-from .stateful import comparable, cannot_be_restored, stateful
+from .stateful import cannot_be_restored, comparable, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
 # Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
