@@ -24,7 +24,7 @@ def put_card(card: Card) -> None:
     properties = _properties(card)
     cuda: Any = torch.cuda
     cuda._initialized = True  # so that nothing initialises CUDA
-    cuda.default_generators = (torch.Generator(),)
+    cuda.default_generators = (torch.Generator("cpu"),)
     cuda.device_count = lambda: 1
     cuda._get_device_properties = lambda device=0: properties
     # Two functions, because dynamo has a handler for each.
