@@ -275,17 +275,22 @@ def modes():
     )
 
 
-@pytest.fixture(scope="module", params=list(OUTCOMES))
+@pytest.fixture(params=list(OUTCOMES))
 def photographs(request):
+    return taken(request.param)
+
+
+@functools.cache  # in place of a module's fixture, which the random order of the tests would make anew for most of them
+def taken(outcome):
     """One check of a model that writes to everything, photographed before and after."""
-    expected, options = OUTCOMES[request.param]
+    expected, options = OUTCOMES[outcome]
     torch.manual_seed(0)
     LOCAL.step = 1
-    model, x, bag = Everything(request.param), torch.randn(6, 4), {"mask": torch.ones(4), "sizes": [1], "first": None}
+    model, x, bag = Everything(outcome), torch.randn(6, 4), {"mask": torch.ones(4), "sizes": [1], "first": None}
     kept, raised = [model, x, bag], None
     before = photograph(model, x, bag, kept)
     try:
-        backend = interrupting() if request.param == "interrupted compiled" else "eager"
+        backend = interrupting() if outcome == "interrupted compiled" else "eager"
         check_compile(model, x, bag, backend=backend, **LOOSE, **options)
     except BaseException as error:
         raised = error

@@ -14,7 +14,7 @@ X = torch.randn(32, 64)
 OWN_CARD = Card("My card", (8, 6), 10, 99 * 1024, 100 * 1024, 2**30, 2**20, 1e11)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plans() -> dict[str, Plan]:
     cases = {
         "inference": Case(models.Block(), (X,)),

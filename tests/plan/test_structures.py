@@ -9,7 +9,7 @@ from tests.plan.structures import PAIRS
 from tests.plan.together import plans_of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plans() -> dict[str, Plan]:
     defects = {f"{name}: defect": defect for name, (defect, _, _) in PAIRS.items()}
     innocents = {f"{name}: innocent": innocent for name, (_, innocent, _) in PAIRS.items()}

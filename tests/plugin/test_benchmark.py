@@ -68,7 +68,7 @@ TESTS = """
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def imported() -> None:
     """Sessions run in this process and forget what they import, which torch does not survive twice."""
     importlib.import_module("pytest_torch_compile.check.check_compile")

@@ -41,7 +41,7 @@ def test_known_failures_are_not_findings():
     assert "test_known`:" not in markdown.summary(documents.typical()).split("### Speed")[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def large():
     bad = documents.check(documents.finding())
     return documents.made(*(documents.case(f"tests/test_a.py::test_{n}", "failed", bad) for n in range(4000)))

@@ -8,7 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -22,6 +22,7 @@ from ..disk import TemporaryFolder
 from ..findings import CompileUsageError
 from ..ranks.transport import Reduce, pack, pack_by_value, user_modules
 from ..ranks.worker import Raised
+from .server import ForkedProcess, server
 
 _LOG_LINES = 15
 
@@ -47,9 +48,15 @@ class Ended:
 
 
 def run_fresh(
-    function: Callable[..., Any], *args: Any, seconds: float, environment: Mapping[str, str] | None = None
+    function: Callable[..., Any],
+    *args: Any,
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    preload: Sequence[str] = (),
 ) -> Ended:
     """Run ``function(*args)`` in a fresh process, and clean up however it ends.
+
+    With ``preload``, modules that the function needs, the process is forked from one that has imported them (Linux).
 
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.
@@ -59,26 +66,34 @@ def run_fresh(
     variables = {**os.environ, "PYTHONPATH": path, **(environment or {})}
     with TemporaryFolder("torch-compile-fresh-") as folder:
         (folder / "job").write_bytes(pickle.dumps(job))
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.worker", str(folder)],
-                env=variables,
-                stdin=subprocess.PIPE,  # closes whenever this process ends
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                code: int | None = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                if process.stdin is not None:
-                    process.stdin.close()
+        process: ForkedProcess | subprocess.Popen[bytes] | None = None
+        if preload and sys.platform == "linux":
+            process = server.fork(folder, preload, variables)
+        if process is None:
+            process = _started(folder, variables)
+        try:
+            code: int | None = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(process, subprocess.Popen) and process.stdin is not None:
+                process.stdin.close()
         return _ended(folder, code, seconds)
+
+
+def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.worker", str(folder)],
+            env=variables,
+            stdin=subprocess.PIPE,  # closes whenever this process ends
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce | None = None) -> bytes:

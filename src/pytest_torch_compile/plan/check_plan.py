@@ -141,7 +141,10 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
         payloads = [task.payload for task in tasks]
-        return run_fresh(planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment)
+        preload = [planned.__module__, "torch._inductor.compile_fx"]
+        return run_fresh(
+            planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment, preload=preload
+        )
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
