@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib import metadata
 
 import pytest
+from _pytest.pytester import SysModulesSnapshot
 
 from pytest_torch_compile import settings
 
@@ -26,3 +27,14 @@ def no_default_device_is_left() -> Iterator[None]:
     current = getattr(sys.modules.get("torch"), "_GLOBAL_DEVICE_CONTEXT", None)
     if hasattr(current, "device_context") and current.device_context is None:
         del current.device_context
+
+
+@pytest.fixture
+def folder_of_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder whose tests run in this process, where torch is loaded already, and not as a pytest-xdist worker."""
+    for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(variable, raising=False)
+    snapshot = SysModulesSnapshot(preserve=lambda name: not name.startswith(("test_", "conftest")))
+    monkeypatch.setattr(pytester, "_Pytester__take_sys_modules_snapshot", lambda: snapshot)
+    monkeypatch.setattr(pytester, "_sys_modules_snapshot", snapshot)
+    return pytester

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_torch_compile.action import inputs
 from pytest_torch_compile.report import document
+from tests.plugin.projects import OPTIONS
 from tests.report import documents
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +101,7 @@ def names_of_the_readme() -> dict[str, object]:
 
 
 @pytest.mark.parametrize("block", [b for b in blocks("python") if is_test(b)], ids=str)
-def test_examples_of_tests_pass_or_fail_as_said(block, tmp_path):
+def test_examples_of_tests_pass_or_fail_as_said(block, folder_of_tests):
     torch = pytest.importorskip("torch")
     from pytest_torch_compile._torch import planning
 
@@ -112,13 +113,13 @@ def test_examples_of_tests_pass_or_fail_as_said(block, tmp_path):
     name = "conftest.py" if "def test_" not in block.text and "class Test" not in block.text else "test_example.py"
     prelude = "import torch\nfrom pytest_torch_compile import *\n" if block.page.name == "README.md" else ""
     prelude += ENCODER if prelude and "class Encoder" not in block.text else ""
-    (tmp_path / name).write_text(prelude + block.text, encoding="utf-8")
+    (folder_of_tests.path / name).write_text(prelude + block.text, encoding="utf-8")
     if name == "conftest.py":
-        (tmp_path / "test_example.py").write_text("def test_it(compile_options):\n    assert compile_options\n")
-    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--compile-backend=eager"], tmp_path)
+        (folder_of_tests.path / "test_example.py").write_text("def test_it(compile_options):\n    assert compile_options\n")
+    done = folder_of_tests.runpytest_inprocess(*OPTIONS, "-q", "--compile-backend=eager")
     fails = block.fails or ("graph-break" if block.page.name == "README.md" and "x.amax() > 1" in block.text else "")
-    assert done.returncode == (1 if fails else 0), done.stdout
-    assert f"1. {fails}: " in done.stdout or not fails
+    assert done.ret == (1 if fails else 0), done.stdout.str()
+    assert f"1. {fails}: " in done.stdout.str() or not fails
 
 
 @pytest.mark.parametrize("block", [b for b in blocks("python") if not is_test(b)], ids=str)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from _pytest.pytester import SysModulesSnapshot
 
 from tests.plugin.projects import HEAD, OPTIONS
 
@@ -16,16 +15,13 @@ def no_worker(monkeypatch):
 
 
 @pytest.fixture
-def project(pytester, monkeypatch):
-    """Run tests of a new project in this process, where torch is loaded already."""
-    snapshot = SysModulesSnapshot(preserve=lambda name: not name.startswith(("test_", "conftest")))
-    monkeypatch.setattr(pytester, "_Pytester__take_sys_modules_snapshot", lambda: snapshot)
-    monkeypatch.setattr(pytester, "_sys_modules_snapshot", snapshot)
-    pytester.makeini("[pytest]\ncompile_backend = eager\n")
+def project(folder_of_tests):
+    """Run tests of a new project in this process."""
+    folder_of_tests.makeini("[pytest]\ncompile_backend = eager\n")
 
     def run(source, *options):
-        pytester.makepyfile(HEAD + source)
-        return pytester.runpytest_inprocess(*OPTIONS, *options)
+        folder_of_tests.makepyfile(HEAD + source)
+        return folder_of_tests.runpytest_inprocess(*OPTIONS, *options)
 
-    run.tester = pytester
+    run.tester = folder_of_tests
     return run
