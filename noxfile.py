@@ -19,6 +19,7 @@ RELEASES = {
 }
 NEWEST = list(RELEASES)[-1]
 PROJECT = ("-e", ".[dev,suites]")
+VERDICTS = ("tests/catalogue", "tests/legs", "tests/numerics")  # they start almost no processes
 PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 # There are many workers, ranks and fresh processes, and importing torch without its bytecode takes an additional 15 s
 # in each. uv leaves compiling it to the first import, so bytecode is written even if the environment turns it off.
@@ -41,6 +42,13 @@ def tests(session: nox.Session, torch: str) -> None:
     """The plugin's own tests."""
     install(session, torch)
     session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or ["tests"]), env=WORKERS)
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """The tests of the verdicts alone, in little more than a minute: for the person at work."""
+    install(session, torch_for(session))
+    session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or VERDICTS), env=WORKERS)
 
 
 @nox.session
