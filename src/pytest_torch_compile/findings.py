@@ -132,7 +132,7 @@ class Budget:
         ratio = self.max_memory_ratio
         if ratio is not None and not (isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and ratio > 0):
             raise CompileUsageError(
-                f"max_memory_ratio is {ratio!r}; it must be a multiple of eager's memory, such as 1.1"
+                f"max_memory_ratio is {ratio!r}; it must be a multiple of the memory that eager uses, such as 1.1"
             )
 
     def on(self, torch_version: str) -> Budget:
@@ -200,7 +200,7 @@ def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
     for fingerprint in fingerprints:
         if not isinstance(fingerprint, str):
             raise CompileUsageError(
-                f"accepted_breaks contains {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+                f"accepted_breaks contains {fingerprint!r}, but a fingerprint is a string such as 'gb-1a2b3c4d5e'"
             )
     return frozenset(fingerprints)
 
@@ -211,7 +211,8 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
         by_package = name == "max_graph_breaks" and _PACKAGE.fullmatch(str(key)) is not None
         if by_package and by_version:
             raise CompileUsageError(
-                f"{name} names torch versions ({by_version[0]!r}) and packages ({key!r}); use only one of the two"
+                f"{name} names torch versions ({by_version[0]!r}) and packages ({key!r}); use only versions or "
+                "only packages"
             )
         if not (by_package or _is_specifier(key)):
             or_package = " or a package; write '>=2.8', 'mypackage' or '*'" if name == "max_graph_breaks" else ""

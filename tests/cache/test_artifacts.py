@@ -56,7 +56,7 @@ def test_urls_are_told_from_folders():
 
 
 def test_first_run_stores_and_second_loads(url, compiled):
-    assert any("started cold" in line for line in session(url))
+    assert any("starts with an empty cache" in line for line in session(url))
     assert session(url) == [f"{url}: 2 artifacts loaded"]
     assert compiled["loaded"] == KEYS
 
@@ -101,7 +101,7 @@ def test_artifacts_of_another_environment_are_named(url, compiled, monkeypatch):
     session(url)
     mine = cache.environment()
     monkeypatch.setattr(cache, "environment", lambda: {**mine, "device": "NVIDIA H200"})
-    (cold,) = [line for line in session(url) if "started cold" in line]
+    (cold,) = [line for line in session(url) if "starts with an empty cache" in line]
     assert "of other environments: device-cpu" in cold
 
 

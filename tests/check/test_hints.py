@@ -44,7 +44,7 @@ def test_size_that_the_code_fixes_is_told_in_torchs_own_sentence(fullgraph):
     finding = only(failed, "compile-error")
     assert "x.size()[0]" in finding.evidence and "constant (3)" in finding.evidence
     assert finding.hint.startswith("the code works only for size 3")
-    assert "remove the mark" in finding.hint
+    assert "do not mark the dimension as dynamic" in finding.hint
     assert failed.report.diagnosis == []
 
 
@@ -55,7 +55,7 @@ def test_sizes_that_the_code_ties_are_no_constant():
     )
     (finding,) = error_findings(error)
     assert "satisfy the generated guard 4 <= x.size()[0]." in finding.evidence
-    assert finding.hint.startswith("the code requires this size to equal another one or to be in a range")
+    assert finding.hint.startswith("the code requires this size to equal another size or to lie in a range")
 
 
 def test_error_of_a_backend_still_names_its_stage():

@@ -37,7 +37,9 @@ def test_eager_without_memory_is_no_error_of_the_target():
     def target(x):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    with pytest.raises(CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*needs memory for eager"):
+    with pytest.raises(
+        CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*needs memory for the eager run"
+    ):
         check_compile(target, X, backend="eager")
 
 

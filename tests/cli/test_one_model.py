@@ -225,7 +225,7 @@ USAGE = {
     "no inputs": (["models:Clean"], "returns a model without inputs: return (model, inputs), or pass --inputs"),
     "empty list": (["models:none_at_all"], "returns an empty list of inputs"),
     "inputs raise": (["models:Clean", "--inputs", "models:broken"], "models:broken() raised ValueError"),
-    "negative size": (["models:clean", "--input=-1,3"], "(-1, 3) is not a valid input shape: sizes must be 0 or more"),
+    "negative size": (["models:clean", "--input=-1,3"], "(-1, 3) is not a valid input shape: pass sizes of 0 or more"),
     "no such device": (["models:clean", "--device", "nonsense"], "device 'nonsense' is not available"),
     "no such mode": (["models:clean", "--mode", "nonsense"], "nonsense"),
     "eager fails": (["models:fails_in_eager"], "mat1 and mat2 shapes cannot be multiplied"),
@@ -245,7 +245,7 @@ def test_what_cannot_be_used_is_one_line_and_status_2(case, diagnose):
     ("words", "expected"),
     [
         (["models:clean", "--calls", "0"], "'0' is not a valid number of calls; it must be 1 or more"),
-        (["models:clean", "--input", "2,x"], "'2,x' is not a shape; write it like 2,3,224,224"),
+        (["models:clean", "--input", "2,x"], "'2,x' is not a shape; write for example 2,3,224,224"),
         ([], "the following arguments are required"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_guard_on_the_state_of_torch_is_not_called_a_size():
         check_artifact(Linear(), calls=three(3), via="precompile", prepare=other_matmul)
     (finding,) = failed.value.findings
     assert "GLOBAL_STATE changed: allow_bf16_reduce" in finding.evidence
-    assert finding.hint.startswith("torch's state differs")
+    assert finding.hint.startswith("torch's state is not the same")
 
 
 def other_matmul():
@@ -339,7 +339,7 @@ def test_what_a_torch_lacks_is_not_observable():
 def test_mistakes_are_named():
     with pytest.raises(CompileUsageError, match="via='aoti' is unknown; choose one of: aot_inductor"):
         check_artifact(Linear(), torch.randn(3, 4), via="aoti")
-    with pytest.raises(CompileUsageError, match="needs a module"):
+    with pytest.raises(CompileUsageError, match="can be built only from a module"):
         check_artifact(torch.sin, torch.randn(3, 4))
     with pytest.raises(CompileUsageError, match="call 1, from which the artifact is built, raises in eager"):
         check_artifact(Linear(), torch.randn(3, 5))

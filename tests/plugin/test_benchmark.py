@@ -387,7 +387,9 @@ def test_improvement_asks_to_tighten(project: pytest.Pytester, monkeypatch: pyte
     monkeypatch.setenv("SLOWER", "-0.05,-0.05")
     result = run(project)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["test_speed.py::test_double  improved *", "1 improved: run with --compile-update-*"])
+    result.stdout.fnmatch_lines(
+        ["test_speed.py::test_double  improved *", "1 improved: run pytest with --compile-update-*"]
+    )
 
 
 def test_gate_that_records_starts_an_entry_over_and_does_not_fail(

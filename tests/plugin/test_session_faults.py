@@ -181,7 +181,7 @@ def test_sigterm_leaves_a_report_and_no_folders(tmp_path):
     run.send_signal(signal.SIGTERM)
     output = run.communicate(timeout=30)[0]
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
-    assert "asked to end (SIGTERM)" in output
+    assert "the process was terminated (SIGTERM)" in output
     made = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {test["id"].split("::")[1]: (test["outcome"], test["message"]) for test in made["tests"]} == {
         "test_holds": ("passed", ""),
@@ -238,7 +238,7 @@ def test_code_that_catches_what_ends_the_session_does_not_keep_it(tmp_path, caug
     run.send_signal(signal.SIGTERM)
     output = run.communicate(timeout=30)[0]
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
-    assert "asked to end (SIGTERM)" in output
+    assert "the process was terminated (SIGTERM)" in output
     assert "this runs after the end" not in output
     (written,) = tmp_path.glob("baselines/*/structure.json")
     assert "test_it.py::test_holds" in written.read_text()

@@ -137,7 +137,7 @@ def test_file_that_cannot_be_read_is_red_under_gate_and_is_kept(project):
     result = project(WHOLE, "--compile-perf=gate")
     result.assert_outcomes(failed=1)
     assert lines_with(result, "the baseline cannot be used: ") and lines_with(result, "cannot be read")
-    assert lines_with(record(project, WHOLE), "the old file was unreadable and was moved to")
+    assert lines_with(record(project, WHOLE), "the old file could not be read and was moved to")
     assert path.with_name("structure.json.corrupt-1").read_text() == '{"torch_compile": '
     assert stored(project)[1]["tests"]
 

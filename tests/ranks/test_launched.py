@@ -286,7 +286,9 @@ def test_a_rank_that_never_starts_is_lost_after_a_while(monkeypatch):
 
 
 def test_a_store_that_its_agent_no_longer_has_is_not_waited_for():
-    with pytest.raises(RuntimeError, match=r"the store that the ranks share is gone.*Connection refused"):
+    with pytest.raises(
+        RuntimeError, match=r"the store that the ranks share is no longer available.*Connection refused"
+    ):
         launched.Others(launched.Launch(1, 2, "127.0.0.1", free_port(), True), print)
 
 

@@ -183,7 +183,7 @@ def test_what_cannot_be_written_is_said(repro, tmp_path):
     names = {"torch": torch}
     exec("def target(x):\n    print(x.shape)\n    return x.sin()\n", names)
     line = repro(names["target"], X)
-    assert line.startswith("no reproduction failed in the same way: ")
+    assert line.startswith("no reproduction: no script failed in the same way: ")
     assert not (tmp_path / "repro").exists()
 
 

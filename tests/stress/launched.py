@@ -27,7 +27,7 @@ LINES = (
     "its launcher has exited",
     "the launcher terminated this run",
     "the store that",
-    "cannot reach the others",
+    "cannot reach the other ranks",
     "did not start",
     "there was no sign of it",
     "was killed by",

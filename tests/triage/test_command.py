@@ -185,7 +185,7 @@ def test_nothing_new_is_status_0(interpreters, tmp_path):
     ("arguments", "said"),
     [
         (["--old", "nowhere", "--new", sys.executable], "neither a torch release"),
-        (["--old", sys.executable, "--new", sys.executable, "--bisect"], "there is nothing to bisect"),
+        (["--old", sys.executable, "--new", sys.executable, "--bisect"], "there are no releases to bisect"),
         (["--old", sys.executable, "--new", sys.executable, "no_such_file.py"], "under torch"),
         (["--old", sys.executable, "--new", "nowhere", "--bisect"], "neither a torch release"),
     ],

@@ -24,7 +24,10 @@ def unavailable(via: str) -> str:
     """The reason why this torch version does not support this kind of artifact, or an empty string."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
-    return f"not observable on torch {torch.__version__}: it cannot save a compiled function (torch 2.11 and newer can)"
+    return (
+        f"not observable on torch {torch.__version__}: this version cannot save a compiled function (requires torch "
+        "2.11 or newer)"
+    )
 
 
 def build(

@@ -116,7 +116,7 @@ def not_shown() -> tuple[list[str], list[str]]:
             return [], []
         version = f"not observable on torch {torch_version()}"
         missing = [
-            f"{version}: {what} (they were caused on purpose and not detected)"
+            f"{version}: {what} (the self-test triggered them, but they were not detected)"
             for what in _PLANTED
             if shown[what] != _PLANTED[what]
         ]

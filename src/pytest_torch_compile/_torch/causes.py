@@ -27,7 +27,11 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
         return list(findings)
     back = f"reset {setting.name} to {setting.default}" if setting.default != "not set" else f"unset {setting.name}"
     return [
-        replace(finding, cause=str(setting), hint=f"{back}, or have the code that sets it restore it afterwards")
+        replace(
+            finding,
+            cause=str(setting),
+            hint=(f"{back}, or change the code that sets it so that it restores the old value afterwards"),
+        )
         for finding in findings
     ]
 

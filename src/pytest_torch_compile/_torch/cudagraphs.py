@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OUTSIDE_SIZES = "the size {size} is not in torch._inductor.config.triton.cudagraph_capture_sizes"
-PAST_LIMIT = "more sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
+PAST_LIMIT = "there are more sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
 GIVEN_UP = "torch gave up on the function: it changes an input in place, or was re-recorded too often"
-NO_PARTITION = "torch partitioned the graph, but no part can be a CUDA graph"
+NO_PARTITION = "torch partitioned the graph, but none of the parts can become a CUDA graph"
 
 
 def cuda_is_there() -> bool:

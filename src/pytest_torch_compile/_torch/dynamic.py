@@ -29,8 +29,8 @@ def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -
         mark_unbacked(tensor, dim, shape_id=name)
     else:
         raise CompileUsageError(
-            f"dynamic_dims: two dimensions share the size {name!r}, but torch "
-            f"{torch.__version__} does not support shared sizes (torch 2.11 and newer do)"
+            f"dynamic_dims: two dimensions share the size {name!r}, but torch {torch.__version__} does not support "
+            "shared sizes (requires torch 2.11 or newer)"
         )
 
 

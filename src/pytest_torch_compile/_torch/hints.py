@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-SURFACE_ERRORS = "fix the error, or set torch._dynamo.config.suppress_errors = False to raise it"
+SURFACE_ERRORS = "fix the error, or set torch._dynamo.config.suppress_errors = False so that torch raises it"
 SEE_CACHE_BYPASS = (
-    "TORCH_LOGS=+torch._inductor.codecache shows why a graph is not cached; the usual cause is an op that cannot be "
-    "cached, or a custom pass"
+    "set TORCH_LOGS=+torch._inductor.codecache to see why a graph is not cached; the usual cause is an op that "
+    "cannot be cached, or a custom pass"
 )
 
 MAY_FAIL_IN_EAGER = re.compile(r"may result in an error when running in eager")

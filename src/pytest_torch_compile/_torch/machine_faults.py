@@ -33,7 +33,7 @@ _OF_COMPILER = {
     r"cannot find -l[gi]?omp": "Install OpenMP for the compiler (such as libgomp or libomp-dev)",
     r"cannot execute .cc1plus": "Install the compiler's C++ part (such as g++)",
     r"(unrecognized|unknown|invalid).* '?-std=": (
-        "The compiler is too old for this torch version: install a newer one, or point CXX at one"
+        "The compiler is too old for this torch version: install a newer compiler, or set CXX to its path"
     ),
 }
 
@@ -47,9 +47,9 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
     for one in chain:
         if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError" or _NO_MEMORY.search(str(one)):
             return (
-                f"out of memory ({_first_line(one)}). A check needs memory for eager, "
-                "compiled code and the float64 reference: use smaller inputs or a "
-                "smaller model, or free memory held by other tests"
+                f"out of memory ({_first_line(one)}). A check needs memory for the eager run, the compiled run and "
+                "the float64 reference: use smaller inputs or a smaller model, or free memory that other tests still "
+                "hold"
             )
     if compiling and (refused := next((one for one in chain if _is_of_cache(one)), None)):
         line = _first_line(refused)

@@ -28,7 +28,7 @@ class Tape:
             RuntimeError: If the legs draw in a different order.
         """
         if self.position >= len(self.drawn) or self.drawn[self.position][0] != name:
-            raise RuntimeError(f"{name} draws random numbers that the other leg did not draw")
+            raise RuntimeError(f"{name} draws random numbers in one run (eager or compiled) but not in the other")
         self.position += 1
         return self.drawn[self.position - 1][1]
 

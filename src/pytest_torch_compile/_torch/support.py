@@ -61,7 +61,7 @@ def require_backend(backend: Any) -> None:
     """Raise ``CompileUsageError`` for an unknown backend."""
     if not isinstance(backend, str):
         if not callable(backend):
-            raise CompileUsageError(f"backend is {backend!r}; it must be the name of a backend or a callable")
+            raise CompileUsageError(f"backend is {backend!r}; pass the name of a backend, or a callable")
         return
     known = set(torch._dynamo.list_backends(exclude_tags=()))
     if backend not in known:
@@ -127,7 +127,7 @@ def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
     if name in _HAS:
-        return f"{written}: torch {torch_version()} does not support it (torch {_HAS[name]} and newer do)"
+        return f"{written}: torch {torch_version()} does not support it (requires torch {_HAS[name]} or newer)"
     near = difflib.get_close_matches(name, known, n=1)
     return f"{written}: this is not {what}" + (f"; did you mean {near[0]}?" if near else "")
 

@@ -55,7 +55,9 @@ _PARTS = {
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
-RESET = "the code under test reset torch's trace log (torch._logging.set_logs does; call it before the check)"
+RESET = (
+    "the code under test reset torch's trace log (for example with torch._logging.set_logs; call it before the check)"
+)
 
 CompileKey = tuple[Any, Any, Any]
 
@@ -152,7 +154,7 @@ class TraceObserver(TraceListener):
         """Use torch's counters for events that they count but the trace did not show."""
         counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
-            self._unobservable("torch counted a graph break, but its trace shows none")
+            self._unobservable("torch counted a graph break that does not appear in its trace")
         for name, number in counted.items():
             shown = getattr(self.seen.cache, name) - getattr(self._cache_before, name)
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
@@ -199,7 +201,7 @@ class TraceObserver(TraceListener):
         if key in self._pending:
             self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
         elif key[2] and any(graph.compile_id == _compile_id((*key[:2], 0)) for graph in self.seen.graphs):
-            self._unobservable(f"compilation {_compile_id(key)} is a recompile, but its reason was not observed")
+            self._unobservable(f"compilation {_compile_id(key)} is a recompile, but torch did not report its reason")
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
@@ -266,7 +268,7 @@ class TraceObserver(TraceListener):
 
     def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
         if graph_break is None:
-            self._unobservable("there was a graph break without a location")
+            self._unobservable("a graph break has no location")
             return None
         # Ignore library frames in between, which may be compiled as one frame or several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]

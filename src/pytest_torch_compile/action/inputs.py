@@ -23,13 +23,13 @@ def _words(name: str, text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise _wrong(name, text, f"words as a shell would read them ({error})") from None
+        raise _wrong(name, text, f"valid shell words ({error})") from None
 
 
 def _paths(name: str, text: str) -> tuple[str, ...]:
     words = _words(name, text)
     if any(word.startswith("-") for word in words):
-        raise _wrong(name, text, "files, folders or test ids; put options into extra-args")
+        raise _wrong(name, text, "files, folders or test ids; pass options in extra-args")
     return words
 
 

@@ -75,7 +75,9 @@ def test(inputs: Inputs) -> int:
         runner.say("this shard has no tests")
         return 0
     if done.returncode == 5:
-        runner.annotate("error", "pytest found no tests: a gate without tests would always pass")
+        runner.annotate(
+            "error", ("pytest found no tests, and a gate without tests would always pass: check the test paths")
+        )
     # Any module that the tests import can exit pytest with status 0.
     return done.returncode or (0 if path.exists() else 3)
 

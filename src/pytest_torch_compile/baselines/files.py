@@ -53,7 +53,7 @@ class Baselines:
         if self.problem:
             return self.problem
         hint = f"; the nearest environment with baselines is {self.nearest}" if self.nearest else ""
-        return f"no baseline for {self.environment} in {self.path.parent.parent}{hint}"
+        return f"no baseline exists for {self.environment} in {self.path.parent.parent}{hint}"
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
         raise Corrupt(f"{path} is not a {kind} baseline: it has no {KEY!r} header or no {LIST_OF_ENTRIES[kind]!r}")
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(
-            f"{path} has schema {schema.shown(header.get('schema_version'))}, but "
-            f"this version reads {SCHEMA_VERSION}; install the version that wrote "
-            "it, or delete the file and record it again"
+            f"{path} has schema {schema.shown(header.get('schema_version'))}, but this version of the plugin reads "
+            f"{SCHEMA_VERSION}; install the version that wrote the file, or delete the file and record the baseline "
+            "again"
         )
     if header.get("environment") != environment:
         raise BaselineError(f"{path} was recorded on {schema.shown(header.get('environment'))}, not on {environment}")
@@ -207,7 +207,7 @@ def parse(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise BaselineError(f"{path} cannot be read: {error.strerror}") from None
     if not isinstance(content, dict):
-        raise Corrupt(f"{path} is not a baseline: its top level is a {type(content).__name__}")
+        raise Corrupt(f"{path} is not a baseline: its top level is a {type(content).__name__}, not a mapping")
     return content
 
 

@@ -58,7 +58,7 @@ def collected(arguments: Sequence[str]) -> Collection:
     if not ended.results:
         # The plugin reports the tests; without it, the list would be empty.
         raise BaselineError(
-            "pytest collected the tests without this plugin; load it, for example with -p torch_compile"
+            "pytest collected the tests without this plugin; load the plugin, for example with -p torch_compile"
         )
     about, *tests = ended.results
     return Collection(Path(about["root"]), Path(about["baselines"]), tuple(tests), tuple(about["partly"]))
@@ -73,7 +73,7 @@ def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
     """
     if not directory.resolve().is_relative_to(collection.root.resolve()):
         raise BaselineError(
-            f"{directory} is not below pytest's root directory {collection.root}: run the command there"
+            f"{directory} is outside pytest's root directory {collection.root}: run the command in that directory"
         )
     lines = []
     for environment, kind in _files(directory):

@@ -73,14 +73,14 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
     findings = []
     for old, new, name in _pairs(before, after):
         breaks: list[str] = sorted((Counter(new["graph_breaks"]) - Counter(old["graph_breaks"])).elements())
-        text = f"{name}{len(new['graph_breaks'])} graph breaks, {len(breaks)} of them not in the baseline"
+        text = f"{name}{len(new['graph_breaks'])} graph breaks, {len(breaks)} of which are not in the baseline"
         findings += [break_finding(fingerprint, text) for fingerprint in breaks]
         counted = {"graphs": ("graphs", "structure"), **_COUNTED}
         for key, (title, kind) in counted.items():
             one, other = (len(at[key]) if key == "graphs" else at.get(key) for at in (old, new))
             # A graph break also increases the number of graphs.
             if one is not None and other is not None and other > one and not (key == "graphs" and breaks):
-                findings.append(Finding(kind, f"{name}{other} {title}, the baseline has {one}"))
+                findings.append(Finding(kind, f"{name}{other} {title}, but {one} in the baseline"))
     return findings
 
 

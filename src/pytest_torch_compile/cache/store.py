@@ -86,10 +86,10 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
             ", ".join(f"{name[:40]} {values.get(name) or 'none'}" for name in different[:8])
             for values in (stored, environment)
         )
-        raise ArtifactsRefused(f"it was created with {there}, but this is {here}")
+        raise ArtifactsRefused(f"it was created with {there}, but this environment has {here}")
     expected = sum(part["size"] for part in header["parts"])
     if len(body) != expected:
-        raise ArtifactsRefused(f"it is truncated: {len(body)} bytes of {expected}")
+        raise ArtifactsRefused(f"it is truncated: it has {len(body)} of {expected} bytes")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
         raise ArtifactsRefused("it is damaged: the checksum does not match")
     content = io.BytesIO(body)
@@ -109,7 +109,9 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
         raise ArtifactsRefused(f"it is truncated or damaged: its metadata {refused}") from None
     version = header.get("schema") if isinstance(header, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
-        raise ArtifactsRefused(f"it has schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}")
+        raise ArtifactsRefused(
+            f"it has schema {schema.shown(version)}, but this version of the plugin reads {SCHEMA_VERSION}"
+        )
     if wrong := schema.problem(header, _MANIFEST):
         raise ArtifactsRefused(f"it has invalid metadata: {wrong}")
     return header, body

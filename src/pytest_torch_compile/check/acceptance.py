@@ -135,7 +135,7 @@ def _read(path: Path) -> dict[str, Entry]:
     version, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests", {})
     if version != SCHEMA_VERSION:
         raise baselines.BaselineError(
-            f"{path} has schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}"
+            f"{path} has schema {schema.shown(version)}, but this version of the plugin reads {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(tests, _TESTS):
         raise baselines.Corrupt(f"{path} is damaged: {wrong}; {baselines.RESTORE}")
@@ -177,4 +177,4 @@ def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
     ]
     accepted = entry["recompiles"].get(torch, 0)
     unused = accepted > needed["recompiles"]
-    return [*lines, f"{accepted} recompiles accepted, {needed['recompiles']} needed"] if unused else lines
+    return [*lines, (f"{accepted} recompiles are accepted, but {needed['recompiles']} occurred")] if unused else lines

@@ -113,6 +113,6 @@ def compiled_beside(
 def _require_backward(work: Work, eager: Leg) -> None:
     if work.train and not eager.went_backward:
         raise CompileUsageError(
-            "train=True, but no output requires a gradient in any call, so there is nothing to "
-            "compare; use parameters or inputs that require a gradient, x.requires_grad_()"
+            "train=True, but no output requires a gradient in any call, so there are no gradients to compare; use "
+            "parameters or inputs that require a gradient (x.requires_grad_())"
         )

@@ -178,7 +178,7 @@ def check_compile(
     began = time.monotonic()
     report = _examined_in_time(work, compiling, budget, tolerances, ops if custom_ops else None)
     if backend is None and compile is None and usual != settings.current.backend:
-        report.observation.not_observable.append(f"generated code: --compile-fast uses backend {usual}")
+        report.observation.not_observable.append(f"generated code, because --compile-fast uses backend {usual}")
     if not any(finding.kind == "timeout" for finding in report.findings):
         report.findings += cache_misses(report.observation.cache) if warm else []
         acceptance.note(report, own)

@@ -66,7 +66,7 @@ def given_up(
     return [
         Finding(
             "eager-fallback",
-            f"{one.location.function} raised while torch traced it, so later calls run in eager",
+            f"{one.location.function} raised an exception while torch traced it, so later calls run in eager",
             one.location,
             f"{one.location.source}\nfingerprint {one.fingerprint}",
             advice.RAISE_LAST,

@@ -34,7 +34,7 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
             raise usage_error(f"call {record.number}, {leg}: {fault}", record.error) from None
     if expected.error is not None and actual.error is not None and not expected.exceptions:
         error = expected.error
-        raised = f"call {expected.number} raises in eager, before torch.compile is involved"
+        raised = f"call {expected.number} raises an exception in eager, before torch.compile is involved"
         text = f"{raised}: {type(error).__name__}: {error}{_leaked_defaults(str(error))}"
         raise usage_error(text, error) from None
 
@@ -52,8 +52,8 @@ def _leaked_defaults(error: str) -> str:
     if not leaked:
         return ""
     return (
-        f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore it there, "
-        "or set device and dtype of new tensors explicitly"
+        f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore it in that code, or set the device and dtype of new "
+        "tensors explicitly"
     )
 
 
@@ -83,7 +83,7 @@ def error_findings(
     """
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
-        message = "torch raised instead of recompiling, because of its settings"
+        message = "torch raised an exception instead of recompiling, because of its settings"
         refused = Finding("compile-error", message, location, readable(str(error)))
         return caused([refused], deviations, REFUSES_RECOMPILES)
     if support.is_recompile_limit(error):
@@ -93,7 +93,7 @@ def error_findings(
         hit = Finding("eager-fallback", message, location, error_summary(error), hint)
         return caused([hit], deviations, LIMITS)
     if support.is_constraint_violation(error):
-        message = "the code constrains a dimension that is marked dynamic"
+        message = "the code constrains a dimension that is marked as dynamic"
         constant = re.search(r"constant \((\d+)\)", str(error))
         hint = advice.fixed_size(constant[1]) if constant else advice.TIED_SIZE
         return [Finding("compile-error", message, location, readable(error_summary(error)), hint)]

@@ -43,9 +43,9 @@ def require_factory(optimizer: Callable[..., Any] | None) -> None:
         return
     kind = type(optimizer).__name__
     raise CompileUsageError(
-        f"optimizer is an instance of {kind}; pass a function that creates one, since eager and compiled code need "
-        "separate ones: "
-        f"optimizer=lambda params: torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
+        f"optimizer is an instance of {kind}; pass a function that creates one, because the eager and compiled runs "
+        "need separate optimizers: optimizer=lambda params: "
+        f"torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
     )
 
 
@@ -72,6 +72,6 @@ def require_values(target: Any, calls: Sequence[Call]) -> None:
     tensors += [t for one in calls for t in flatten((one.args, dict(one.kwargs)), "input").tensors.values()]
     if tensors and all(tensor.device.type == "meta" for tensor in tensors):
         raise CompileUsageError(
-            "the model and its inputs are on the meta device, which holds no values, so there is nothing to compare: "
-            "move them to a device, model.to_empty(device='cpu') and inputs with values"
+            "the model and its inputs are on the meta device, where tensors have no values to compare: move the "
+            "model to another device with model.to_empty(device='cpu'), and pass inputs that have values"
         )

@@ -23,7 +23,7 @@ def require_warmup(warmup: int | None, calls: int) -> None:
         return
     if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 < warmup < calls:
         raise CompileUsageError(
-            f"warmup={warmup!r} of {count(calls, 'call')}: must be at least 1 and less than the number of calls"
+            f"warmup={warmup!r} of {count(calls, 'call')}: must be at least 1, but less than the number of calls"
         )
 
 

@@ -69,7 +69,7 @@ class TimeLimit:
 
     def _say(self, place: Location | None) -> None:
         where = f" at {place.shown()}" if place else ""
-        text = f"a check is over its limit of {self._seconds:g} s{where}, in C code that cannot be interrupted"
+        text = f"a check exceeded its limit of {self._seconds:g} s{where}, in C code that cannot be interrupted"
         print(f"pytest-torch-compile: {text}: {advice.ISOLATE}", file=sys.__stderr__, flush=True)
 
 

@@ -32,7 +32,7 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
         f"compiling and warming up: {seconds:.1f} s with an empty compile cache",
         *(f"{name}: {_spread(sample.raw['wall'][name])}" for name in ("eager", "compiled")),
         *_paid_back(seconds, wall, sample.rounds),
-        f"measured on {_where(sample.environment['device'])}: {runs}. These are figures, not a verdict",
+        f"measured on {_where(sample.environment['device'])}: {runs}. These figures are not a verdict",
     ]
 
 
@@ -46,7 +46,11 @@ def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
     if low > 1:
         calls = math.ceil(seconds / (wall.eager * (1 - math.exp(wall.log_ratio))))
         return [*lines, f"compiling pays off after about {calls:,} calls"]
-    slower = "compiled code is slower here" if high < 1 else "the difference is within the spread"
+    slower = (
+        "compiled code is slower than eager here"
+        if high < 1
+        else ("the difference is within the spread of the measurements")
+    )
     return [*lines, f"compiling does not pay off: {slower}"]
 
 
@@ -55,7 +59,10 @@ def _where(device: str) -> str:
 
     if device != "cpu":
         return device
-    return f"a CPU with {torch.get_num_threads()} threads, where other processes may interfere; figures on a GPU differ"
+    return (
+        f"a CPU with {torch.get_num_threads()} threads, where other processes may interfere; figures on a GPU would "
+        "differ"
+    )
 
 
 def _spread(seconds: Sequence[float]) -> str:

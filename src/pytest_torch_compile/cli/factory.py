@@ -14,8 +14,8 @@ from typing import Any
 from .._torch.user_lines import is_library
 
 GIVE_INPUTS = (
-    "return (model, inputs), or pass --inputs package.module:make_inputs, "
-    "or the shape of each argument, --input 2,3,224,224"
+    "return (model, inputs), pass --inputs package.module:make_inputs, or pass the shape of each argument with "
+    "--input 2,3,224,224"
 )
 Shapes = Sequence[Sequence[Sequence[int]]]  # for each call, the shape of each argument
 
@@ -104,7 +104,7 @@ def _random(shapes: Shapes) -> tuple[list[Any], str]:
     import torch
 
     if wrong := [shape for call in shapes for shape in call if not shape or min(shape) < 0]:
-        raise FactoryError(f"{wrong[0]} is not a valid input shape: sizes must be 0 or more, such as 8,16")
+        raise FactoryError(f"{wrong[0]} is not a valid input shape: pass sizes of 0 or more, for example 8,16")
     torch.manual_seed(0)
     items = [tuple(torch.randn(*shape, device="cpu") for shape in call) for call in shapes]
     texts = [", ".join(f"torch.randn{tuple(shape)}" for shape in call) for call in shapes]
@@ -127,7 +127,7 @@ def _attribute(spec: str) -> Any:
     module, _, name = spec.partition(":")
     if not module or not name or not all(part.isidentifier() for part in f"{module}.{name}".split(".")):
         example = f"{module.removesuffix('.py').strip('./').replace('/', '.')}:{name or 'make_model'}"
-        raise FactoryError(f"{spec!r} is not of the form package.module:name; write it like {example}")
+        raise FactoryError(f"{spec!r} does not have the form package.module:name; write for example {example}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

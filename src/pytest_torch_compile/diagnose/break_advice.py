@@ -57,7 +57,7 @@ def break_advice(subject: Subject) -> list[str]:
         except OutOfTime:
             if not lines:
                 raise
-            lines.append(f"no time was left to try more fixes for graph breaks: {MORE_TIME}")
+            lines.append(f"there was no time left to try more fixes for graph breaks: {MORE_TIME}")
     return lines
 
 
@@ -183,7 +183,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
             where = f"{Path(caller.file).name}:{caller.line}"
-            what = f"use `{_short(one.new)}` at {where}; the break remains, but this call runs in eager"
+            what = f"use `{_short(one.new)}` at {where}; the graph still breaks, but this call runs in eager"
             yield Change(what, one, disables=True)
 
 

@@ -56,7 +56,7 @@ def _switches(subject: Subject) -> Iterator[str]:
         if report is not None and not report.findings:
             fault = subject.report.fault
             subject.report.fault = replace(fault, switch=fault.switch or name)
-            yield f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. The result is right without {part}"
+            yield f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. The result is correct without {part}"
 
 
 def _own_options(subject: Subject) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _op(subject: Subject, table: Table) -> list[str]:
         return []
     subject.report.fault = replace(subject.report.fault, op=", ".join(ops))
     how = "not decomposed" if table == "decomposition" else "run by the eager kernel instead of Inductor's code"
-    return [f"op: the result is right with {', '.join(ops)} {how} (tried)"]
+    return [f"op: the result is correct with {', '.join(ops)} {how} (tried)"]
 
 
 def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:

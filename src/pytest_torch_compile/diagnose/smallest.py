@@ -58,7 +58,7 @@ def smallest_module(subject: Subject) -> list[str]:
                 shown = {finding.kind for finding in report.findings}
                 smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
-        remark = f", after {tried} of its parts: the time limit was reached"
+        remark = f", but the time limit was reached after trying {tried} of its parts"
     if smallest is None:
         return []
     kind = type(smallest.module).__name__

@@ -35,7 +35,7 @@ class Baseline:
         now = _entry(row)
         if not set(now["breaks"]) <= set(entry["breaks"]) or not set(now["kinds"]) <= set(entry["kinds"]):
             return ""
-        return f"known from the baseline: {entry['verdict']}"
+        return f"as recorded in the baseline: {entry['verdict']}"
 
     def lines(self, rows: Sequence[Row]) -> list[str]:
         """Lines about targets that are better than in the baseline, or that worked there and were not checked."""

@@ -21,10 +21,12 @@ from .signature import AutomaticDynamic, Signature
 _SHARES = (1.0, 0.7, 0.6, 0.5)
 # How often a check is tried: a call that cannot be checked in one test may be checkable in another.
 MOST_TRIES = 3
-OUT_OF_TIME = "time limit reached (raise it with --compile-existing-minutes)"
-LIKE_OTHERS = "the call runs no new lines, and other targets have priority"
-KEPT = "the call runs new lines, but time is reserved for other targets (see --compile-existing-minutes)"
-TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes allows"
+OUT_OF_TIME = "the time limit was reached (raise it with --compile-existing-minutes)"
+LIKE_OTHERS = "the call executes no new lines, and other targets have priority"
+KEPT = (
+    "the call executes new lines, but the remaining time is reserved for other targets (see --compile-existing-minutes)"
+)
+TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 
 
 @dataclass

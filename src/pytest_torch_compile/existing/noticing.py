@@ -70,7 +70,7 @@ class Noticing:
     @contextmanager
     def _profiling(self) -> Iterator[None]:
         if sys.getprofile() is not None:
-            raise Taken("calls cannot be observed while both coverage and a profiler are active")
+            raise Taken("calls cannot be observed while coverage and a profiler are both active")
         known, hear = self._known, self._hear
 
         def note(frame: FrameType, event: str, argument: Any) -> None:

@@ -61,7 +61,7 @@ def _refused_under(name: str) -> str:
 def _refused_now() -> str:
     """Why no check may run at this moment."""
     if any(map(_may_interfere, threading.enumerate())):
-        return "the test runs other threads, which may hold a lock or modify the target"
+        return "the test runs other threads, which may be holding a lock or modifying the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return "the test calls it while tracing"
     return ""

@@ -78,7 +78,7 @@ class Recipes:
         takes_nothing = type(value).__init__ in (torch.nn.Module.__init__, object.__init__)
         text = self._made.get(id(value), f"{name}()" if takes_nothing else "")
         if not text:
-            raise NotWritten(f"it is unknown how the {type(value).__name__} was created")
+            raise NotWritten(f"the code that created the {type(value).__name__} is unknown")
         if is_a(value, torch.nn.Module):
             dtypes = {p.dtype for p in value.parameters() if p.is_floating_point()}
             if len(dtypes) == 1 and dtypes != {torch.get_default_dtype()}:
@@ -113,7 +113,9 @@ class Recipes:
             return "{" + ", ".join(f"{self._value(key)}: {self._value(one)}" for key, one in value.items()) + "}"
         if id(value) in self._made:
             return self._object(value, "")
-        raise NotWritten(f"an argument has type {kind.__name__}, which cannot be written without its contents")
+        raise NotWritten(
+            (f"an argument has type {kind.__name__}, which cannot be written to a test without copying its contents")
+        )
 
     def _string(self, value: str) -> str:
         if self._modules != len(sys.modules):
@@ -121,7 +123,7 @@ class Recipes:
             self._strings = _strings_of(self.owns)
         if value in self._strings and _STRING.fullmatch(value):
             return repr(value).replace("'", '"')
-        raise NotWritten("an argument is a string that does not occur in the package's own code")
+        raise NotWritten("an argument is a string that does not occur in the package's code")
 
 
 def _tensor(tensor: torch.Tensor) -> str:

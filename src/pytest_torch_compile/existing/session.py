@@ -149,12 +149,12 @@ class ExistingSession:
         """Write the table of targets."""
         if self._is_worker:
             return
-        terminalreporter.section(f"torch.compile: calls from tests into {self._package}")
+        terminalreporter.section(f"torch.compile: calls to {self._package} in tests")
         if not self._rows:
             terminalreporter.write_line(self._why_not or f"no test called a public target of {self._package}")
             return
         left = sum(1 for reasons in self._left_out.values() if reasons)
-        waiting = f"{left} targets have calls that were left out because of the time or shape limit"
+        waiting = f"{left} targets have calls that were not checked because of the time limit or the limit on shapes"
         for line in [*table(self._rows, self._seconds, waiting if left else ""), *self._kept()]:
             terminalreporter.write_line(terminal(line))
 
@@ -182,6 +182,8 @@ def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:
     patterns = tuple(part.strip() for part in given.split(",") if part.strip())
     packages = {pattern.partition(".")[0] for pattern in patterns}
     if len(packages) != 1 or not next(iter(packages)).isidentifier():
-        raise pytest.UsageError(f"--compile-existing={given}: give one package, or names and patterns inside one")
+        raise pytest.UsageError(
+            f"--compile-existing={given}: pass one package, or names and patterns within one package"
+        )
     package = packages.pop()
     return package, () if package in patterns else patterns

@@ -134,7 +134,7 @@ def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
     wide = max((len(row.target) for row in ordered), default=0)
     longest = max((len(row.verdict) for row in ordered), default=0)
     for row in sorted(ordered, key=lambda row: row.verdict == WORKS):
-        checks = f"{row.checks} checked" + (f", {row.left_out} left out" if row.left_out and row.checks else "")
+        checks = f"{row.checks} checked" + (f", {row.left_out} skipped" if row.left_out and row.checks else "")
         yield f"{row.target:<{wide}}  {row.verdict:<{longest}}  {checks}  {row.detail}".rstrip()
     counts = Counter(row.verdict for row in ordered)
     parts = [f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS) if counts[verdict]]

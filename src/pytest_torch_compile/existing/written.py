@@ -16,7 +16,7 @@ from .checking import Checked
 from .undisturbed import undisturbed
 from .verdicts import VERDICTS, Row, verdict_of
 
-_HEAD = '''"""{module} under torch.compile, called as the package's own tests call it.
+_HEAD = '''"""{module} under torch.compile, called in the same way as in the package's tests.
 
 Written by pytest --compile-existing={given} --compile-write-tests. The inputs have the shapes, dtypes and
 ranges of those calls, and random values.
@@ -64,7 +64,7 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
             continue
         text = _HEAD.format(module=module, imports=module, given=given)
         text = text if any("@pytest" in source for source in sources) else text.replace("import pytest\n", "")
-        left_out = [f"# {one.row.target} has no test here: {one.left_out}" for one in ones if one.left_out]
+        left_out = [f"# {one.row.target} has no test in this file: {one.left_out}" for one in ones if one.left_out]
         notes = "\n\n" + "\n".join(left_out) + "\n" if left_out else ""
         path = folder / f"test_{re.sub(r'[^a-zA-Z0-9]+', '_', module)}.py"
         write_atomically(path, text + "".join(f"\n\n{source}" for source in sources) + notes)

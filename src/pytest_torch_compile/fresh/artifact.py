@@ -119,7 +119,9 @@ def check_artifact(
     __tracebackhide__ = True
     support.require_supported_torch()
     if not isinstance(model, torch.nn.Module):
-        raise CompileUsageError(f"the target is {model!r}, but an artifact needs a module: wrap the target in one")
+        raise CompileUsageError(
+            f"the target is {model!r}, but an artifact can be built only from a module: wrap the target in a module"
+        )
     if via not in artifacts.WAYS:
         raise CompileUsageError(f"via={via!r} is unknown; choose one of: {', '.join(artifacts.WAYS)}")
     require_tolerances("tolerances", tolerances)

@@ -223,7 +223,10 @@ _DIFFERS = {
     "run": "differs between two runs of the same code",
     "process": "differs in a fresh process",
 }
-_NO_MODULE = "the module is unknown: nothing differs if all module outputs are recorded, which changes fusion"
+_NO_MODULE = (
+    "the module is unknown: the difference disappears when the outputs of all modules are recorded, because "
+    "recording changes fusion"
+)
 
 
 def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
@@ -239,7 +242,7 @@ def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bo
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     if ended.raised is not None:
-        message = f"the fresh process raises {ended.raised.type}, but this one does not"
+        message = f"the fresh process raises {ended.raised.type}, but this process does not"
         return Finding("exception", message, ended.raised.location, ended.raised.text)
     return [_Pair("fresh process", seen[0], ended.value)]
 
@@ -350,8 +353,8 @@ def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -
     size = next(iter(sizes.values()), 0)
     if size < 2:
         raise CompileUsageError(
-            "over='batch' needs a batch of at least two rows, in the first dimension "
-            "of the first tensor or in that of batch_dims={'x': 0}"
+            "over='batch' needs a batch of at least two rows, either in the first dimension of the first tensor or "
+            "in the dimension set with batch_dims={'x': 0}"
         )
     chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
     return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}

@@ -143,12 +143,12 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     if calls is None:
         if not args and not kwargs:
             raise CompileUsageError(
-                "no call was given: pass the arguments, check_compile(model, x), or "
-                "calls=[call(x), ...]; for a target without arguments, use calls=[call()]"
+                "there is no call to check: pass the arguments, as in check_compile(model, x), or calls=[call(x), "
+                "...]; for a target without arguments, pass calls=[call()]"
             )
         return [Call(tuple(args), kwargs)]
     if args or kwargs:
-        raise CompileUsageError("pass the arguments of one call, or calls=[...], not both")
+        raise CompileUsageError("pass either the arguments of one call or calls=[...], not both")
     if isinstance(calls, (Call, Mapping, str, bytes)) or hasattr(calls, "__array__") or not isinstance(calls, Iterable):
         raise CompileUsageError(
             f"calls is a single {_described(calls)}, but it must be a list of calls: "

@@ -36,13 +36,14 @@ class Compiling:
                 raise CompileUsageError(f"compile={self.wrapper!r}; it must be a callable, target -> compiled")
             for name in (name for name, value in self.more.items() if value):
                 raise CompileUsageError(
-                    f"{name} is an option of torch.compile, which compile= replaces: use it in that function"
+                    f"{name} is an option of torch.compile, but compile= replaces torch.compile: apply the option "
+                    "in the function that you pass"
                 )
             return
         support.require_backend(self.backend)
         support.require_mode(self.mode)
         if self.mode is not None and self.options is not None:
-            raise CompileUsageError("mode and options exclude each other in torch.compile: use only one")
+            raise CompileUsageError("torch.compile accepts either mode or options, but not both: remove one of them")
         if self.options and self.backend == "inductor":
             support.require_inductor_options(self.options)
         support.newer_arguments(self.more)

@@ -259,7 +259,9 @@ class Snapshot:
         kinds = sorted({type(value).__name__ for value in unread})
         if not kinds:
             return []
-        return [f"state of type {', '.join(kinds)}: it cannot be copied, so it was neither compared nor restored"]
+        return [
+            (f"state of type {', '.join(kinds)}: this state cannot be copied, so it was neither compared nor restored")
+        ]
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:

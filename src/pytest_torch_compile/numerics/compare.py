@@ -246,5 +246,5 @@ def _aliasing(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
 def _random_streams(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
     devices = [d for d in eager.rng if d in compiled.rng and not torch.equal(eager.rng[d], compiled.rng[d])]
     if devices:
-        message = f"the random stream of {', '.join(devices)} was consumed differently from eager"
+        message = f"compiled code consumed the random stream of {', '.join(devices)} differently from eager"
         yield Finding("numerics", message, hint=advice.RANDOM_STREAM, calls=(eager.number,))

@@ -84,18 +84,20 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
     values = f"{where} of {worst.path}: eager {number(worst.eager)}, compiled {number(worst.compiled)}"
     lines = [values + (f", fp64 {number(worst.reference)}" if worst.reference is not None else "")]
     if worst.worst.name == "wrong elements":
-        lines.append(f"{worst.differing} of {worst.elements} elements differ; they must be equal")
+        lines.append(f"{worst.differing} of {worst.elements} elements differ, but they must be equal")
     elif worst.rule == "fp64":
-        runs = f", or of the error in {worst.perturbed_runs} eager runs with perturbed rounding"
+        runs = f", or of the error of {worst.perturbed_runs} eager runs with perturbed rounding"
         limit = f"the limit is a multiple of eager's own error{runs if worst.perturbed_runs else ''}"
         lines.append(f"errors are measured against an fp64 run of eager; {limit}")
     elif worst.rule == "spread":
-        lines.append("eager is not deterministic here; the limit is a multiple of the spread of two eager runs")
+        lines.append(
+            "the eager result is not deterministic here; the limit is a multiple of the spread between two eager runs"
+        )
     elif worst.perturbed_runs:
         reached = f"the error in {worst.perturbed_runs} eager runs with perturbed rounding"
-        lines.append(f"an fp64 run was not possible; the limit is a multiple of {reached}")
+        lines.append(f"an fp64 run was not possible, so the limit is a multiple of {reached}")
     elif reference is Reference.TWO_EAGER_RUNS:
-        lines.append("an fp64 run was not possible; the limit is the tolerance of the dtype")
+        lines.append("an fp64 run was not possible, so the limit is the tolerance for the dtype")
     others = [leaf.path for leaf in leaves if leaf is not worst]
     if others:
         more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
@@ -146,7 +148,7 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
     if left is not None and right is not None:
         if _same_exception(left, right):
             return []
-        message = f"eager raises {type(left).__name__}, compiled code raises {type(right).__name__}"
+        message = f"eager raises {type(left).__name__}, but compiled code raises {type(right).__name__}"
         evidence, hint = f"eager: {error_summary(left)}\ncompiled: {error_summary(right)}", advice.BOTH_RAISE
     elif left is not None:
         message = f"eager raises {type(left).__name__}, but compiled code does not"

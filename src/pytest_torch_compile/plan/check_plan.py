@@ -122,7 +122,7 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
         raise CompileUsageError(f"a plan is not possible here: {why_not}")
     limits = limits.on(support.torch_version())
     if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
-        raise CompileUsageError(f"{unknown[0]} cannot be planned: remove the limit")
+        raise CompileUsageError(f"a plan cannot determine {unknown[0]}: remove the limit")
     plan = Plan(
         target_name(model),
         work.compiling.checked_mode,
@@ -151,10 +151,10 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
         _fill(plan, answer, len(task.calls))
         plan.findings = answer.findings + _judged(task, raised=answer.raised)
     elif answer.raised is not None:
-        message = f"the process that plans raises {answer.raised.type}"
+        message = f"the planning process raised {answer.raised.type}"
         plan.findings = [Finding("exception", message, answer.raised.location, answer.raised.text)]
     else:
-        message = f"the process that plans {answer.without_answer}"
+        message = f"the planning process {answer.without_answer}"
         plan.findings = [Finding("exception", message, evidence=answer.log)]
     plan.text = f"{failure_text(plan)}\n\n{_summary(plan)}"
     return plan
@@ -193,7 +193,9 @@ def _figures(plan: Plan) -> dict[str, Figure]:
     return {
         "max_kernels": Figure(max(plan.launches, default=0), most + kernels),
         "max_memory": Figure(plan.peak_memory, memory),
-        "max_cudagraphs": Figure(plan.cudagraphs, [f"{count(plan.cudagraphs, 'graph')} would be recorded"]),
+        "max_cudagraphs": Figure(
+            plan.cudagraphs, [(f"{count(plan.cudagraphs, 'graph')} would be recorded as a CUDA graph")]
+        ),
     }
 
 

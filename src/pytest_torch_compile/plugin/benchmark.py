@@ -144,7 +144,7 @@ class CompileBenchmark:
             raise CompileCheckFailed(f"the baseline cannot be used: {problem}", None)
         runs = stored_runs.runs_of(speed.entries.get(test))
         counts = structure.counts_of(counted.entries.get(test), environment["python"])
-        self._missing = speed.missing if not speed.entries else f"{speed.path} has no entry for this test"
+        self._missing = speed.missing if not speed.entries else f"the baseline {speed.path} has no entry for this test"
         kept = is_kept(settings.current.cache)
         problems = [
             stored_runs.unknown_device(runs, environment.get("uuid", "")),
@@ -283,7 +283,10 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: {name} has no allowance, since only a decrease is a regression; set it to None to skip it"
+                (
+                    f"allow_more: {name} cannot have an allowance, because only a decrease is a regression; set it to "
+                    "None to skip this count"
+                )
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(

@@ -60,8 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        f"{known_failure.MARKER}(reason, kind=None, torch=None): this "
-        "check is known to fail; it is an error if it passes",
+        f"{known_failure.MARKER}(reason, kind=None, torch=None): mark a check that is known to fail; the test fails "
+        "if the check passes",
     )
     in_child.begin_worker(config)
     chosen, root, register = options.read(config), config.rootpath, config.pluginmanager.register
@@ -154,7 +154,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
         return [f"torch.compile: torch cannot be imported: {unwritten.reason(error)}"]
 
     chosen = settings.current
-    device = chosen.device or "chosen by the tests"
+    device = chosen.device or "chosen by each test"
     backend = f"{chosen.check_backend}{' (--compile-fast: generated code is not checked)' if chosen.fast else ''}"
     return [f"torch.compile: torch {torch.__version__}, device {device}, backend {backend}, cache {chosen.cache}"]
 

@@ -117,7 +117,7 @@ class LaunchedSession:
             self._others = others(self._lost)
         except RuntimeError as error:
             here = launch()
-            line = f"rank {here.rank if here else 0} cannot reach the others: {str(error).splitlines()[0]}"
+            line = f"rank {here.rank if here else 0} cannot reach the other ranks: {str(error).splitlines()[0]}"
             os.write(self._stderr, f"\npytest-torch-compile: {line}\n".encode())
             pytest.exit(line, returncode=pytest.ExitCode.TESTS_FAILED)
         # The parent is torchrun's agent, or a shell, which may exit after it has started all ranks.
@@ -140,12 +140,12 @@ class LaunchedSession:
 
     def _say_end(self) -> None:
         if self._others is not None:
-            self._others.leave("terminated by its launcher (SIGTERM)")
-            self._others.lose_all("the launcher terminated this run (SIGTERM), as it does when a rank exits")
+            self._others.leave("it was terminated by its launcher (SIGTERM)")
+            self._others.lose_all("the launcher terminated this run (SIGTERM), which it does when a rank exits")
 
     def _orphaned(self) -> None:
         if self._others is not None:
-            self._others.leave("its launcher has exited, so it exits too")
+            self._others.leave("its launcher has exited, so this rank exits too")
 
     def _lost(self, line: str) -> None:
         """Print the message once for all ranks and end the session, since the test would wait forever."""
@@ -179,7 +179,7 @@ class LaunchedSession:
         if here.rank == 0 and not report.failed:
             ranks = range(here.world_size)
             told = self._others.gather(turn, ranks, TEST_SECONDS)
-            late = f"did not run this test within {TEST_SECONDS:g} s of rank 0"
+            late = f"did not start this test within {TEST_SECONDS:g} s of rank 0"
             texts = {rank: told[rank] if rank in told else self._others.why_gone(rank, late) for rank in ranks}
             failed = [f"rank {rank}: {text}" for rank, text in texts.items() if text]
             if failed:

@@ -91,7 +91,7 @@ class StructureSession:
             return {test: {**_counts(old.get(test)), **entry} for test, entry in entries.items()}
 
         done = baselines.update(self._folder, environment, merge, "structure")
-        kept = [f"the old file was unreadable and was moved to {done.kept}"] if done.kept else []
+        kept = [f"the old file could not be read and was moved to {done.kept}"] if done.kept else []
         return [*lines, *kept, f"{done.path}: {len(done.rows) or 'no'} entries changed"]
 
 

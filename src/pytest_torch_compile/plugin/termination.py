@@ -15,7 +15,7 @@ import pytest
 
 # `timeout` and some runners signal the process and then its whole group; both signals together are one request.
 ONE_REQUEST_SECONDS = 0.5
-MESSAGE = "the process was asked to end (SIGTERM)"
+MESSAGE = "the process was terminated (SIGTERM)"
 
 
 def end_in_order(config: pytest.Config) -> None:

@@ -113,7 +113,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
     if kind == "collective" or len(mine) == len(theirs):
         message = f"{kind}s in {name} differ from {numbered('rank', usual)}"
     else:
-        message = f"{count(len(mine), kind)} in {name}, {len(theirs)} on {numbered('rank', usual)}"
+        message = f"{count(len(mine), kind)} in {name}, but {len(theirs)} on {numbered('rank', usual)}"
     lines = [line for kind, groups in sides.items() for line in _side_by_side(ranks, check, kind, groups)]
     return Finding(
         "rank-divergence",
@@ -134,7 +134,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
     for group, found in zip(groups, facts, strict=True):
         in_all = [fact for fact in found if all(fact.key in {other.key for other in others} for others in facts)]
         own = found if kind == "collective" else _without(found, in_all)
-        equal = f" and {count(len(in_all), kind)} that all have" if in_all and own is not found else ""
+        equal = f"  and {count(len(in_all), kind)} that all ranks have" if in_all and own is not found else ""
         lines.append(f"{kind}s of {numbered('rank', group)}: {len(own) or 'none'}{equal}")
         lines += [f"  {cut(fact.text, _WIDTH)}" for fact in own[:_LINES]]
         lines += [f"  and {len(own) - _LINES} more"] if len(own) > _LINES else []

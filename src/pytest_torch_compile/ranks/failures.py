@@ -79,7 +79,7 @@ class RankEnd:
         if code is None:
             return self.lost
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return f"{how} before giving an answer"
+        return f"{how} before it returned a result"
 
     def seen(self) -> RankSeen:
         """The observations of the rank's checks, and whether its last call is complete."""
@@ -102,14 +102,17 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
             returned = [outcome.rank for outcome in outcomes]
             differing += left_early(seen, returned, [end.rank for end in running])
         place = next((end.place for end in running if end.place is not None), None)
-        hint = "if ranks wait in a collective, find the rank that did not call it, or set a longer timeout"
+        hint = "if ranks are waiting in a collective, find the rank that did not call it; otherwise raise the timeout"
         ranks = tuple(end.rank for end in running)
         message = f"did not finish within {seconds:g} s"
         findings = [Finding("exception", message, place, hint=hint, ranks=ranks, limit=seconds)]
     else:
         findings = merged(outcomes)
     if running:
-        lines = [findings[0].evidence, *(f"rank {end.rank} was {_at(end.place)} when it was ended" for end in running)]
+        lines = [
+            findings[0].evidence,
+            *((f"rank {end.rank} was {_at(end.place)} when it was terminated") for end in running),
+        ]
         findings[0] = replace(findings[0], evidence="\n".join(filter(None, lines)))
     return differing + findings
 

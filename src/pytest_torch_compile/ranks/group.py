@@ -208,7 +208,7 @@ class RankGroup:
         here, ranks = launched.here, range(self.world_size)
         if here.world_size < self.world_size:
             raise CompileUsageError(
-                f"{self.world_size} ranks are needed, but the launcher started only {here.world_size}"
+                f"{self.world_size} ranks are required, but the launcher started only {here.world_size}"
             )
         turn = launched.turn(f"{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' ')[0]} {name}")
         launched.say(f"{turn}/comes/{here.rank}")
@@ -223,7 +223,7 @@ class RankGroup:
                 launched.say(failed)
             launched.say(f"{turn}/ends/{here.rank}", own)
         ends = launched.gather(f"{turn}/ends", ranks, limit + GRACE_SECONDS + _LEAVE_SECONDS)
-        late = "its process did not report an outcome"
+        late = "its process did not report a result"
         return [ends[r] if r in ends else RankEnd(r, None, lost=launched.why_gone(r, late)) for r in ranks]
 
     def _carry_out(

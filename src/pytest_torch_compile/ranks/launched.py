@@ -27,7 +27,7 @@ LOST_SECONDS = 15.0
 # The maximum time between the start of two ranks, whose machines may import torch at different speeds.
 START_SECONDS = 120.0
 _PREFIX = "pytest-torch-compile"
-_NO_STORE = "the store that the ranks share is gone, so the launcher or rank 0 has exited"
+_NO_STORE = "the store that the ranks share is no longer available, so the launcher or rank 0 has exited"
 
 
 @dataclass(frozen=True)
@@ -188,9 +188,11 @@ class Others:
         if beat != last:
             self._beats[rank] = beat, time.monotonic()
         elif not beat and silent > START_SECONDS:
-            self._lose([rank], f"it did not start within {START_SECONDS:g} s of this rank")
+            self._lose([rank], f"it did not start within {START_SECONDS:g} s after this rank")
         elif beat and silent > LOST_SECONDS:
-            self._lose([rank], f"there was no sign of it for {LOST_SECONDS:g} s: its process or machine is gone")
+            self._lose(
+                [rank], (f"nothing was received from it for {LOST_SECONDS:g} s: its process or its machine has stopped")
+            )
 
 
 def _connect(here: Launch, *, first: bool = False) -> Any:

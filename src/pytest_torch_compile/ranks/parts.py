@@ -41,7 +41,8 @@ def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
     ranks = distributed.get_world_size()
     if batch.shape[dim] % ranks:
         raise ValueError(
-            f"a batch of {batch.shape[dim]} cannot be split into {ranks} equal parts: use a multiple of {ranks}"
+            f"a batch of {batch.shape[dim]} cannot be split into {ranks} equal parts: use a batch size that is a "
+            f"multiple of {ranks}"
         )
     return batch.chunk(ranks, dim)[distributed.get_rank()]
 

@@ -46,7 +46,7 @@ def pack(
     except Exception as error:
         from ..check.describe import target_name
 
-        advice = "Build models and other objects inside the function."
+        advice = "Create models and other objects inside the function."
         if isinstance(error, ImportError):
             advice = "Nested functions and lambdas need cloudpickle: pip install 'pytest-torch-compile[ranks]'"
         raise CompileUsageError(

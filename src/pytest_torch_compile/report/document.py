@@ -163,7 +163,7 @@ def read(path: Path) -> Document:
         raise DocumentError(f"{path} is not a report of pytest-torch-compile")
     if version != SCHEMA_VERSION:
         raise DocumentError(
-            f"{path} has schema {schema.shown(version)}, but this version reads schema {SCHEMA_VERSION}"
+            f"{path} has schema {schema.shown(version)}, but this version of the plugin reads schema {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(content, report_schema()):
         raise DocumentError(f"{path} is not a valid report: {wrong}")
@@ -196,7 +196,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
         DocumentError: If there is nothing to merge.
     """
     if not documents:
-        raise DocumentError("no report to merge")
+        raise DocumentError("there are no reports to merge")
     tests: dict[str, Mapping[str, Any]] = {}
     environments: dict[str, Any] = {}
     for document in documents:

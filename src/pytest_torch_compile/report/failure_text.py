@@ -25,7 +25,7 @@ def failure_text(report: CompileReport) -> str:
     blocks.append(_summary(report))
     if report.numerics.not_compared:
         blocks.append(
-            f"Not compared, because eager is not deterministic here: {', '.join(report.numerics.not_compared)}"
+            f"Not compared, because the eager results are not deterministic: {', '.join(report.numerics.not_compared)}"
         )
     if report.deviations:
         settings = [f"  {deviation}" for deviation in report.deviations]
@@ -40,9 +40,9 @@ def failure_text(report: CompileReport) -> str:
 def not_compared_text(target: str, paths: Sequence[str]) -> str:
     """The warning for a check that could not compare everything."""
     return (
-        f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ there by "
-        "more than rounding. Make eager deterministic (a seed, torch.use_deterministic_algorithms, "
-        "initialised memory), or ignore it with tolerances=Tolerances(ignored=[...])"
+        f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ by more than rounding "
+        "errors. Make the eager results deterministic (a seed, torch.use_deterministic_algorithms, initialised "
+        "memory), or ignore them with tolerances=Tolerances(ignored=[...])"
     )
 
 

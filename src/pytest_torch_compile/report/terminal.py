@@ -78,4 +78,4 @@ def _notes(entries: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for entry in entries:
         if entry["not compared"]:
             leaves = ", ".join(entry["not compared"].splitlines())
-            yield f"Not compared in {entry['check']}, because eager is not deterministic there: {leaves}"
+            yield f"Not compared in {entry['check']}, because the eager results are not deterministic: {leaves}"

@@ -79,7 +79,7 @@ class Definitions:
         except (ImportError, AttributeError, ValueError):
             held = EMPTY
         if held is not value:
-            raise Unwritable(f"{path or value!r} has no source and cannot be imported by name")
+            raise Unwritable(f"{path or value!r} has no source code and cannot be imported by name")
         return path if module == "builtins" else f"{self._import(str(module))}.{path}"
 
     def _made_by_statement(self, value: Any) -> str:
@@ -89,7 +89,7 @@ class Definitions:
                 if held is value:
                     self.bind(name, value, module)
                     return name
-        raise Unwritable(f"no module variable holds the {type(value).__name__}")
+        raise Unwritable(f"no module-level variable refers to the {type(value).__name__}")
 
     def _import(self, module: str) -> str:
         top = module.split(".")[0]
@@ -194,7 +194,7 @@ def _lambda_source(function: types.FunctionType) -> str:
         alike = [one for one in found if one and _code(one) == function.__code__.co_code]
         if len(found) == 1 or len(set(alike)) == 1:
             return str((alike or found)[0])
-    raise Unwritable("a lambda whose source is ambiguous on its line")
+    raise Unwritable("a lambda whose source line contains another lambda")
 
 
 def _code(source: str) -> bytes:

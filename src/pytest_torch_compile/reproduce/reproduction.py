@@ -27,7 +27,7 @@ from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
 SECONDS = 180.0  # for all attempts of a check; each attempt imports torch and compiles
-GUARDED = "no reproduction: the body of a with statement cannot be copied; use check_compile on the code that it calls"
+GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
 _written: set[Path] = set()  # files of this process, since two checks of one test may fail
 _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
@@ -72,7 +72,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
             if not difference:
                 return Reproduction(str(path), candidate.needs, report.findings.index(finding))
             reasons.append(difference)
-    return f"no reproduction failed in the same way: {'; '.join(dict.fromkeys(reasons))}"
+    return f"no reproduction: no script failed in the same way: {'; '.join(dict.fromkeys(reasons))}"
 
 
 def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
@@ -128,7 +128,7 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
         if status != 1 or said is None:
             return "it passed" if status == 0 else f"it ended with {lines[-1][:200]}"
         if finding.kind == "graph-break" and not any(finding.message.endswith(f": {one}") for one in categories(said)):
-            return f"it breaks for another cause: {said[:200]}"
+            return f"its graph break has a different cause: {said[:200]}"
         path.parent.mkdir(parents=True, exist_ok=True)
         if candidate.stored:
             write_atomically(path.with_suffix(".pt"), file.with_suffix(".pt").read_bytes())

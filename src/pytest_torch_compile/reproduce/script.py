@@ -81,7 +81,7 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
         Unwritable: If the target, its inputs or its options cannot be written as source.
     """
     if any(call.exceptions for call in work.calls):
-        raise Unwritable("a call is expected to raise")
+        raise Unwritable("a call is expected to raise an exception")
     writer = Writer(exact=exact)
     writer.definitions.imports.update(dict.fromkeys(IMPORTS))
     settings = _settings(writer)
@@ -156,7 +156,7 @@ def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> 
         tolerance = (given.rtol, given.atol) if given else None
         constants["SUBJECT"] = repr("state" if finding.kind == "state" else finding.subject or "random stream")
         constants["NAMES"] = repr(argument_names(work.target))
-        constants["TOLERANCE"] = f"{tolerance}  # rtol and atol, if the check has them"
+        constants["TOLERANCE"] = f"{tolerance}  # rtol and atol, if the check sets them"
     elif judge == "counts":
         accepted = len(frozenset(remake.budget.accepted_breaks)) if finding.kind == "graph-break" else 0
         constants["COUNTED"] = _mapping({name: options[name] for name in _COUNTED if name in options})

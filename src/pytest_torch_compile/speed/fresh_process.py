@@ -54,7 +54,7 @@ def fresh_sample(
         changed = {CONFIRMS: "1", **variables(folder), **(environment or {})}
         samples, ended = run(child.with_options(compile_cache=folder), seconds, changed)
     if not samples:
-        raise NoFigures(f"the fresh process produced no figures: {ended.last_line}")
+        raise NoFigures(f"the fresh process returned no measurements: {ended.last_line}")
     return replace(list(samples.values())[-1], kept_cache=cache is not None)
 
 

@@ -51,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the verdict of each test; returns 1 for a regression, 2 if nothing could be compared."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
-    parser.add_argument("--rounds", type=int, default=MAX_COMPILATIONS, help="maximum number of compilations per side")
+    parser.add_argument(
+        "--rounds", type=int, default=MAX_COMPILATIONS, help=("maximum number of compilations of each revision")
+    )
     options, rest = parser.parse_known_args(arguments)
     try:
         compared = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
@@ -94,7 +96,7 @@ def compare_with(
                 break
             open_tests = open_tests if number + 1 >= MIN_ROUNDS else None
     if not taken["here"]:
-        raise CompareError("no test that uses compile_benchmark produced figures; see the output above")
+        raise CompareError("no test that uses compile_benchmark returned measurements; see the output above")
     return compared
 
 
@@ -119,10 +121,10 @@ def report(compared: Iterable[Compared]) -> list[str]:
     """The exact differences as a table, then each test with its times and their intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
-    lines = ["counts: no difference in any test" if not rows else "counts:"]
+    lines = ["counts: the same in all tests" if not rows else "counts:"]
     width = max((len(test) for test, _ in rows), default=0)
     lines += [f"  {test:{width}}  {'worse ' if found.worse else 'better'}  {found}" for test, found in rows]
-    lines += ["", "times relative to eager, both sides compiled from scratch:"]
+    lines += ["", "times relative to eager, with both revisions compiled from scratch:"]
     for one in compared:
         verdict = one.decision.times
         changes = [wording.interval(change) for change in verdict.changes]

@@ -135,7 +135,9 @@ class SpeedSample:
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
         """The sample that ``to_dict`` wrote. Raises ValueError for a different schema."""
         if data.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(f"a speed sample of schema {data.get('schema_version')!r}, expected {SCHEMA_VERSION}")
+            raise ValueError(
+                (f"the speed sample has schema {data.get('schema_version')!r}, but {SCHEMA_VERSION} is expected")
+            )
         fields = {name: value for name, value in data.items() if name != "schema_version"}
         fields["exact"] = Exact(**fields.get("exact", {}))
         for name in ("wall", "host", "device", "memory"):

@@ -39,7 +39,7 @@ def finish(
         say(line, **({COLOURS[outcome]: True} if outcome else {}))
     improved = sum(r["outcome"] == "improved" for r in results)
     if improved and not update:
-        say(f"{improved} improved: run with --compile-update-baselines to update the baseline", green=True)
+        say(f"{improved} improved: run pytest with --compile-update-baselines to update the baseline", green=True)
     for environment in sorted({r["environment"] for r in results}):
         here = [r for r in results if r["environment"] == environment]
         _name_unused(say, directory, environment, here, set(collected), set(selected))
@@ -90,7 +90,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
 
     done = baselines.update(directory, environment, merge)
     if done.kept:
-        say(f"the old file was unreadable and was moved to {done.kept}")
+        say(f"the old file could not be read and was moved to {done.kept}")
     say(f"{done.path}: {f'{len(done.rows)} entries changed' if done.rows else 'nothing changed'}")
     width = max((len(row.test) for row in done.rows), default=0)
     for row in done.rows:

@@ -78,7 +78,7 @@ def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]
         TriageError: If pip could not list the releases, or both sides are the same release.
     """
     if Version(old).public == Version(new).public:
-        raise TriageError(f"both sides have torch {Version(old).public}: there is nothing to bisect")
+        raise TriageError(f"both sides have torch {Version(old).public}: there are no releases to bisect")
     known = list(named) or _listed()
     first, last = Version(old).public, Version(new).public
     try:
@@ -95,7 +95,7 @@ def _listed() -> list[str]:
     match = re.search(r"Available versions: (.+)", done.stdout)
     if done.returncode or match is None:
         raise TriageError(
-            "pip cannot list the torch releases: pass those between the old and the new one, for example "
+            "pip cannot list the torch releases: pass the releases between the old and the new version, for example "
             "--releases 2.14.0,2.14.1"
         )
     return [release.strip() for release in match[1].split(",")]
@@ -153,7 +153,7 @@ def _run(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        raise TriageError(f"{' '.join(command[:3])} failed: {' '.join(said[-4:]) or 'it said nothing'}")
+        raise TriageError(f"{' '.join(command[:3])} failed: {' '.join(said[-4:]) or 'no output'}")
 
 
 def _examined(python: Path) -> Environment:
@@ -167,7 +167,7 @@ def _examined(python: Path) -> Environment:
     done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise TriageError(f"{python} has no working torch: {said}")
+        raise TriageError(f"{python} has no working installation of torch: {said}")
     release, installed, packages = json.loads(done.stdout.splitlines()[-1])
     if not installed:
         raise TriageError(f"pytest-torch-compile is not installed for {python}: install it in that environment too")

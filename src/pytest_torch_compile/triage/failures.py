@@ -231,7 +231,7 @@ def _of_traceback(test: str, shown: Any) -> Failure:
     files = [str(place["path"]) for place in places if "path" in place]
     where = place_of({"file": files[-1]}) if files else ""
     if re.match(r"worker '\w+' crashed while running", message):
-        ended = "the test ended its process"
+        ended = "the test terminated its process"
         return Failure(test, Cause("crash", ended, test.partition("::")[0]), Route.OWN_CODE, ended, text)
     error = re.match(r"([A-Za-z_][\w.]*)(?:: |\Z)", message)
     kind = error[1].rpartition(".")[2] if error else "AssertionError" if message.startswith("assert ") else "error"

@@ -60,7 +60,7 @@ class Triage:
             how = ", ".join(f"{number} {what}" for what, number in sorted(Counter(self.lost.values()).items()))
             names = ", ".join([*self.lost][:TESTS_SHOWN]) + (", ..." if len(self.lost) > TESTS_SHOWN else "")
             ran = count(len(self.lost), "test")
-            lines.append(f"{ran} ran with torch {self.old} but not with {self.new} ({how}): {names}")
+            lines.append(f"{ran} ran with torch {self.old} but not with torch {self.new} ({how}): {names}")
         if self.differences:
             lines.append(f"Other packages that differ: {', '.join(self.differences)}")
         return lines
@@ -106,7 +106,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
         Status.NEW: f"with {new}, but not with {old}",
         Status.NOT_ON_OLD: f"with {new}; it did not run with {old}",
         Status.FLAKY: "in some runs only",
-        Status.KNOWN: f"with {old} and {new}, or is marked to fail",
+        Status.KNOWN: f"with {old} and {new}, or is marked as expected to fail",
         Status.GONE: f"with {old}, but not with {new}",
         Status.NOT_ON_NEW: f"with {old}; it did not run with {new}",
     }

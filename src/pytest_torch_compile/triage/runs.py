@@ -36,7 +36,7 @@ class _Progress:
             self._reports, self._since = reports, time.monotonic()
         elif time.monotonic() - self._since > STUCK_SECONDS:
             raise _Stuck
-        self._say(f"torch {self._torch}: {reports // len(_PHASES)} tests ended")
+        self._say(f"torch {self._torch}: {reports // len(_PHASES)} tests finished")
 
 
 def run_tests(
@@ -69,15 +69,14 @@ def run_tests(
         hanging = [test for test in results if test not in over] or left
         raise TriageError(
             f"no test finished for {STUCK_SECONDS / 60:.0f} minutes under torch {environment.torch}, after "
-            f"{len(over)} of {len(ended.collected)}. Still running: {', '.join(hanging[:3]) or 'the collection'}. "
-            "--compile-timeout=SECONDS stops a check that hangs, and pytest-timeout a test"
+            f"{len(over)} of {len(ended.collected)}. Still running: {', '.join(hanging[:3]) or 'the collection'}. To "
+            "stop a check that hangs, use --compile-timeout=SECONDS; to stop a test, use pytest-timeout"
         )
     if ended.collected and not ended.finished:
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
         raise TriageError(
-            f"pytest ended with status {ended.status} under torch {environment.torch}, "
-            f"in {last} or the test after it. With pytest-xdist installed in that environment, "
-            "a crashing test does not stop the others"
+            f"pytest ended with status {ended.status} under torch {environment.torch}, in {last} or in the test after "
+            "it. If pytest-xdist is installed in that environment, a test that crashes does not stop the others"
         )
     if ended.status not in _COMPLETE or not ended.finished:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")

@@ -165,7 +165,7 @@ def test_two_revisions_are_compared_without_a_first_run() -> None:
     assert compare(base, slower(-0.2), tests=24).outcome == "improved"
     early = compare(base[:2], slower(0.2, 2), tests=24)
     assert (early.outcome, early.undecided) == ("inconclusive", True)
-    assert early.reason == "2 compilations per side are too few to distinguish this from noise"
+    assert early.reason == "2 compilations of each revision are not enough to distinguish this change from noise"
     assert compare(base, [run(eager=-0.2)] * 8, tests=24).outcome == "pass"
 
 

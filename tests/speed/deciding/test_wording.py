@@ -56,7 +56,7 @@ def test_summary_is_for_a_table() -> None:
     assert wording.summary(found) == "kernels per call 46 -> 56, device time +10.5%, wall time +9.4%"
     varying = replace(decision([run()], stored()), varying=found.differences)
     assert wording.summary(varying) == "kernels per call 46 -> 56 in one compilation only"
-    assert wording.summary(decision([run()], [])) == "no runs of this test are stored for this environment"
+    assert wording.summary(decision([run()], [])) == "the baseline has no runs of this test for this environment"
     (device, _) = found.times.changes
     assert wording.interval(device).startswith("device time +10.5% (+")
 

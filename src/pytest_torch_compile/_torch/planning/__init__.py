@@ -35,9 +35,9 @@ VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in the environment of a proces
 def missing() -> str:
     """The reason why this machine cannot create a plan, or an empty string."""
     if Version(Version(torch.__version__).base_version) < OLDEST:
-        return f"plans need torch {OLDEST} or newer, this is {torch.__version__}"
+        return f"plans require torch {OLDEST} or newer, but this is torch {torch.__version__}"
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
-        return f"torch {torch.__version__} is built without CUDA; install the usual wheel (pip install torch)"
+        return f"torch {torch.__version__} was built without CUDA; install the default wheel (pip install torch)"
     if find_spec("triton") is None:
         return "Triton is not installed (pip install triton)"
     return ""
@@ -46,7 +46,7 @@ def missing() -> str:
 def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
     """Make this process compile for the card; ``assume`` is called for each rule that is not recorded."""
     if os.environ.get(VARIABLE) != "1":
-        raise RuntimeError("stand-ins for a card may be installed only in a process that was started for a plan")
+        raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started to plan")
     from . import attention, choices, constants, convolution, engine, generated, triton_target
     from . import card as of_card
 

@@ -73,7 +73,10 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
         inputs = Inputs(query, key, value, attn_mask, dropout_p, is_causal, card.capability)
         kernel = kernel_of(inputs)
         if kernel not in kernels:
-            assume(f"attention uses the {kernel} kernel, by the rules in torch's source; {not_recorded(card, ())}")
+            assume(
+                f"attention uses the {kernel} kernel, according to the rules in torch's source; "
+                f"{not_recorded(card, ())}"
+            )
         return _run(kernel, inputs, scale, enable_gqa)
 
     _library = torch.library.Library("aten", "IMPL")

@@ -16,7 +16,7 @@ import torch
 # The option, its value in a plan, and a text for the user. A plan lists the choices that change anything.
 CHOICES: dict[str, tuple[Any, str]] = {
     "shape_padding": (False, "matrix products are not padded (shape_padding)"),
-    "max_autotune": (False, "no autotuning: matrix products and convolutions go to libraries (max_autotune)"),
+    "max_autotune": (False, "no autotuning: libraries compute matrix products and convolutions (max_autotune)"),
     "max_autotune_gemm": (False, "no autotuning of matrix products (max_autotune_gemm)"),
     "max_autotune_pointwise": (False, "no autotuning of pointwise kernels (max_autotune_pointwise)"),
     "coordinate_descent_tuning": (False, "no tuning of block sizes (coordinate_descent_tuning)"),

@@ -23,4 +23,4 @@ def not_recorded(card: Card, recorded: Container[CardAndTorch]) -> str:
     capability, release = card_and_torch(card)
     if (capability, release) in recorded:
         return ""
-    return f"not recorded on a card of capability {capability[0]}.{capability[1]} with torch {release}"
+    return f"no recording exists for a card of compute capability {capability[0]}.{capability[1]} with torch {release}"

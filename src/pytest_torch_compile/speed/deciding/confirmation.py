@@ -77,7 +77,7 @@ def decide(
         try:
             samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1)
         except NoFigures as error:
-            reasons.append(f"a change was measured, but {error}")
+            reasons.append(f"a change was measured, but not confirmed: {error}")
             another = None
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}

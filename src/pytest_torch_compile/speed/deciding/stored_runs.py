@@ -62,7 +62,10 @@ def unknown_device(runs: Sequence[Run], device: str) -> str:
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
         return ""
     others = f"{len(known)} other device{'s' if len(known) > 1 else ''}"
-    return f"the baseline was recorded on {others}; record it on this device, or on {ENOUGH_DEVICES} devices"
+    return (
+        f"the baseline was recorded on {others}; record it again on this device, or on at least {ENOUGH_DEVICES} "
+        "devices"
+    )
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:

@@ -80,7 +80,7 @@ class Verdict:
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     """Judge one test of a suite; ``tests`` is their number, and ``new`` contains the first run, then the others."""
     if not stored:
-        return Verdict("no-baseline", reason="no runs of this test are stored for this environment")
+        return Verdict("no-baseline", reason="the baseline has no runs of this test for this environment")
     metrics = _measured([*stored, *new])
     # The level is divided by the number of tests, times and tries; since the first run was already unlikely, the
     # additional runs may use a larger part.
@@ -91,7 +91,7 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
     few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, but 5 are needed"
     why = (
-        f"{len(new)} compilations are too few to distinguish a change in {' and '.join(unclear)} from noise"
+        f"{len(new)} compilations are not enough to distinguish a change in {' and '.join(unclear)} from noise"
         if looks
         else few
     )
@@ -119,7 +119,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
         undecided |= change.outcome == "inconclusive"
     outcome = worst([change.outcome for change in changes])
     reason = (
-        f"{len(here)} compilations per side are too few to distinguish this from noise"
+        f"{len(here)} compilations of each revision are not enough to distinguish this change from noise"
         if outcome == "inconclusive"
         else ""
     )

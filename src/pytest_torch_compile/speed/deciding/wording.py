@@ -70,7 +70,9 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
         lines += [f"    {place}" for place in decision.samples[0].breaks]
     lines += [headline(change) for change in decision.times.changed("regressed")]
     if decision.worse and decision.times.undecided:
-        lines.append("times look different too, but were not confirmed; --compile-perf=track confirms them")
+        lines.append(
+            "the times also seem to differ, but this was not confirmed; run with --compile-perf=track to confirm it"
+        )
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]

@@ -77,7 +77,8 @@ class Bench:
         own = {"mode": mode, "backend": backend, "options": options, "dynamic": dynamic, "fullgraph": fullgraph or None}
         for name in (name for name, value in own.items() if compile is not None and value is not None):
             raise CompileUsageError(
-                f"{name} is an option of torch.compile, which compile= replaces: use it in that function"
+                f"{name} is an option of torch.compile, but compile= replaces torch.compile: apply the option in "
+                "the function that you pass"
             )
         chosen = dict(options) if options is not None else None
         compiling = Compiling(backend or "inductor", mode, chosen, dynamic, fullgraph, compile)
@@ -127,7 +128,7 @@ class Bench:
         state = {"before": self._before, "after": self._state()}
         problems = device_problems(state["before"], state["after"], processes_of_holders())
         if not self._cuda:
-            problems = (f"times on {self.device.type.upper()} are shown, but not judged or stored",)
+            problems = (f"times on {self.device.type.upper()} are shown, but neither judged nor stored",)
         eager, compiled = self.legs["eager"], self.legs["compiled"]
         return SpeedSample(
             wall=pairs["wall"],

@@ -29,8 +29,8 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
     except Exception as error:
         name = getattr(target, "__qualname__", type(target).__name__)
         raise CompileUsageError(
-            f"{name} or its inputs cannot be deep-copied, but the timed target must be a copy: "
-            f"{type(error).__name__}: {error}. Add a __deepcopy__ method to the class that cannot be copied."
+            f"{name} or its inputs cannot be deep-copied, which is required for timing: {type(error).__name__}: "
+            f"{error}. Add a __deepcopy__ method to the class that cannot be copied."
         ) from error
 
 

@@ -99,7 +99,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
         message = f"another speed test has held the device for {wait:.0f} s ({lock.lock_file})"
         raise DeviceBusy(message) from None
     except PermissionError:
-        message = f"{lock.lock_file} belongs to another user of this machine and must be removed"
+        message = f"{lock.lock_file} belongs to another user of this machine; remove it"
         raise DeviceBusy(message) from None
     os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
     try:
