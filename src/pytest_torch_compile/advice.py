@@ -261,10 +261,10 @@ ONLY_INDUCTOR = (
 
 
 def for_break(found: GraphBreak, *, others: bool = False) -> str:
-    """The fix for a graph break: the plugin's text for known categories, otherwise torch's hint.
+    """The fix for a graph break: the plugin's text for a known category, and torch's hint otherwise.
 
-    ``others`` is true if there are other breaks, from which this one may follow. If the line is in an installed
-    package, the user cannot change it, so options for the caller come first.
+    ``others`` is true if there are other breaks, which may have caused this break. If the line is in an installed
+    package, the user cannot change it, so the options for the caller come first.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
@@ -288,7 +288,7 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
 
 
 def for_artifact(hint: str) -> str:
-    """A comparison's fix, adapted to artifacts, which have no backend to change."""
+    """The fix for a comparison, adapted to artifacts, whose backend cannot be changed."""
     return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
 
 

@@ -1,7 +1,7 @@
-"""Verify that this torch version reports everything that checks depend on, by compiling code with known defects once.
+"""Verify once that this torch version reports everything that checks depend on, by compiling code with known defects.
 
-Without this, a renamed trace event would look like "no recompiles". If the backend is not called at all, compilation is
-turned off, which the check itself reports.
+Without this, a renamed trace event would look like "no recompiles". If the backend is never called, compilation is
+turned off; the check itself reports this.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
@@ -38,14 +38,14 @@ _not_shown: tuple[list[str], list[str]] | None = None
 
 
 def breaking(x: torch.Tensor) -> torch.Tensor:
-    """Two graphs and a break between them."""
+    """A function with two graphs and a break between them."""
     x = x.sin()
     torch._dynamo.graph_break()
     return x.cos()
 
 
 def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
-    """A break at which torch skips the whole function."""
+    """A break that makes torch skip the whole function."""
     try:
         x = x.sin()
         torch._dynamo.graph_break()
@@ -60,7 +60,7 @@ def retyped(x: torch.Tensor) -> torch.Tensor:
 
 
 def refused(x: torch.Tensor) -> torch.Tensor:
-    """The backend raises for it, and torch swallows the error."""
+    """A function for which the backend raises an error that torch swallows."""
     return x.tan()
 
 
@@ -88,7 +88,7 @@ _PLANTED: dict[str, list[Any]] = {
 
 
 def observer() -> TraceObserver:
-    """A new observer that already knows which information this torch version does not provide."""
+    """A new observer, initialised with the list of information that this torch version does not provide."""
     undecided, not_observable = not_shown()
     new = TraceObserver()
     new.seen.undecided += undecided
@@ -97,8 +97,8 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """The information that torch does not provide: first what verdicts depend on, then what is only reported. Tested
-    once per process.
+    """The information that torch does not provide: first the information that verdicts depend on, then the information
+    that is only reported. Tested once per process.
     """
     global _not_shown
     with _lock:
@@ -209,7 +209,9 @@ def _unnoticed() -> Iterator[None]:
 
 
 def _codes() -> set[CodeType]:
-    """The code objects of the planted functions, and of torch functions they call, that dynamo has processed."""
+    """The code objects that dynamo has processed: those of the planted functions, and of the torch functions that they
+    call.
+    """
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]
     return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}

@@ -1,4 +1,4 @@
-"""Findings caused by a torch setting instead of the checked code."""
+"""Detect findings that are caused by a torch setting rather than by the checked code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """The findings with the first matching setting as their cause; unchanged if there is none."""
+    """The findings, with the first matching setting added as their cause; unchanged if no setting matches."""
     setting = first_of(deviations, names)
     if setting is None:
         return list(findings)
@@ -37,7 +37,7 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """The first deviation from these settings that can have an effect, or None."""
+    """The first deviation among these settings that can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 

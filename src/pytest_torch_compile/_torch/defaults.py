@@ -29,7 +29,9 @@ def defaults() -> Defaults:
 
 
 def set_defaults(wanted: Defaults) -> None:
-    """Set the defaults. Unchanged values are not set again, because each change costs dynamo a guard."""
+    """Set the defaults. Values that are unchanged are not set again, because setting a value makes a guard of dynamo
+    fail.
+    """
     current = defaults()
     if current.dtype != wanted.dtype:
         torch.set_default_dtype(wanted.dtype)

@@ -1,4 +1,6 @@
-"""Advice that mentions private torch settings, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Imports no torch."""
+"""Advice that mentions private torch settings, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Does not import
+torch.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _DYNAMIC_OUTPUTS = {
 
 
 def without_doubt(said: str) -> str:
-    """Torch's text without the hint that the code may fail in eager, which has already run."""
+    """Torch's text without the hint that the code may fail in eager, because the eager run has already succeeded."""
     return _DOUBT.sub("", said)
 
 

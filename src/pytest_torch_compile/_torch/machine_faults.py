@@ -1,6 +1,6 @@
 """Detect problems of the machine that look like errors of the checked code.
 
-These are: out of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They are
+The problems are lack of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They are
 recognized by error messages of torch (read on 2.6, 2.8, 2.11, 2.13 and 2.15), of g++ and clang++, and of Triton 3.2 and
 3.9.
 """
@@ -39,7 +39,7 @@ _OF_COMPILER = {
 
 
 def machine_fault(error: BaseException, *, compiling: bool) -> str:
-    """A description of the machine's problem, with a fix, if it caused the error; otherwise an empty string.
+    """A description of the machine's problem and a fix, if such a problem caused the error; otherwise an empty string.
 
     ``compiling`` is true if torch's compiler raised the error: file errors may also come from the checked code.
     """

@@ -23,7 +23,7 @@ _CHUNK = 64 << 20
 
 
 class Unreadable(Exception):
-    """A tensor with inaccessible data: a layout or subclass without a storage."""
+    """Raised for a tensor whose data is inaccessible, because its layout or subclass has no storage."""
 
 
 def without_torch_function() -> AbstractContextManager[None]:
@@ -34,14 +34,16 @@ def without_torch_function() -> AbstractContextManager[None]:
 
 @contextmanager
 def below_subclasses() -> Iterator[None]:
-    """Run the ``with`` block without code of tensor subclasses, without gradients and outside inference mode."""
+    """Run the ``with`` block without running code of tensor subclasses, without gradients and outside inference
+    mode.
+    """
     with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         with torch._C._DisableTorchDispatch():
             yield
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a wrapper without memory, whose attributes contain other tensors."""
+    """Whether a tensor is a wrapper that has no memory and whose attributes contain other tensors."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
         return False
     if is_traceable_wrapper_subclass(tensor):
@@ -91,7 +93,7 @@ class Extent:
 
     @property
     def key(self) -> tuple[str, int]:
-        """The key of the storage."""
+        """A key that identifies the storage."""
         return str(self.storage.device), self.storage.data_ptr()
 
     def covers(self, other: Extent) -> bool:
@@ -99,7 +101,7 @@ class Extent:
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
-        """The bytes as a tensor of the widest fitting integers; writing to it does not change version counters."""
+        """The bytes as a tensor of the widest integers that fit; writing to it does not change version counters."""
         dtype, width = torch.uint8, 1
         if self.start % 8 == 0 and self.stop % 8 == 0 and self.storage.data_ptr() % 8 == 0:
             dtype, width = torch.int64, 8
@@ -108,7 +110,7 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """The extent of a tensor's elements; None if it has none.
+    """The extent of a tensor's elements; None for a tensor without elements.
 
     Raises:
         Unreadable: If the tensor has no storage.
@@ -138,7 +140,9 @@ def holds(extent: Extent, saved: torch.Tensor) -> bool:
 
 
 def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
-    """Saved bytes of an extent, as a tensor like ``like`` on its device; ``like`` lies within the extent."""
+    """The saved bytes of an extent, as a tensor with the properties and device of ``like``, which lies within the
+    extent.
+    """
     width = like.element_size()
     start = like.storage_offset() * width - extent.start
     offset, rest = divmod(start, width)

@@ -134,7 +134,7 @@ class TraceObserver(TraceListener):
         self._compare_with_counters()
 
     def _leave_out_given_up(self) -> None:
-        """Drop breaks that only repeat an earlier one: if a backend refuses a graph, torch also reports each frame
+        """Drop breaks that only repeat an earlier break: if a backend rejects a graph, torch also reports each frame
         around it.
         """
         broken = self.seen.graph_breaks
@@ -151,7 +151,7 @@ class TraceObserver(TraceListener):
             self.seen.cudagraph_runs.append(runs)
 
     def _compare_with_counters(self) -> None:
-        """Use torch's counters for events that they count but the trace did not show."""
+        """Use torch's counters for events that the trace did not show."""
         counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
             self._unobservable("torch counted a graph break that does not appear in its trace")
@@ -160,14 +160,14 @@ class TraceObserver(TraceListener):
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether an event is one of those below. AOTAutograd's graphs are read only if they may have collectives."""
+        """Whether the observer reads an event. AOTAutograd's graphs are read only if they may contain collectives."""
         if event == "artifact":
             name = artifact()
             return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
         return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Process one trace event. An unreadable record is reported and never counts as zero."""
+        """Process one trace event. A record that cannot be read is reported, and never counts as zero."""
         metadata: dict[str, Any] | None = getattr(record, "metadata", None)
         if not metadata:
             return
@@ -223,8 +223,8 @@ class TraceObserver(TraceListener):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Put the failed guard that is new for this frame first. Every cache entry has a failed guard; the new one is
-        the cause, not that of the newest entry.
+        """Put the failed guard that is new for this frame first. Every cache entry has a failed guard; the cause is the
+        guard that has not failed before, not the guard of the newest entry.
         """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)
@@ -327,7 +327,7 @@ class TraceObserver(TraceListener):
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:
-    """The ops of a printed graph: the right-hand sides of ``name = `` that are not just a name."""
+    """The ops of a printed graph: the right-hand side of each assignment, unless it is only a name."""
     matches = (_OP_LINE.match(line) for line in readable.splitlines())
     names = (_op_name(match["call"]) for match in matches if match and not _PLAIN_NAME.match(match["call"]))
     return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
@@ -343,7 +343,7 @@ def _op_name(call: str) -> str:
 
 
 def defined_at(code: dict[str, Any]) -> Location:
-    """The definition of the last function in the stack of a ``dynamo_start`` event."""
+    """The location where the last function in the stack of a ``dynamo_start`` event is defined."""
     file, name = _file_of(code.get("filename")), str(code.get("name", ""))
     if file.endswith(_INLINED_MODULE_FILE):
         name = TARGET_FRAME
@@ -374,7 +374,7 @@ def _compile_id(key: CompileKey) -> str:
 
 
 def _counted() -> dict[str, int]:
-    """Maps the names of the corresponding fields to torch's counters."""
+    """Maps field names to the corresponding counters of torch."""
     from torch._dynamo.utils import counters
 
     breaks = {"graph_break": sum(counters["graph_break"].values())}

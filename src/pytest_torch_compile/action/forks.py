@@ -36,7 +36,7 @@ def is_privileged(environment: Mapping[str, str]) -> bool:
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Whether the event may concern code of another repository."""
+    """Whether the event may be about code of another repository."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def guard(inputs: Inputs) -> int:
-    """Refuse forbidden runs before any code of the repository runs."""
+    """Refuse forbidden runs before any code from the repository is executed."""
     if reason := forks.refusal(os.environ, inputs.allow_forks):
         runner.annotate("error", reason)
         return 1
@@ -59,7 +59,9 @@ def install(inputs: Inputs) -> int:
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. The status of this step is the verdict. The runner keeps it, and later steps cannot change it."""
+    """Run pytest. The exit status of this step is the verdict; the runner stores it, and later steps cannot change
+    it.
+    """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
     report.mkdir(parents=True)
@@ -83,7 +85,7 @@ def test(inputs: Inputs) -> int:
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """The arguments of pytest. Each input is a single argument, so that it cannot add another option."""
+    """The arguments of pytest. Each input becomes a single argument, so it cannot add another option."""
     # Compiled code of a fork must not go to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
@@ -135,7 +137,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """The commit of a revision, which is fetched if the checkout is shallow."""
+    """The commit of a revision, which is fetched first if the checkout is shallow."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

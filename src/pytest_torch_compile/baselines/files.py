@@ -1,8 +1,8 @@
 """Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
-``speed.json`` is a pytest-benchmark document whose benchmarks carry the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, ``existing.json`` the
-verdicts of ``--compile-existing``. All are sorted and written atomically.
+``speed.json`` is a pytest-benchmark document whose benchmarks contain the runs of several processes in
+``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, and ``existing.json`` the verdicts of
+``--compile-existing``. All are sorted and written atomically.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file by test id. ``problem`` is the reason if the entries could not be read, ``nearest`` a
+    """The entries of one file by test id. If the entries could not be read, ``problem`` is the reason; ``nearest`` is a
     similar environment that has entries.
     """
 
@@ -58,7 +58,7 @@ class Baselines:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table of an update. ``change`` is added, changed or removed."""
+    """One row of the table that an update prints. ``change`` is "added", "changed" or "removed"."""
 
     test: str
     change: Literal["added", "changed", "removed"]
@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Update:
-    """The changes made by writing; ``kept`` is the new path of an unreadable file that was moved aside."""
+    """The changes that were written; ``kept`` is the new path of an unreadable file that was moved."""
 
     path: Path
     rows: tuple[Row, ...]
@@ -108,7 +108,7 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     """Update entries of a file that other processes may also update.
 
     ``merge`` runs under the file's lock. Unchanged entries are not touched, and the file is written only if something
-    changed. An unreadable file is moved aside and reported, not overwritten.
+    changed. A file that cannot be read is renamed and reported, not overwritten.
 
     Raises:
         BaselineError: If the file has a newer schema or belongs to another environment, the new entries contain a NaN,
@@ -164,7 +164,7 @@ def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
 
 
 class Corrupt(BaselineError):
-    """The file is not a baseline; it is moved aside when a new file is written."""
+    """Raised if the file is not a baseline; the file is renamed when a new baseline is written."""
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:

@@ -65,8 +65,8 @@ def collected(arguments: Sequence[str]) -> Collection:
 
 
 def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
-    """Find entries whose test certainly no longer exists, and remove them if ``write`` is set; returns one line for
-    each.
+    """Find entries whose test certainly no longer exists, and remove them if ``write`` is true. Returns one line for
+    each entry.
 
     Raises:
         BaselineError: If the baselines belong to another project.
@@ -96,7 +96,7 @@ def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[
     """The entries whose test function was not collected although its file was.
 
     Files that were not collected are ignored, and so are the files in ``selected``, in which only some tests were
-    selected. Parameters are ignored too, since another machine may collect different parameters, such as its devices.
+    selected. Parameters are ignored as well, because another machine may collect different parameters, such as devices.
     """
     tests = set(collected)
     functions, files = set(map(_function_of, tests)), set(map(_file_of, tests)) - set(selected)
@@ -124,7 +124,7 @@ def _file_of(test: str) -> str:
 
 
 def _function_of(test: str) -> str:
-    """An id without its parameters."""
+    """A test id without its parameters."""
     file, separator, name = test.partition("::")
     return file + separator + name.partition("[")[0]
 

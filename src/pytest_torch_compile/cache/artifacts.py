@@ -19,10 +19,11 @@ def is_url(choice: str) -> bool:
 
 
 class ArtifactSession:
-    """The artifacts of one process; ``leads`` is true for the process that outlives the workers and uploads all
+    """The artifacts of one process. ``leads`` is true for the process that outlives the workers and uploads all
     artifacts.
 
-    Problems with the storage never fail a test: they are reported at the end of the run, and the run starts cold.
+    Problems with the storage never fail a test: they are reported at the end of the run, and compilation starts with an
+    empty cache.
 
     Raises:
         ArtifactsRefused: If the URL cannot be used on this machine.

@@ -48,7 +48,7 @@ _MANIFEST: schema.Schema = {
 
 
 class ArtifactsRefused(ValueError):
-    """Artifacts that must not be used here; the message is one line."""
+    """Raised if artifacts must not be used in this environment; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ class Part:
 
 
 def pack(parts: Sequence[Part], environment: Environment) -> bytes:
-    """The content of a file with these parts: a line with the file type, a line of metadata, then the concatenated
-    parts.
-    """
+    """The content of a file: a line with the file type, a line of metadata, and the concatenated parts."""
     body = b"".join(part.content for part in parts)
     header = {
         "schema": SCHEMA_VERSION,
@@ -74,7 +72,7 @@ def pack(parts: Sequence[Part], environment: Environment) -> bytes:
 
 
 def unpack(blob: bytes, environment: Environment) -> list[Part]:
-    """The parts of a file from this environment.
+    """The parts of a file that was created in this environment.
 
     Raises:
         ArtifactsRefused: If the file has another type or schema, is damaged, or was created in another environment.
@@ -118,7 +116,9 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def file_name(environment: Environment) -> str:
-    """The file name for an environment, so that one torch version or device never replaces the artifacts of another."""
+    """The file name for an environment, which ensures that one torch version or device never replaces the artifacts of
+    another.
+    """
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
 

@@ -36,7 +36,7 @@ class CheckedOps:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """If eager cannot run because of an op that has a finding, report the finding instead of eager's exception."""
+        """If the eager run fails because of an op that has a finding, report the finding instead of the exception."""
         try:
             yield
         except CompileUsageError as error:
@@ -95,7 +95,7 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
 
 
 def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
-    """Maps tests to the opcheck failures of one input."""
+    """Maps each failed opcheck test to its error, for one input."""
     # Gradients are tested only if eager used them, since many ops are only for inference.
     gradients = train and sample.wanted and sample.reached is not False
     results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)

@@ -1,4 +1,4 @@
-"""A budget's exact limits: counting the quantities, and finding those that exceed their limit."""
+"""Count the quantities that a budget limits exactly, and create findings for those that exceed their limit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNITS: dict[str, tuple[FindingKind, str]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """The count for one limit, with details; ``value`` is None if it is not observable here."""
+    """The count for one limit, with details; ``value`` is None if the quantity is not observable here."""
 
     value: float | None
     evidence: Sequence[str] = ()
@@ -44,8 +44,8 @@ class Figure:
 
 @dataclass
 class Figures:
-    """Counts made while code runs. ``generated`` contains the number of kernels of each call, ``measured`` the counts
-    on a GPU.
+    """Counts taken while code runs. ``generated`` contains the number of kernels of each call, and ``measured`` the
+    counts on a GPU.
     """
 
     generated: list[int] = field(default_factory=list)

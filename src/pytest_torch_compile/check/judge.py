@@ -29,7 +29,7 @@ def judge(
 
     ``expects_graphs`` is False if everything may have been compiled before. ``limit`` is torch's recompile limit, and
     ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from torch's defaults;
-    if one of them caused a finding, the finding names it.
+    if one of them caused a finding, the finding mentions it.
     """
     findings = _graph_breaks(seen.graph_breaks, budget) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget)
@@ -86,7 +86,7 @@ def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) 
     """One graph break, with its source line, torch's message and the fix; ``total`` is the part of the message that
     contains the limit.
 
-    ``others`` is true if there are other breaks, from which this one may follow.
+    ``others`` is true if there are other breaks, which may have caused this break.
     """
     place = found.location
     lines = [place.source] if place.source else []

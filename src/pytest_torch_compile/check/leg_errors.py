@@ -47,7 +47,9 @@ _ABOUT = {
 
 
 def _leaked_defaults(error: str) -> str:
-    """If the default device or dtype was changed, a line that says where (another test may have done it)."""
+    """A line that shows where the default device or dtype was changed, possibly by another test; empty if it was not
+    changed.
+    """
     leaked = [one for one in deviations() if one.name in _ABOUT and _ABOUT[one.name].search(error)]
     if not leaked:
         return ""
@@ -59,7 +61,7 @@ def _leaked_defaults(error: str) -> str:
 
 @contextmanager
 def machine_faults_named() -> Iterator[None]:
-    """Turn exceptions of the ``with`` block that the machine causes into usage errors that say so.
+    """Convert exceptions in the ``with`` block that the machine caused into usage errors that explain the cause.
 
     Raises:
         CompileUsageError: If memory ran out, the compile cache is not writable, or the C++ compiler is missing or
@@ -106,7 +108,9 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """The findings without exceptions of calls in which a compilation raised, because that is already a finding."""
+    """The findings, without exceptions from calls in which a compilation failed, because the failed compilation is
+    already a finding.
+    """
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]
 

@@ -1,4 +1,4 @@
-"""The requirements of a check: a callable target, and calls with values on its device."""
+"""Verify the requirements of a check: a callable target, and calls with values on the target's device."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def require_factory(optimizer: Callable[..., Any] | None) -> None:
     """Reject an optimizer in place of a function that creates one.
 
     Raises:
-        CompileUsageError: the message shows how to write the function.
+        CompileUsageError: If ``optimizer`` is an optimizer; the message shows how to write the function.
     """
     if optimizer is None or (callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer)):
         return
@@ -63,7 +63,7 @@ def _require_same_device(work: Work) -> None:
 
 
 def require_values(target: Any, calls: Sequence[Call]) -> None:
-    """Reject a target and calls with all tensors on the meta device, since all results would pass.
+    """Reject a target and calls whose tensors are all on the meta device, because every result would pass.
 
     Raises:
         CompileUsageError: If there are no values to compare.

@@ -23,7 +23,7 @@ _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """A check took too long. It is not an ``Exception``, so that the checked code does not handle it."""
+    """Raised if a check takes too long. It is not an ``Exception``, so the checked code does not handle it."""
 
 
 class TimeLimit:
@@ -37,7 +37,7 @@ class TimeLimit:
         self._lock = threading.Lock()
 
     def watch(self) -> None:
-        """In a separate thread: wait, and interrupt the check when the limit is reached."""
+        """In a separate thread, wait until the limit is reached, and then interrupt the check."""
         wait = self._seconds
         while not self._done.wait(wait):
             with self._lock:
@@ -82,8 +82,8 @@ def timeout_finding(frames: list[Location], seconds: float) -> Finding:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
-    """Interrupt the ``with`` block after ``seconds``; the yielded limit has the finding. Has no effect inside another
-    limit.
+    """Interrupt the ``with`` block after ``seconds``; the yielded limit contains the finding. Has no effect inside
+    another limit.
     """
     limit = TimeLimit(seconds or 0)
     if seconds is None or getattr(_limited, "now", False):

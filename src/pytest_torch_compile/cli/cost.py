@@ -1,4 +1,6 @@
-"""Measure the cost of compiling a model, and the time per call afterwards. The figures are reported, not judged."""
+"""Measure the cost of compiling a model, and the time per call afterwards. The figures are only reported, not
+judged.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
 
 
 def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
-    """The figures as text."""
+    """The measured figures as text."""
     seconds, wall = sample.cold_start[1], sample.wall
     runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
     return [
@@ -37,7 +39,7 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
 
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
-    """The speedup, and the number of calls after which compiling pays off, unless the spread is too large."""
+    """The speedup, and the number of calls after which compilation pays off, unless the measurements vary too much."""
     times = f"compiled code is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:
         return [f"{times}, but {rounds} rounds are too few to estimate the error"]

@@ -21,7 +21,7 @@ Shapes = Sequence[Sequence[Sequence[int]]]  # for each call, the shape of each a
 
 
 class FactoryError(Exception):
-    """The model or its inputs cannot be created; the message is one line."""
+    """Raised if the model or its inputs cannot be created; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
     """Create the model with ``package.module:factory``, and its calls.
 
     Args:
-        factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``; or is a module.
+        factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``, or is itself a
+            module.
         make_inputs: Returns the inputs of a call, or a list of calls, replacing the factory's.
         shapes: Shapes of random inputs, which replace all other inputs.
         times: The number of calls. By default, a list of calls is used unchanged, and a single call is made twice.
@@ -88,7 +89,7 @@ _FORMS = "it may return model, (model, inputs) or {'model': model, 'inputs': inp
 
 
 def _parts(made: Any) -> tuple[Any, Any]:
-    """The model and its inputs, or None for the inputs."""
+    """The model and its inputs; the inputs are None if the factory does not return any."""
     if type(made) is tuple and len(made) == 2:
         return made[0], made[1]
     if type(made) is dict and "model" in made and made.keys() <= {"model", "inputs"}:

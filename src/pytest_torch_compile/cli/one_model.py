@@ -1,4 +1,4 @@
-"""``pytest-torch-compile diagnose``: examine a model that has no tests."""
+"""``pytest-torch-compile diagnose``: check a model that has no tests."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def _number(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check, measure and print. Returns 0 for no findings, 1 if there are some, 2 if the check is impossible."""
+    """Check the model, measure its cost and print the page. Returns 0 if there are no findings, 1 if there are
+    findings, and 2 if the check is not possible.
+    """
     try:
         import torch  # noqa: F401
     except ImportError as error:

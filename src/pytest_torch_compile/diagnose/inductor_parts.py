@@ -31,7 +31,7 @@ TABLES: dict[str, Table] = {"aot_eager_decomp_partition": "decomposition", "indu
 
 
 def part_of_inductor(subject: Subject) -> Iterator[str]:
-    """The op whose decomposition or code is wrong, and each option that makes the check pass."""
+    """The op whose decomposition or generated code is wrong, and each option that makes the check pass."""
     stage, kinds = subject.report.fault.stage, subject.kinds & KINDS
     if stage not in TABLES or not kinds:
         return
@@ -83,8 +83,8 @@ def _op(subject: Subject, table: Table) -> list[str]:
 
 
 def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:
-    """The ops whose table entries must be removed so that one part of the target is right, or the whole target if
-    ``part`` is empty.
+    """The ops whose table entries must be removed for one part of the target (or the whole target, if ``part`` is
+    empty) to return correct results.
     """
     used: list[str] = []
     with noting(table, used):
@@ -93,7 +93,7 @@ def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[s
 
 
 def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
-    """Repeatedly halve the ops, keeping a half that suffices, until neither half does."""
+    """Repeatedly halve the list of ops, keeping a half that is sufficient, until neither half is."""
     while len(ops) > 1:
         middle = len(ops) // 2
         halves = (ops[:middle], ops[middle:])

@@ -25,7 +25,7 @@ STAGES = {
 
 
 def stage(subject: Subject) -> list[str]:
-    """The first stage with a finding of the same kind; nothing if there is only one stage to try."""
+    """The first stage that has a finding of the same kind; nothing if there is only one stage to try."""
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)
     if not kinds or subject.compiling.wrapper is not None or backend not in names[1:]:
@@ -53,8 +53,8 @@ def stage(subject: Subject) -> list[str]:
 
 
 def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
-    """A line if eager shows a finding of these kinds when it takes the code's branch for compilation; otherwise an
-    empty string.
+    """A line if the eager run shows a finding of these kinds when it takes the code's branches for compiled code;
+    otherwise an empty string.
     """
     places: list[Location] = []
 

@@ -1,4 +1,4 @@
-"""Records the calls of each target, decides which are still worth a check, and tracks the remaining time."""
+"""Records the calls of each target, decides which calls are still worth checking, and tracks the remaining time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 class Family:
     """The calls of one target that differ only in sizes.
 
-    ``confirmed``: sizes that an existing graph already covered were checked too, because code may depend on sizes.
+    ``confirmed``: sizes that an existing graph covers were also checked, because code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -76,7 +76,7 @@ class Ledger:
         return max(0.0, self.seconds - self.spent)
 
     def wants(self, name: str, seen: Signature) -> Family | None:
-        """The family of a call that is worth a check; None if it is like earlier calls or over a limit."""
+        """The family of a call that is worth checking; None if the call is like earlier calls or exceeds a limit."""
         target = self.targets.setdefault(name, Noticed())
         target.calls += 1
         family = target.families.setdefault(seen.family, Family())
@@ -93,7 +93,7 @@ class Ledger:
         return family
 
     def why_not(self, name: str, lines: set[Line], trains: bool) -> str:
-        """Why a call is not checked now; empty if it is."""
+        """The reason why a call is not checked now; empty if it is checked."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
         due = not target.checks or self.spent < self._allowed(target.checks)
@@ -105,16 +105,20 @@ class Ledger:
 
     @property
     def _kept_for_others(self) -> float:
-        """The seconds that first calls of other targets will need, if the rest of the run is like the run so far."""
+        """The estimated seconds needed for the first calls of other targets, if the rest of the run is like the run so
+        far.
+        """
         return self._on_first_checks * (1.0 - self.progress) / self.progress
 
     def _allowed(self, checks: int) -> float:
-        """A target with this many checks gets another only if fewer seconds than this have been spent."""
+        """The number of seconds below which the total must be for a target with this many checks to get another
+        check.
+        """
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.seconds * self.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """The earlier calls of a family, and the recompiles that the sizes require, those of the next call included."""
+        """The earlier calls of a family, and the recompiles that their sizes and the sizes of the next call require."""
         earlier = [copied.call() for copied in family.earlier]
         if len(earlier) < family.shapes:  # an earlier call could not be copied, so the recompiles are unknown
             return [], 0

@@ -1,4 +1,4 @@
-"""Where a call happens: whether it comes from outside the package, and whether a check may run at that point."""
+"""Determine whether a call comes from outside the package, and whether a check may run at that point."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _RUNNERS = ("_pytest.python", "_pytest.unittest", "unittest.case", f"{OWN}.exist
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call from outside happens. ``refused`` says why no check may run there; it is empty if one may."""
+    """The place of a call from outside the package. ``refused`` is the reason why no check may run there, or empty if a
+    check may run.
+    """
 
     refused: str = ""
     wants_gradients: bool = False
@@ -59,7 +61,7 @@ def _refused_under(name: str) -> str:
 
 
 def _refused_now() -> str:
-    """Why no check may run at this moment."""
+    """The reason why no check may run at this moment."""
     if any(map(_may_interfere, threading.enumerate())):
         return "the test runs other threads, which may be holding a lock or modifying the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
@@ -70,7 +72,7 @@ def _refused_now() -> str:
 def _may_interfere(thread: threading.Thread) -> bool:
     """Whether a thread may hold a lock or modify objects of the test.
 
-    A thread of a pool that waits for work does neither. Inductor keeps such a pool after it has compiled.
+    A thread of a pool that is waiting for work does neither. Inductor keeps such a pool after a compilation.
     """
     if thread is threading.main_thread() or thread.daemon:
         return False
@@ -81,7 +83,7 @@ def _may_interfere(thread: threading.Thread) -> bool:
 
 
 def names_backward(code: CodeType) -> bool:
-    """Whether a test's code, or a function nested in it, uses a name that computes gradients."""
+    """Whether a test's code, or a function nested in it, uses the name of a function that computes gradients."""
     if not _BACKWARD.isdisjoint(code.co_names):
         return True
     return any(names_backward(inner) for inner in code.co_consts if isinstance(inner, CodeType))
@@ -107,7 +109,9 @@ def _home(kind: type) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Whether a value is a mock or a function from a test file; no library has these. Runs no code of the value."""
+    """Whether a value is a mock or a function from a test file, which a library never contains. Runs no code of the
+    value.
+    """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]
         return home == "conftest" or home.startswith("test_")

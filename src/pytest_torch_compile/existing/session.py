@@ -1,4 +1,4 @@
-"""``--compile-existing`` in a session: observes the ordinary tests, then adds and runs the tests of the targets."""
+"""``--compile-existing`` in a session: observes the ordinary tests, and then adds and runs a test for each target."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ class ExistingSession:
     def _chosen(self, items: list[ExistingItem], session: pytest.Session) -> list[ExistingItem]:
         """The tests that ``-k`` and conftest files select, with the markers that conftest files add.
 
-        A test that a conftest file removes without reporting it as deselected is kept, because such a file knows only
-        the names of ordinary tests. All tests are kept if ``-k`` matches no target, because it was then meant for the
-        tests that make the calls.
+        A test that a conftest file removes without reporting it as deselected is kept, because such a file considers
+        only the names of ordinary tests. All tests are kept if ``-k`` matches no target, because ``-k`` was then
+        intended for the tests that make the calls.
         """
         config, left = session.config, list(items)
         self._deselected = set[str]()
@@ -161,7 +161,7 @@ class ExistingSession:
     def _kept(self) -> Iterator[str]:
         """Lines about the comparison with the baseline or its update, and about the test files that were written.
 
-        There are none for a run that did not reach its end.
+        There are no lines for a run that did not reach its end.
         """
         if self._baseline is None:
             return

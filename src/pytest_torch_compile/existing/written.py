@@ -42,7 +42,7 @@ _WIDTH = 110
 
 @dataclass
 class Written:
-    """The result for one target: the source of its test, or why there is none."""
+    """The result for one target: the source of its test, or the reason why there is no test."""
 
     row: Row
     module: str = ""
@@ -51,7 +51,7 @@ class Written:
 
 
 def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str]:
-    """Run each test and write the files. Returns lines that say what was written."""
+    """Run each test and write the files. Returns lines that describe the written files."""
     written = [_written(row, fast) for row in rows if row.checks]
     by_module: dict[str, list[Written]] = {}
     for one in written:
@@ -74,7 +74,9 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
 
 
 def _written(row: Row, fast: bool) -> Written:
-    """The test of a target, from the worst of its checks that can be written; in a tie, the one with the most calls."""
+    """The test of a target, created from the worst of its checks that can be written, or from the check with the most
+    calls if several are equally bad.
+    """
     checked = [one for one in row.results if one.report is not None]
     module = next((one.module for one in checked if one.module), row.target.rpartition(".")[0])
     why = "none of its calls can be written"

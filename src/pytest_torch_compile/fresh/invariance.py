@@ -1,4 +1,4 @@
-"""``check_invariance``: a row on its own, a second run and a fresh process give the same result."""
+"""``check_invariance``: check that a row on its own, a second run and a fresh process produce the same result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROUNDING = 1000  # number of rounding errors that can add up to a difference bet
 
 @dataclass
 class Invariance:
-    """The verdict for one entry of ``over``, with the first module that differs if known."""
+    """The verdict for one entry of ``over``, and the first module that differs, if known."""
 
     over: str
     equal: bool
@@ -56,7 +56,7 @@ class InvarianceReport(CompileReport):
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two runs that must be equal; if ``row`` is set, the second run contains only this row of the first."""
+    """Two runs that must be equal; if ``row`` is set, the second run contains only this row of the first run."""
 
     label: str
     first: Observed
@@ -110,26 +110,26 @@ def check_invariance(
     """Check that results do not depend on the other rows of a batch, on the run, or on the process.
 
     Every run starts from the same parameters, buffers and random numbers. All elements must be exactly equal, or within
-    ``tolerance``. A failure reports the first module in execution order whose output differs, and whether eager differs
-    too. To find the module, the target is compiled again with all module outputs recorded; if the difference then
-    disappears, the failure says so.
+    ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
+    results also differ. To find the module, the target is compiled again with all module outputs recorded; if this
+    makes the difference disappear, the failure message mentions it.
 
     Args:
         target: A module, function or other callable, as in ``check_compile``.
         *args: The arguments of the call, or one ``call(...)``.
-        over: The properties to check. ``"batch"``: each row on its own gives the same result as in the batch (at most
-            16 rows, spread over the batch). ``"run"``: three runs of the same compiled code are equal. ``"process"``: a
-            fresh process that compiles without the compile cache gives the same result.
+        over: The properties to check. ``"batch"``: each row on its own produces the same result as in the batch (at
+            most 16 rows, spread over the batch). ``"run"``: three runs of the same compiled code are equal.
+            ``"process"``: a fresh process that compiles without the compile cache produces the same result.
         compiled: If False, eager is checked instead.
         tolerance: The allowed difference. By default, results must be identical.
-        batch_dims: The batch dimension of each argument, ``{"x": 0, "mask": 1}``. By default, the first dimension of
-            every tensor that has as many rows as the first tensor.
+        batch_dims: The batch dimension of each argument, ``{"x": 0, "mask": 1}``. By default, it is the first dimension
+            of every tensor that has as many rows as the first tensor.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         backend: Passed to ``torch.compile``.
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
-        timeout: How many seconds the fresh process may take.
+        timeout: The time limit of the fresh process in seconds.
         seed: The seed of the random state of each run.
         **kwargs: Keyword arguments of the call.
 
@@ -230,7 +230,7 @@ _NO_MODULE = (
 
 
 def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
-    """The pairs that must be equal, or the finding if the fresh process gives no answer."""
+    """The pairs that must be equal, or the finding if the fresh process returns no answer."""
     if way == "run":
         return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
     if way == "batch":
@@ -248,7 +248,7 @@ def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bo
 
 
 def observe_one(target: Any, call: Call, compiling: Compiling | None, seed: int, modules: bool) -> Observed:
-    """In the fresh process: run the call."""
+    """In the fresh process, run the call."""
     return observe(target, [call], compiling, seed, modules=modules)[0]
 
 
@@ -299,7 +299,7 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """The only dimension in which the result of a row on its own is smaller than that of the batch."""
+    """The only dimension in which the result for a single row is smaller than the result for the batch."""
     if whole.ndim != alone.ndim:
         return None
     smaller = [dim for dim in range(whole.ndim) if whole.shape[dim] != alone.shape[dim]]
@@ -312,7 +312,7 @@ def _is_batched(pair: _Pair, path: str, tensor: torch.Tensor) -> bool:
 
 
 def _first_module(way: str, subject: _Subject) -> str:
-    """The first module whose output differs when all module outputs are recorded; empty if none does."""
+    """The first module whose output differs when all module outputs are recorded; empty if no output differs."""
     if not isinstance(subject.target, torch.nn.Module):
         return ""
     try:

@@ -26,7 +26,7 @@ class Call:
     exceptions: tuple[type[Exception], ...] = ()
 
     def under(self, *contexts: ContextFactory) -> Call:
-        """Run the call inside contexts, passed as factories: ``call(x).under(torch.no_grad)``."""
+        """Run the call inside context managers, passed as factories: ``call(x).under(torch.no_grad)``."""
         for factory in contexts:
             # torch.no_grad() is callable too, as a decorator.
             if not callable(factory) or (hasattr(factory, "__enter__") and not isinstance(factory, type)):
@@ -43,7 +43,7 @@ class Call:
         return replace(self, actions=(*self.actions, action))
 
     def raises(self, *exceptions: type[Exception]) -> Call:
-        """Expect the call to raise one of these exceptions, in eager and when compiled:
+        """Expect the call to raise one of these exceptions, in eager and in compiled code:
         ``call(bad).raises(IndexError)``.
         """
         if not exceptions or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in exceptions):

@@ -19,7 +19,7 @@ class Compiling:
     """Compiles a target when called.
 
     Raises:
-        CompileUsageError: If the backend or mode is unknown, or the options exclude each other.
+        CompileUsageError: If the backend or mode is unknown, or the options cannot be combined.
     """
 
     backend: str | Callable[..., Any] = "inductor"
@@ -64,7 +64,7 @@ class Compiling:
 
     @property
     def name(self) -> str:
-        """The backend, and the mode if there is one, for reports."""
+        """The backend, and the mode if one is set, for reports."""
         if self.wrapper is not None:
             return getattr(self.wrapper, "__name__", type(self.wrapper).__name__)
         backend = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", "callable")
@@ -72,7 +72,7 @@ class Compiling:
 
     @property
     def checked_mode(self) -> str:
-        """The checked mode: ``fullgraph``, ``default``, or a custom wrapper."""
+        """The checked mode: ``fullgraph``, ``default``, or a custom compile function."""
         if self.wrapper is not None:
             return "custom compile function"
         return "fullgraph" if self.fullgraph else "default"

@@ -27,7 +27,7 @@ SECONDS = 20.0
 class ReferenceLeg(Leg):
     """Runs the calls in fp64, including casts and tensor factories with other float dtypes.
 
-    If eager draws random numbers, a run with eager's dtypes records them first.
+    If the eager leg draws random numbers, another run with the original dtypes records them first.
 
     If random numbers cannot be replayed (dropout inside a fused attention kernel), the record has an error, and the
     call has no reference.
@@ -54,7 +54,7 @@ class ReferenceLeg(Leg):
 
 
 class PerturbedLeg(Leg):
-    """Eager with perturbed rounding in every op, from a random stream separate from the model's."""
+    """Runs the calls in eager with perturbed rounding in every op, using a random stream separate from the model's."""
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
         super().__init__(work, world)
@@ -74,7 +74,7 @@ class PerturbedLegs:
     why_not: BaseException | None = None
 
     def records(self, index: int) -> Iterator[CallRecord]:
-        """Yield the records of perturbed legs on call ``index``, without legs that cannot run."""
+        """Yield the records of perturbed legs for call ``index``, skipping legs that cannot run."""
         started = time.process_time()
         for seed in range(1, RUNS + 1):
             leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world))

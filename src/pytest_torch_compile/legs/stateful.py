@@ -53,8 +53,8 @@ class Stateful:
 
 
 def comparable(state: Any) -> Any:
-    """A state in a form in which two legs can be compared: arrays are unchanged, everything else is converted to basic
-    Python values.
+    """A state in a form that can be compared between two legs: arrays are unchanged, and everything else is converted
+    to basic Python values.
     """
     return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
 
@@ -131,7 +131,9 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def cannot_be_restored(value: Any) -> bool:
-    """Whether an object has state that a leg cannot restore, so that results that depend on it differ between legs."""
+    """Whether an object has state that a leg cannot restore, which means that results that depend on it differ between
+    legs.
+    """
     if type(value) is _LOCK:
         return bool(value.locked())
     return is_a(value, _NOT_RESTORABLE) and stateful(value) is None and not _only_writes(value)

@@ -13,7 +13,7 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """The path and a message for each container or leaf type that differs; entries below it are not listed."""
+    """The path and a message for each container or leaf type that differs; entries below such a path are not listed."""
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
         if is_below(path, found):
@@ -25,7 +25,7 @@ def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, st
 
 
 def is_below(path: str, others: Iterable[str]) -> bool:
-    """Whether a path is below one of the others."""
+    """Whether a path is below one of the other paths."""
     return any(path.startswith(other) and path[len(other) : len(other) + 1] in (".", "[") for other in others)
 
 

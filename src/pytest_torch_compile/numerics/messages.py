@@ -39,9 +39,10 @@ def value_finding(
     metadata: Mapping[str, Sequence[MetadataDifference]],
     reference: Reference,
 ) -> Finding:
-    """One finding for all wrong leaves of one kind: the worst leaf with its numbers, the others by name.
+    """One finding for all wrong leaves of one kind, with the numbers of the worst leaf and the names of the other
+    leaves.
 
-    ``metadata`` contains other differences in these leaves, so that no leaf has two findings.
+    ``metadata`` contains other differences in these leaves, which are included so that no leaf has two findings.
     """
     worst = max(leaves, key=lambda leaf: leaf.ratio)
     figures = worst.worst
@@ -143,7 +144,7 @@ def plain_finding(record: CallRecord, section: SectionName, path: str, line: str
 
 
 def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
-    """The finding if only one leg raises, or if the legs raise different kinds of exceptions."""
+    """The finding if only one leg raises an exception, or if the legs raise different kinds of exceptions."""
     left, right = eager.error, compiled.error
     if left is not None and right is not None:
         if _same_exception(left, right):
@@ -162,7 +163,9 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Whether one class is the other or a subclass of it, or the compiled leg's exception wraps eager's."""
+    """Whether one class equals or is a subclass of the other, or the compiled leg's exception wraps the eager
+    exception.
+    """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True
     name = type(eager).__name__

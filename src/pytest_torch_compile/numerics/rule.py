@@ -1,4 +1,4 @@
-"""The rule for one floating-point leaf: its constants and limits. ``docs/numerics.md`` explains them."""
+"""The rule for one floating-point leaf, with its constants and limits. ``docs/numerics.md`` explains them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def eps(dtype: torch.dtype) -> float:
 
 
 def floor_eps(dtype: torch.dtype) -> float:
-    """The error, in eps of the dtype, that is always accepted, even if eager is exact."""
+    """The error, in multiples of the dtype's epsilon, that is always accepted, even if eager is exact."""
     return REDUCE_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
 
 
@@ -132,7 +132,7 @@ class Level:
     @classmethod
     def of(cls, measured: Collection[Errors]) -> Level:
         """Compute the level from the leaves that were measured against the reference; small leaves are used only if
-        there are no others.
+        there are no larger leaves.
         """
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
@@ -193,8 +193,8 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
-    """The measures without a reference: compares the distance from eager with that of eager runs with perturbed
-    rounding.
+    """The measures without a reference: compare the distance of the compiled run from eager with the distance of eager
+    runs with perturbed rounding.
     """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
@@ -208,5 +208,5 @@ def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
 
 
 def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
-    """``quiet`` times a small error, ``noisy`` times a visible one, with a continuous transition."""
+    """``quiet`` times a small error or ``noisy`` times a visible error, with a continuous transition between them."""
     return max(noisy * own, min(quiet * own, visible))

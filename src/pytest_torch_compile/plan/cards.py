@@ -1,4 +1,4 @@
-"""The cards that a plan can be made for, with their figures."""
+"""The cards for which code can be planned, and their properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 @dataclass(frozen=True)
 class Card:
-    """A CUDA card. Inductor's code depends on the first five fields, estimates on the others.
+    """A CUDA card. Inductor's code depends on the first five fields, and estimates depend on the other fields.
 
     Args:
         name: The name that CUDA reports.
@@ -79,7 +79,7 @@ CARDS: dict[str, Card] = {
 
 
 def as_card(gpu: str | Card) -> Card:
-    """The card of a name in ``CARDS`` (in any case, with or without spaces), or the card that the caller describes.
+    """The card with a name in ``CARDS`` (ignoring case and spaces), or the card that the caller describes.
 
     Raises:
         CompileUsageError: If the name is unknown.

@@ -22,7 +22,7 @@ _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 class AcceptanceSession:
     """Registered if the file exists or ``--compile-accept`` is set.
 
-    Only tests that ran and passed change the file, because it is unknown which entries other tests need.
+    Only tests that ran and passed change the file, because the entries that other tests need are unknown.
     """
 
     def __init__(self, root: Path) -> None:

@@ -41,7 +41,7 @@ BENCHMARK_ROUNDS = 50
 
 
 class CompileSpeedWarning(UserWarning):
-    """Warns about a speed test that could not be gated."""
+    """Issued for a speed test that could not be gated."""
 
 
 class CompileBenchmark:
@@ -71,12 +71,12 @@ class CompileBenchmark:
         With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned.
         ``cold_start=True`` also compiles the target in two fresh processes, with an empty and then a filled cache.
         ``allow_more`` allows counted quantities to exceed their baseline: ``{"kernels": 10, "memory": 0.05, "guards":
-        None}`` allows ten more kernels, 5% more memory, and any number of guards. The other options are those of
+        None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are passed to
         ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, also if a count exceeds
-                its baseline, or a slowdown is confirmed.
+            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, it is also raised if a
+                count exceeds its baseline or a slowdown is confirmed.
             CompileUsageError: If an option is unknown, or a keyword is also an argument of the target; pass such
                 arguments in ``kwargs``.
         """
@@ -135,7 +135,7 @@ class CompileBenchmark:
         with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
     def _stored(self, environment: Mapping[str, Any]) -> tuple[StoredTest, list[str]]:
-        """The stored runs of this test, and the reasons why times cannot be judged by them."""
+        """The stored runs of this test, and the reasons why times cannot be compared with them."""
         test, name = self._item.nodeid, name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
@@ -244,7 +244,7 @@ def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench
     """The warm eager and compiled legs to measure.
 
     Raises:
-        CompileCheckFailed: If the target does not compile; the findings are those of ``check_compile``.
+        CompileCheckFailed: If the target does not compile; the findings are the same as in ``check_compile``.
     """
     from .._torch.machine_faults import machine_fault
     from ..check.check_compile import KEYWORDS, check_compile
@@ -283,10 +283,8 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                (
-                    f"allow_more: {name} cannot have an allowance, because only a decrease is a regression; set it to "
-                    "None to skip this count"
-                )
+                f"allow_more: {name} cannot have an allowance, because only a decrease is a regression; set it to "
+                "None to skip this count"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(

@@ -19,7 +19,7 @@ from . import payload, unwritten
 
 
 class Collector:
-    """Registered in the process that receives every report."""
+    """Registered in the process that receives all reports."""
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
@@ -87,7 +87,7 @@ class Collector:
             unwritten.fail(session)
 
     def _earlier(self) -> list[Any]:
-        """The history of the existing report; an unusable one does not fail the run."""
+        """The history of the existing report; a history that cannot be used does not fail the run."""
         if not (self._folder / document.FILE_NAME).exists():
             return []
         try:

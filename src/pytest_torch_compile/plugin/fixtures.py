@@ -1,4 +1,4 @@
-"""The fixtures of the plugin, and the options that they take from a test's markers and fixtures."""
+"""The fixtures of the plugin, and the options that they read from a test's markers and fixtures."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ else:
 
     @pytest.fixture
     def compile_benchmark() -> Any:
-        """Raise an error that names the missing package."""
+        """Raise an error that mentions the missing package."""
         raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
 
 

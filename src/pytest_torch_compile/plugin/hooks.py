@@ -103,7 +103,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Save the compile cache if it is a URL; if that fails, only the next run's warm start is lost."""
+    """Save the compile cache if it is a URL. If this fails, the next run starts with an older cache."""
     try:
         session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
     except Exception as error:  # an exception would suppress pytest's summary
@@ -131,7 +131,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
-    """Make workers that import torch end with their session."""
+    """Make workers that import torch exit at the end of their session."""
     if hasattr(parent.config, "workerinput") and usage.names_plugin(module_path):
         end_with_session()
 
@@ -175,7 +175,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Discard compiled code before tests that use the plugin or a guard, and before no others."""
+    """Discard compiled code only before tests that use the plugin or a guard."""
     payload.begin(item)
     known_failure.require_valid(item)
     if usage.uses_plugin(item):

@@ -136,7 +136,7 @@ class SpeedSample:
         """The sample that ``to_dict`` wrote. Raises ValueError for a different schema."""
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
-                (f"the speed sample has schema {data.get('schema_version')!r}, but {SCHEMA_VERSION} is expected")
+                f"the speed sample has schema {data.get('schema_version')!r}, but {SCHEMA_VERSION} is expected"
             )
         fields = {name: value for name, value in data.items() if name != "schema_version"}
         fields["exact"] = Exact(**fields.get("exact", {}))

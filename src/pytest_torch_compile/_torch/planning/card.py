@@ -3,7 +3,7 @@
 Replaces functions of ``torch.cuda`` and ``torch._C`` that ask the driver, so that everything above them (the device
 interfaces of dynamo, Inductor's hints, ``has_triton``) works unchanged.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: those below, ``torch.cuda._initialized``,
+Private names used, checked on torch 2.11, 2.13 and 2.15: the names below, ``torch.cuda._initialized``,
 ``FakeTensorMode.avoid_device_init`` and ``init_gpu_context`` of ``torch._subclasses.fake_tensor``.
 """
 
