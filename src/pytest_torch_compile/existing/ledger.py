@@ -111,9 +111,7 @@ class Ledger:
         return self._on_first_checks * (1.0 - self.progress) / self.progress
 
     def _allowed(self, checks: int) -> float:
-        """The number of seconds below which the total must be for a target with this many checks to get another
-        check.
-        """
+        """The time limit, in seconds, for giving another check to a target that already has this many checks."""
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.seconds * self.progress * share
 

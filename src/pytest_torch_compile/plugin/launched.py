@@ -1,4 +1,6 @@
-"""Under torchrun or Slurm, every rank runs the same tests. Rank 0 reports for all ranks; the others print nothing."""
+"""Under torchrun or Slurm, every rank runs the same tests. Rank 0 reports for all ranks; the other ranks print
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,10 @@ _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 
 
 def takes_part(config: pytest.Config) -> bool:
-    """Whether a launcher started this process as one of several, and the tests use the plugin.
+    """Whether a launcher started this process as one of several ranks, and the tests use the plugin.
 
-    The text of the files is searched, because the answer is needed before other plugins open files that several ranks
-    would write.
+    This searches the text of the files, because the answer is needed before other plugins open files that several ranks
+    would write to.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -67,7 +69,9 @@ def begin(config: pytest.Config) -> None:
 
 
 def note_sigterm(config: pytest.Config) -> None:
-    """Record a SIGTERM during conftest imports, which may take seconds: the other ranks cannot be told yet."""
+    """Record a SIGTERM that arrives while conftest files are imported, which may take seconds, because the other ranks
+    cannot be notified yet.
+    """
     if launch() is not None and termination.nobody_handles_it():
         asked = config.stash[_ASKED] = list[int]()
         signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
@@ -75,7 +79,7 @@ def note_sigterm(config: pytest.Config) -> None:
 
 
 def was_asked_to_end(config: pytest.Config) -> bool:
-    """Whether a SIGTERM was recorded; later ones are handled normally."""
+    """Whether a SIGTERM was recorded; later signals are handled normally."""
     asked = config.stash.get(_ASKED, [])
     _stop_noting(config)
     return bool(asked)
@@ -88,7 +92,7 @@ def _stop_noting(config: pytest.Config) -> None:
 
 
 class LaunchedSession:
-    """The hooks of one of several processes that a launcher started."""
+    """The hooks of one of several processes started by a launcher."""
 
     def __init__(self, config: pytest.Config, asked: bool) -> None:
         self._config = config
@@ -148,7 +152,7 @@ class LaunchedSession:
             self._others.leave("its launcher has exited, so this rank exits too")
 
     def _lost(self, line: str) -> None:
-        """Print the message once for all ranks and end the session, since the test would wait forever."""
+        """Print the message once for all ranks and end the session, because the test would otherwise wait forever."""
         lost = self._others.lost if self._others else {}
         here = launch()
         if self._session is not None and here is not None:
@@ -202,9 +206,9 @@ class LaunchedSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Tell the others rank 0's exit status, and wait until they have received it.
+        """Send rank 0's exit status to the other ranks, and wait until they have received it.
 
-        The store may end with this process.
+        The wait is necessary because the store may end with this process.
         """
         if self._others is None or self._session is None:
             return

@@ -64,8 +64,7 @@ def add_options(parser: pytest.Parser) -> None:
 def read(config: pytest.Config) -> Settings:
     """The settings from the command line, the ini file and the defaults, in this order.
 
-    Raises:
-        pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options exclude each other.
+    Raises: pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options cannot be combined.
     """
     _refuse_typos(config)
     chosen: dict[str, Any] = {}
@@ -105,7 +104,7 @@ def read(config: pytest.Config) -> Settings:
 
 
 def _seconds(text: str) -> float | None:
-    """A time limit; 0 turns it off, so that the command line can turn off the ini file's limit."""
+    """A time limit; 0 means no limit, which allows the command line to turn off a limit in the ini file."""
     try:
         seconds = float(text)
     except ValueError:
@@ -127,7 +126,7 @@ def _number(option: str, text: str, what: str) -> float:
 
 
 def backend_asked_for(config: pytest.Config) -> str | None:
-    """The backend that the command line or the ini file names."""
+    """The backend that is set on the command line or in the ini file."""
     return config.getoption("--compile-backend") or config.getini(_key("backend")) or None
 
 

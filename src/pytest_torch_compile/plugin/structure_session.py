@@ -1,4 +1,4 @@
-"""The structure baselines in a session: record exact counts, compare them with the stored counts, and write them."""
+"""The structure baselines in a session: record exact counts, compare them with the stored counts, and write changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .usage import shows_existing
 
 
 class StructureSession:
-    """Registered if ``--compile-perf`` or ``--compile-update-baselines`` needs baselines.
+    """Registered if ``--compile-perf`` or ``--compile-update-baselines`` requires baselines.
 
     Under ``gate``, a test fails if its checks have a new graph break, or more graphs, recompiles, guards or CUDA graph
     skips than stored, even if its budget allows them. Other changes are listed at the end.
@@ -80,7 +80,7 @@ class StructureSession:
                 terminalreporter.write_line(terminal(f"torch.compile structure: {line}"))
 
     def _lines(self, environment: str, entries: Mapping[str, structure.Entry]) -> list[str]:
-        """List the changes, and write them if requested. Raises BaselineError if that fails."""
+        """List the changes, and write them if requested. Raises BaselineError if they cannot be written."""
         stored = baselines.load(self._folder, environment, "structure")
         lines = structure.table(stored.entries, entries)
         if not settings.current.update_baselines:

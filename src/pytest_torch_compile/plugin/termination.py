@@ -1,6 +1,7 @@
-"""SIGTERM ends the session like Ctrl-C: finished tests are reported, and temporary files are removed.
+"""End the session on SIGTERM in the same way as on Ctrl-C: finished tests are reported, and temporary files are
+removed.
 
-Python handles a signal when it next runs Python code, so code that hangs in C can only be ended by SIGKILL.
+Python handles a signal only when it next runs Python code, so code that hangs in C can be terminated only by SIGKILL.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ MESSAGE = "the process was terminated (SIGTERM)"
 
 
 def end_in_order(config: pytest.Config) -> None:
-    """Handle the signal until the session ends, unless someone else does. A second signal ends the process at once."""
+    """Handle the signal until the session ends, unless another handler is installed. A second signal terminates the
+    process at once.
+    """
     if not nobody_handles_it():
         return
     owner, asked = os.getpid(), 0.0
@@ -43,7 +46,7 @@ def end_in_order(config: pytest.Config) -> None:
 
 
 def nobody_handles_it() -> bool:
-    """Whether this thread may handle SIGTERM and nothing else does."""
+    """Whether this thread may handle SIGTERM and no other handler is installed."""
     main = threading.current_thread() is threading.main_thread()
     return main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

@@ -40,7 +40,7 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """The observations of a rank's checks. ``stopped`` is true if its last call failed or was terminated."""
+    """The observations of a rank's checks. ``stopped`` is true if the rank's last call failed or was terminated."""
 
     checks: Mapping[str, CheckSeen]
     stopped: bool = False
@@ -68,7 +68,9 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """A finding for ranks that returned while others waited, in the same check or after it, until terminated."""
+    """A finding for ranks that returned while other ranks waited, in the same check or after it, until they were
+    terminated.
+    """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
     if not shared:
@@ -79,8 +81,8 @@ def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: 
 
 
 def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
-    """Groups of ranks that agree. The largest group comes first; between groups of equal size, the one with fewer
-    observations.
+    """Groups of ranks that agree. The largest group comes first; among groups of equal size, the group with fewer
+    observations comes first.
     """
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}

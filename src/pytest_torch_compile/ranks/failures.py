@@ -51,8 +51,8 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """The end of one rank's call. Without an ``outcome``, the rank died (``exit_code``), was terminated at ``place``,
-    or is ``lost``.
+    """The end of one rank's call. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
+    ``place``, or is ``lost``.
 
     ``lost`` is the reason why there is no answer from the rank's process. ``checks`` contains the observations of its
     checks. ``compiling`` is true if it was terminated while compiling.
@@ -74,7 +74,7 @@ class RankEnd:
 
     @property
     def how_it_died(self) -> str:
-        """A description of how the rank died; empty if it did not."""
+        """A description of how the rank died; empty if it did not die."""
         code = self.exit_code
         if code is None:
             return self.lost
@@ -88,8 +88,8 @@ class RankEnd:
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Findings about differences between ranks, then about ranks that died; if none died, about ranks that raised; if
-    none raised, about ranks that hung.
+    """Findings about differences between ranks, followed by findings about ranks that died; if no rank died, about
+    ranks that raised an exception; and if no rank raised one, about ranks that hung.
     """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]

@@ -82,7 +82,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:
-    """Keep inference tensors. pickle would turn them into normal tensors, for which dynamo's guards differ."""
+    """Preserve inference tensors. pickle would turn them into normal tensors, which have different guards in dynamo."""
     import torch
 
     if not (isinstance(thing, torch.Tensor) and thing.is_inference()):
@@ -99,7 +99,7 @@ def _in_inference_mode(rebuild: Callable[..., Any], arguments: tuple[Any, ...]) 
 
 
 def pack_value(value: Any) -> bytes:
-    """A rank's result as bytes."""
+    """Convert a rank's result to bytes."""
     import torch
 
     buffer = io.BytesIO()
@@ -108,7 +108,7 @@ def pack_value(value: Any) -> bytes:
 
 
 def unpack_value(packed: bytes) -> Any:
-    """A rank's result; tensors are on the CPU."""
+    """Restore a rank's result from bytes; its tensors are on the CPU."""
     import torch
 
     return torch.load(io.BytesIO(packed), map_location="cpu", weights_only=False)
@@ -135,7 +135,9 @@ def user_modules() -> dict[str, ModuleSpec]:
 
 
 class ModulesOfParent(MetaPathFinder):
-    """Finds modules at the parent's paths, because modules from pytest's importlib mode are not on the search path."""
+    """Finds modules at the parent's paths, because modules that pytest imports in importlib mode are not on the search
+    path.
+    """
 
     def __init__(self) -> None:
         self.specs: Mapping[str, ModuleSpec] = {}

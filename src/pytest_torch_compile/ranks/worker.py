@@ -31,8 +31,8 @@ from .transport import ModulesOfParent, pack_value
 class Job:
     """A call in the form that is sent to a rank: ``payload`` is the packed function with its arguments.
 
-    ``modules`` and ``options`` come from the parent, ``store`` is the store prefix for the rendezvous, and ``seen`` the
-    folder for observations. ``rejoin`` requests a new process group, because a failed call may have left unfinished
+    ``modules`` and ``options`` come from the parent, ``store`` is the store prefix for the rendezvous, and ``seen`` is
+    the folder for observations. ``rejoin`` requests a new process group, because a failed call may have left unfinished
     work in the old one.
     """
 
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception raised by a rank's function. ``location`` is the user's line."""
+    """An exception that a rank's function raised. ``location`` is the user's line."""
 
     type: str
     text: str

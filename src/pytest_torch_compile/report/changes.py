@@ -1,4 +1,4 @@
-"""Differences between two reports, and a short overview of one report."""
+"""Find the differences between two reports, or create a short overview of one report."""
 
 from __future__ import annotations
 

@@ -70,7 +70,9 @@ def finding_text(number: int, finding: Finding) -> str:
 
 
 def sequence_table(calls: Sequence[CallReport]) -> str:
-    """The calls as an aligned table: call, shapes, compiled or reused, the guard that failed."""
+    """The calls as an aligned table: the call, its shapes, whether it was compiled or reused, and the guard that
+    failed.
+    """
     rows = [("call", "arguments", "outcome", "guard that failed")]
     rows += [(call.label, cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -101,7 +103,7 @@ def _summary(report: CompileReport) -> str:
 
 
 def _by_package(breaks: Sequence[GraphBreak]) -> str:
-    """``(1 in mypackage, 2 in kornia)`` if some are in an installed package."""
+    """Text such as ``(1 in mypackage, 2 in kornia)`` if some breaks are in an installed package."""
     packages = Counter(found.package for found in breaks)
     if not any(found.installed for found in breaks):
         return ""
@@ -139,7 +141,7 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
 
 
 def number(value: float | complex | None) -> str:
-    """A number with up to six digits: ``0.5``, ``1.235e-05``; other values unchanged."""
+    """A number with up to six digits, such as ``0.5`` or ``1.235e-05``; other values are returned unchanged."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"

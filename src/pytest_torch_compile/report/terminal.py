@@ -37,7 +37,7 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
 
 
 def usage_error(test: str) -> dict[str, str]:
-    """The row of a test that called the plugin incorrectly, without counts."""
+    """The row, without counts, of a test that called the plugin incorrectly."""
     nothing = dict.fromkeys(COLUMNS, "-") | dict.fromkeys(("kinds", "not observable", "not compared", "remarks"), "")
     return {**nothing, "check": test, "verdict": USAGE_ERROR, "kinds": USAGE_ERROR}
 

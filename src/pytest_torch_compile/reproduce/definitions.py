@@ -25,7 +25,7 @@ _OP = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
 
 
 class Unwritable(Exception):
-    """An object that cannot be written as source; the message gives the reason."""
+    """Raised for an object that cannot be written as source; the message is the reason."""
 
 
 def is_users(value: Any) -> bool:
@@ -57,7 +57,7 @@ class Definitions:
 
     @property
     def text(self) -> str:
-        """The text: imports, then definitions."""
+        """The text: imports, followed by definitions."""
         first = sorted(self.imports, key=lambda line: ("__future__" not in line, line))
         return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
 
@@ -83,7 +83,7 @@ class Definitions:
         return path if module == "builtins" else f"{self._import(str(module))}.{path}"
 
     def _made_by_statement(self, value: Any) -> str:
-        """The user's variable that holds a custom op."""
+        """The user's variable that refers to a custom op."""
         for module in [one for one in sys.modules.values() if is_own(getattr(one, "__file__", None) or "")]:
             for name, held in list(vars(module).items()):
                 if held is value:
@@ -240,7 +240,7 @@ def _stored(source: str) -> set[str]:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a value is a custom op or a library, which only the user's statement can create again."""
+    """Whether a value is a custom op or a library, which can be created again only by running the user's statement."""
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 

@@ -34,7 +34,9 @@ _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)
 
 
 def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
-    """Write the script and add it to the report, or the reason if there is none. The failure is not changed."""
+    """Write the script and add it to the report, or add the reason why there is no script. The failure is not
+    changed.
+    """
     with doing("writing a reproduction"):
         try:
             written = reproduce(report, remake, folder)
@@ -82,7 +84,7 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
 
 
 def _why_none(report: CompileReport) -> str:
-    """The reason why no script can be written: times, memory and caches depend on the machine, and a script cannot
+    """The reason why no script can be written. Times, memory and caches depend on the machine, and a script cannot
     include several processes or settings.
     """
     if causes := [finding.cause for finding in report.findings if finding.cause]:
@@ -91,7 +93,7 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """The smallest module with its finding of this kind, then the whole target."""
+    """The smallest module and its finding of this kind, followed by the whole target."""
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
         try:
@@ -140,7 +142,7 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
 def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[str]]:
     """Run the script; returns the exit status and output. All processes that it starts are terminated.
 
-    If ``alone`` is set, the paths of this process are not available, so that undeclared dependencies are noticed.
+    If ``alone`` is set, the paths of this process are not available, which reveals undeclared dependencies.
     """
     environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
     environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code of a patched torch

@@ -38,7 +38,7 @@ _NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that do not
 
 @dataclass(frozen=True)
 class Script:
-    """A script: its text, the values that it loads, and the packages that it needs other than torch."""
+    """A script: its text, the values that it loads, and the packages that it needs in addition to torch."""
 
     text: str
     stored: list[Any]
@@ -110,7 +110,9 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
 
 
 def _judge(finding: Finding, compiling: Compiling) -> str:
-    """The name of the template with the assertion: under fullgraph a break raises, otherwise breaks are counted."""
+    """The name of the template with the assertion. With fullgraph, a break raises an exception; otherwise, breaks are
+    counted.
+    """
     return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
 
 
@@ -128,7 +130,7 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
 
 @contextmanager
 def _marked(work: Work) -> Iterator[None]:
-    """Inside the ``with`` block, mark the dimensions that the check marks."""
+    """Inside the ``with`` block, mark the same dimensions as the check."""
     if not work.dynamic_dims:
         yield
         return

@@ -1,4 +1,4 @@
-"""Distribute the GPUs of this machine over the processes of a run. Imports neither torch nor pytest."""
+"""Distribute the GPUs of this machine among the processes of a run. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
 
 def visible() -> list[str]:
-    """The ids of the GPUs that this run may use; empty without nvidia-smi."""
+    """The ids of the GPUs that this run may use; empty if nvidia-smi is missing."""
     by_index = {row[0]: row[1] for row in nvidia_smi("--query-gpu=index,uuid")}
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:

@@ -1,5 +1,5 @@
-"""Compare the speed of this checkout with that of a revision, both compiled from scratch in turn, on all GPUs in
-parallel.
+"""Compare the speed of this checkout with the speed of another revision. The two are compiled alternately from scratch,
+on all GPUs in parallel.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Say = Callable[[str], None]
 
 
 class CompareError(RuntimeError):
-    """The comparison could not be made; the message is one line."""
+    """Raised if the comparison is not possible; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One test on both sides; ``base`` is empty if the base revision does not have the test."""
+    """One test on both revisions; ``base`` is empty if the base revision does not contain the test."""
 
     test: str
     base: Sequence[SpeedSample]
@@ -67,11 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare_with(
     base: str, arguments: Sequence[str], *, rounds: int = MAX_COMPILATIONS, say: Say = print
 ) -> list[Compared]:
-    """Run the speed tests of this checkout and of ``base`` in turn, and judge each test that both have.
+    """Run the speed tests of this checkout and of ``base`` alternately, and judge each test that exists in both.
 
     ``arguments`` are passed to pytest. Each side runs its own tests against its own sources: the checkout, and its
-    ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so that unchanged graphs
-    are compiled again too. A test that looks unchanged after two rounds is excluded from later rounds.
+    ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so unchanged graphs are
+    also compiled again. A test that looks unchanged after two rounds is excluded from later rounds.
 
     Raises:
         CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.
@@ -118,7 +118,7 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """The exact differences as a table, then each test with its times and their intervals."""
+    """The exact differences as a table, followed by each test with its times and their intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
     lines = ["counts: the same in all tests" if not rows else "counts:"]

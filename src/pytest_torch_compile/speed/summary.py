@@ -1,4 +1,4 @@
-"""The end of a session with speed tests: the table of verdicts, the update of the baselines, unused entries."""
+"""The end of a session with speed tests: the table of verdicts, the update of the baselines, and unused entries."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def finish(
     """Write the table of verdicts and, if ``update`` is set, also the baselines and a table of their changes.
 
     Args:
-        say: writes a line; takes colours as keyword arguments, like pytest's terminal reporter.
+        say: writes a line; accepts colours as keyword arguments, like pytest's terminal reporter.
         say_not_written: writes a line with the reason why the baselines could not be updated.
-        collected: the ids of all collected speed tests, for finding unused entries.
+        collected: the ids of all collected speed tests, which are needed to find unused entries.
         selected: files in which only some tests were selected.
     """
     for line, outcome in table(results):

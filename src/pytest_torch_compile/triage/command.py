@@ -50,7 +50,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns 0 if there are no new failures, 1 if there are some, 2 if there is no result."""
+    """Run the command. Returns 0 if there are no new failures, 1 if there are new failures, and 2 if there is no
+    result.
+    """
     parser = argparse.ArgumentParser(prog="pytest-torch-compile torch", description=__doc__, allow_abbrev=False)
     add_options(parser)
     options, rest = parser.parse_known_args(arguments)
@@ -82,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare(
     old: Environment, new: Environment, arguments: Sequence[str], *, reproductions: Path, say: Say = print
 ) -> Triage:
-    """Run the tests under both releases, repeat tests that fail under only one, and group the failures by cause.
+    """Run the tests under both releases, repeat the tests that fail under only one release, and group the failures by
+    cause.
 
     Args:
         arguments: The arguments of pytest: tests and options.

@@ -25,7 +25,7 @@ SHOWN_BY = "This script reproduces the failure (verified)"
 class Triage:
     """The groups of failures of one commit under two releases, and the number of tests in each run.
 
-    ``differences`` lists other packages that differ, ``lost`` maps tests that ran only on the old torch version to
+    ``differences`` lists other packages that differ, and ``lost`` maps tests that ran only on the old torch version to
     their status on the new version.
     """
 
@@ -54,7 +54,7 @@ class Triage:
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks on other facts that may explain or hide a difference."""
+        """Remarks about other facts that may explain or hide a difference."""
         lines = []
         if self.lost:
             how = ", ".join(f"{number} {what}" for what, number in sorted(Counter(self.lost.values()).items()))
@@ -135,7 +135,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
 
 
 def reproduction(group: Group) -> list[str]:
-    """The lines of the reproduction, as far as they fit into an issue."""
+    """The lines of the reproduction that fit into an issue."""
     if not group.example.reproduction:
         return []
     path = Path(group.example.reproduction)

@@ -19,7 +19,7 @@ STUCK_SECONDS = 3600.0
 
 
 class _Stuck(Exception):
-    """No test has finished for too long."""
+    """Raised if no test has finished for too long."""
 
 
 class _Progress:
@@ -48,8 +48,8 @@ def run_tests(
 ) -> dict[str, Result]:
     """Run the tests. ``arguments`` are passed to pytest; ``tests``, if set, replace the tests that they select.
 
-    ``options`` are pytest and plugin options by name. If ``arguments`` set no number of workers, there is one worker
-    for each core.
+    ``options`` are pytest and plugin options by name. If ``arguments`` does not set the number of workers, there is one
+    worker for each core.
 
     Raises:
         TriageError: If pytest did not finish, a test hangs, or no tests were collected.

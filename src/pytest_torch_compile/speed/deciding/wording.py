@@ -47,7 +47,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
-    """The times of both legs, before and after, to show whether eager got faster."""
+    """The times of both legs before and after the change, which show whether eager became faster."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
     new = [sample.run() for sample in samples]
     for name in ("wall", "host", "device"):
@@ -81,7 +81,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
 
 
 def summary(decision: Decision) -> str:
-    """The change or the reason, short enough for a table."""
+    """The change, or the reason for the verdict, short enough for a table."""
     outcome = decision.times.outcome
     words = [str(difference) for difference in decision.differences]
     words += [f"{difference} in one compilation only" for difference in decision.varying]

@@ -1,4 +1,4 @@
-"""Measure a target in eager and compiled, side by side in one process."""
+"""Measure a target in eager and in compiled code, side by side in one process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """The call to measure, of the eager or the compiled target, and the cost of warming it up."""
+    """The call to measure, for the eager or the compiled target, and the cost of its warm-up."""
 
     run: timing.Run
     calls: int = 1
@@ -48,10 +48,10 @@ class WarmLeg:
 class Bench:
     """Warm eager and compiled legs of ``target(*args, **kwargs)``, each with its own copy of the target and the inputs.
 
-    ``train=True`` adds the backward through every floating-point output, a callable ``train`` computes the loss, and
-    ``optimizer`` (``params -> Optimizer``) measures a whole training step. ``compile`` is any
-    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here.
-    ``dynamic_dims`` are marked dynamic for the compiled leg, as in a check.
+    ``train=True`` adds the backward pass through every floating-point output, a callable ``train`` computes the loss,
+    and ``optimizer`` (``params -> Optimizer``) measures a whole training step. ``compile`` is any ``callable(target) ->
+    compiled``; if it is not set, ``torch.compile`` is called with the options given here. ``dynamic_dims`` are marked
+    as dynamic for the compiled leg, as in a check.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -189,11 +189,11 @@ def measure_compile(
     raw: bool = False,
     **options: Any,
 ) -> SpeedSample:
-    """Measure ``target(*args)`` in eager and compiled, in interleaved rounds.
+    """Measure ``target(*args)`` in eager and in compiled code, in interleaved rounds.
 
-    Rounds stop when the 95% interval of the ratio is within ``precision``, or after ``seconds``. Compiling,
-    autotuning and CUDA graph recording are excluded, and reported as cold start. ``raw=True`` keeps every round. The
-    other options are the same as for ``Bench``.
+    Rounds stop when the 95% interval of the ratio is within ``precision``, or after ``seconds``. Compilation,
+    autotuning and CUDA graph recording are excluded, and reported as the cold start. ``raw=True`` keeps every round.
+    The other options are the same as for ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 

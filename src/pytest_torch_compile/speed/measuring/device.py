@@ -36,7 +36,7 @@ QUERIED = {
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Clocks, temperature, power, throttle reasons and processes; ``{}`` without nvidia-smi."""
+    """Clocks, temperature, power, throttle reasons and processes; ``{}`` if nvidia-smi is missing."""
     row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
@@ -63,7 +63,9 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """The reasons not to gate times measured between two states: the device was throttled, or used by others."""
+    """The reasons not to gate times that were measured between two states: the device was throttled, or other processes
+    used it.
+    """
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
     reasons = [text for bit, text in THROTTLE_REASONS.items() if active & bit]
@@ -76,14 +78,14 @@ def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_pro
 
 
 class DeviceBusy(RuntimeError):
-    """Another speed test held the device for longer than the time limit."""
+    """Raised if another speed test reserves the device for longer than the time limit."""
 
 
 @contextmanager
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
     """Reserve the device for one speed test, across processes.
 
-    A child that confirms a verdict for the holder inherits the lock through the environment.
+    A child that confirms a verdict for this process inherits the lock through the environment.
 
     Raises:
         DeviceBusy: If another process held the device for ``wait`` seconds.
@@ -113,6 +115,8 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """The number of processes of this run that may use the device: its workers, and one confirming process."""
+    """The number of processes of this run that may use the device: the workers, and one process that confirms
+    changes.
+    """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
     return workers + bool(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS"))
