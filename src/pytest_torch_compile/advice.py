@@ -228,8 +228,8 @@ COMPARE_ARTIFACT = (
     "check the model itself with check_compile(model, calls=[...]), and try via='export': if this also fails, the "
     "package is not the cause"
 )
-# Used if eager differs by far more than rounding: the code is the cause, and a tolerance or a different kernel would
-# not help.
+# Used if the eager results differ by far more than rounding errors. In that case the code is the cause, and a tolerance
+# or a different kernel would not help.
 VARIANT_IN_EAGER = {
     "batch": "the eager results also differ by more than rounding errors, so the code mixes the rows of a batch. "
     "Look for a mean, sum, norm or softmax over the batch dimension, or batch norm in train(); if this is "
@@ -271,10 +271,11 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
     elif found.category == "dynamic output shape":
         fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
     else:
-        # Torch's hint says that the code may fail in eager too, but eager has already run without an error.
+        # torch's hint mentions that the code may also fail in eager, but the eager run has already finished without an
+        # error.
         hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
         if others and any(map(MAY_FOLLOW.search, hints)):
-            hints = [FOLLOWS]  # torch's other hints are about code that would break on its own
+            hints = [FOLLOWS]  # torch's other hints are about code that would break the graph on its own
         fix = BREAK_HINTS.get(
             found.category, hints[0] if hints else f"{REWRITE}, or accept the break by its fingerprint"
         )

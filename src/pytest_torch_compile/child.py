@@ -28,7 +28,7 @@ from .disk import TemporaryFolder
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
 OF_RUN = "of the run"  # the key of a result for the whole run
 
-# Options that children do not inherit, by their names in pytest. All other options are inherited.
+# The options that children do not inherit, by their names in pytest. All other options are inherited.
 NOT_INHERITED: dict[str, Any] = {
     # One test needs one process, and pytest-benchmark is disabled under pytest-xdist.
     "numprocesses": 0,
@@ -59,7 +59,7 @@ NOT_INHERITED: dict[str, Any] = {
 }
 # Plugins that remember failed tests between runs; only the parent should do this.
 UNREGISTERED = ("lfplugin", "nfplugin", "stepwiseplugin")
-# Pytest stores the current test here; a child would inherit the parent's.
+# pytest stores the current test in this variable; a child would inherit the parent's value.
 FORGOTTEN = ("PYTEST_CURRENT_TEST",)
 # Seconds that a child may take to write its stacks before it is terminated.
 STACK_SECONDS = 5.0
@@ -74,12 +74,12 @@ class Job:
     An environment variable contains the path of this file; it is removed when the child starts.
     """
 
-    tests: Sequence[str] | None = None  # test ids or paths that replace those of the command line
+    tests: Sequence[str] | None = None  # test ids or paths that replace those on the command line
     options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
     speed_tests: int = 0  # number of comparisons in the parent's run, for the error rate of its gate
     results: str = ""  # file for the child's messages, one JSON value per line
     stacks: str = ""  # file for the stacks of its threads, written on SIGUSR1
-    parent: int = -1  # end of a pipe that closes whenever the parent ends
+    parent: int = -1  # the end of a pipe that is closed when the parent ends
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _text(path: Path) -> str:
 def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
     """Request the stacks of all threads from a hanging child, and wait for them."""
     if not _text(stacks):
-        return  # it has not installed its signal handler yet, so the signal would end it
+        return  # it has not installed its signal handler yet, so the signal would terminate it
     before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS
     process.send_signal(signal.SIGUSR1)
     while stacks.stat().st_size == before and time.monotonic() < end:

@@ -36,7 +36,7 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
             stream.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
-            os.chmod(name, 0o644)  # mkstemp makes it unreadable for other users
+            os.chmod(name, 0o644)  # mkstemp creates files that other users cannot read
             os.replace(name, path)
     except BaseException:  # even Ctrl-C must not leave a partial file behind
         Path(name).unlink(missing_ok=True)

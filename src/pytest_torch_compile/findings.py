@@ -23,7 +23,7 @@ BrokenPromise = Literal["custom-op", "invariance"]
 Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time", "cudagraph-skip", "cache-miss"]
 FindingKind = Literal[WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
-NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that are not about the code under check
+NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that are not about the checked code
 NO_LONGER_FAILS = "known failure no longer fails"  # start of the message for a marker that can be removed
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)

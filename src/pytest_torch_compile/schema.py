@@ -86,7 +86,7 @@ def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "
         return problem(value, whole["$defs"][schema["$ref"].rpartition("/")[2]], whole, at)
     if "anyOf" in schema:
         problems = [problem(value, choice, whole, at) for choice in schema["anyOf"]]
-        # Report the error of the alternative that matched the furthest.
+        # Report the error of the alternative that matched furthest.
         return "" if "" in problems else max(problems, key=lambda text: len(text.partition(" ")[0]))
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds

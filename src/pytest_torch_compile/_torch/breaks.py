@@ -36,8 +36,8 @@ _PREAMBLES = (
     re.compile(r"^Encountered graph break that we cannot resume from[^\n]*\n\s*"),
     re.compile(r"^Unsupported: "),
 )
-OTHER = "unsupported code"  # breaks in no other category, shown with torch's full message
-# Parts of torch's message to ignore: advice that mentions other causes, and lines of the user's code.
+OTHER = "unsupported code"  # breaks that belong to no other category, shown with torch's full message
+# Parts of torch's message that are ignored: advice that mentions other causes, and lines of the user's code.
 _ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribution:(?s:.*)", re.M)
 REFUSED = "graph that the backend refuses"
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-# Side effects of these modules are part of compiling.
+# Side effects of these modules are part of compilation.
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._logging", "torch.fx", "triton", "sympy")
 
-# What a module of torch does while it calls code.
+# Describes how a torch module calls code.
 CALLS_WHILE = {
     "torch._dynamo": "the test calls it while compiling",
     "torch.fx": "the test calls it while tracing",

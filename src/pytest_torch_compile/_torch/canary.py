@@ -64,7 +64,7 @@ def refused(x: torch.Tensor) -> torch.Tensor:
     return x.tan()
 
 
-# Compiled with a different file name, because lines of this package never count as the user's.
+# Compiled with a different file name, because lines of this package never count as user code.
 _FILE = "planted.py"
 _FUNCTIONS = {
     function.__name__: FunctionType(function.__code__.replace(co_filename=_FILE), globals(), function.__name__)

@@ -43,7 +43,7 @@ _MEANT = {
 }
 
 OTHER = "other"
-# The first match applies, from specific to general.
+# Ordered from specific to general; the first match applies.
 _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("new-backend", re.compile(r"BACKEND_MATCH|___current_backend|skip_backend_check")),
     ("dynamic-mark", re.compile(r"_has_dynamo_dim_marking|_dynamo_(?:dynamic|weak_dynamic|static)_indices")),

@@ -23,9 +23,9 @@ from .float_types import is_packed
 from .pausable_mode import PausableMode
 
 _TABLE = "_pytest_torch_compile_table"
-# One of this many elements moves by one step, about the error of rounding to nearest.
+# One in this many elements moves by one step, which is about the error of rounding to nearest.
 HALF_TYPE_SHARE = 12
-# A different order of summation changes an fp32 sum by about this many eps.
+# A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
 # TF32 keeps ten mantissa bits, so a number is off by at most half a step.
 TF32_EPS = 2.0**-11

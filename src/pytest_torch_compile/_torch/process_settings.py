@@ -45,7 +45,7 @@ def process_settings() -> dict[str, Any]:
         "switches": {},
         "config": config,
     }
-    with suppress(RuntimeError):  # set through the newer per-backend settings, which the older ones cannot read
+    with suppress(RuntimeError):  # set through the newer per-backend settings, which the older functions cannot read
         wanted["precision"] = torch.get_float32_matmul_precision()
         wanted["matmul"] = _newer_matmul_precision()
     for name in _SWITCHES:

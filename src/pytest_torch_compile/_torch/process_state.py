@@ -99,5 +99,5 @@ class ProcessState:
 def _precision() -> str:
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # set through the newer switches of each backend, which the older ones refuse to read
+    except RuntimeError:  # set through the newer per-backend settings, which the older functions cannot read
         return ""

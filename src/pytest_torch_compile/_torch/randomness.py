@@ -101,7 +101,7 @@ def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
 
 
 _SPECIAL: dict[str, Callable[[Any, list[torch.Tensor], Any], None]] = {"native_dropout": _dropout}
-# Their random numbers are internal, or determined by their input.
+# The random numbers of these ops are internal, or determined by the input.
 _SEALED = (
     "_scaled_dot_product",
     "_efficient_attention",

@@ -28,7 +28,7 @@ from .compiled_before import compiled_codes
 from .defaults import kept_defaults
 from .user_lines import function_name, is_torch
 
-# Modules defined in torch are compiled through a function inside this function, which eager does not run.
+# Modules defined in torch are compiled through a function inside this function, which does not run in eager.
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
 
 
@@ -127,15 +127,15 @@ class Sandbox:
         without compiled code.
         """
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
-        # torch 2.6 skips code that it saw while dynamo was disabled, and does not list it as seen.
+        # torch 2.6 skips code that it encountered while dynamo was disabled, but does not list this code as seen.
         for code in (*self._ran.values(), *_INLINES_A_MODULE):
             reset_code(code)
         for code in compiled_codes():
             name = function_name(code.co_name)
-            # Modules defined in torch are compiled through one of torch's functions, which eager does not run.
+            # Modules defined in torch are compiled through one of torch's functions, which does not run in eager.
             if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
-        # Guards of graphs that are gone now used these.
+        # These were used only by the guards of graphs that no longer exist.
         for namespace, before in self._namespaces.values():
             for name in _aliases(namespace) - before:
                 del namespace[name]
@@ -194,7 +194,8 @@ def kept_rng() -> Iterator[None]:
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
-        # No accelerator was in use, so it starts from the caller's seed, even if the block started to use it.
+        # No accelerator was in use, so an accelerator starts from the caller's seed, even if the block has started to
+        # use it.
         if len(before) == 1:
             seed_accelerator(torch.initial_seed())
 

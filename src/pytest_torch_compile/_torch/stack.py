@@ -76,7 +76,8 @@ def whole_stack(
     """
     above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
     if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
-        # The text also contains the frames above, but merges neighbours of the same name, so use only the innermost.
+        # The text also contains the frames above, but merges adjacent frames of the same name, so only the innermost
+        # frame is used.
         entered = above[-1:]
         starts = max((i + 1 for i, frame in enumerate(below) for e in entered if _same_place(frame, e)), default=0)
         frames = below[starts:]

@@ -31,7 +31,7 @@ _HAS = {
     "dynamic_shapes": "2.13",
 }
 _EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
-_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes them from the options
+_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these from the options
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
 

@@ -146,7 +146,7 @@ def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Ten
     width = like.element_size()
     start = like.storage_offset() * width - extent.start
     offset, rest = divmod(start, width)
-    if saved.device != like.device:  # copy only its part, because many tensors may be views of one flat buffer
+    if saved.device != like.device:  # copy only the extent, because many tensors may be views of one flat buffer
         last = sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
         saved, offset = saved.view(torch.uint8)[start : start + (last + 1) * width].to(like.device), 0
     elif rest:  # the extent starts inside an element of this dtype, for example because of a view in another dtype
@@ -281,5 +281,5 @@ def _same_memory(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
             return bool(one.is_set_to(other))
         parts = zip(pieces(one), pieces(other), strict=True)
         return all(left.untyped_storage()._cdata == right.untyped_storage()._cdata for left, right in parts)
-    except (RuntimeError, NotImplementedError, Unreadable):  # on meta, for one
+    except (RuntimeError, NotImplementedError, Unreadable):  # for example, if the gradient is on the meta device
         return True

@@ -51,7 +51,7 @@ _PARTS = {
     "inductor": "inductor_cumulative_compile_time_us",
 }
 
-# Modules defined in torch are compiled through a dynamo function, whose name means nothing to a user.
+# Modules defined in torch are compiled through a dynamo function, whose name is meaningless to users.
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
@@ -106,7 +106,7 @@ class TraceObserver(TraceListener):
         self._check = events.running_check()
         self._was_disabled, logger.disabled = logger.disabled, False
         self._was_enabled_for = vars(logger).get("isEnabledFor")
-        vars(logger)["isEnabledFor"] = lambda level: True  # as torch does since 2.13, against logging.disable()
+        vars(logger)["isEnabledFor"] = lambda level: True  # against logging.disable(), as in torch since 2.13
         self._capture = not_captured()
         self._capture.__enter__()
         self._skips_before, self._skips_seen = _cudagraph_skips(), len(self.seen.cudagraph_skips)

@@ -16,7 +16,7 @@ PRIVILEGED = (
     "This pull request comes from a fork, and {event} gives it access to the permissions, secrets and caches of this "
     "repository: run the action on pull_request instead."
 )
-# These events run with the permissions of the base repository, and save to caches that its main branch reads.
+# These events run with the permissions of the base repository, and write to caches that its main branch reads.
 PRIVILEGED_EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
 
 

@@ -114,14 +114,14 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
         BaselineError: If the file has a newer schema or belongs to another environment, the new entries contain a NaN,
             or it cannot be written.
     """
-    # Imported here, because most sessions store nothing and need no lock.
+    # Imported here, because most sessions do not store anything and do not need a lock.
     from filelock import Timeout
 
     path = directory / environment / f"{kind}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with machine_lock(hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]).acquire(WAIT_SECONDS):
-            remove_leftovers(path.parent, path.name)  # even if nothing changed and nothing is written
+            remove_leftovers(path.parent, path.name)  # raised even if nothing changed and nothing would be written
             return _update(path, environment, merge, kind)
     except Timeout:
         raise BaselineError(f"another process has been writing {path} for {WAIT_SECONDS:.0f} s") from None

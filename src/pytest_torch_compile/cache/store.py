@@ -19,9 +19,9 @@ from ..disk import write_atomically
 MAGIC = b"pytest-torch-compile artifacts\n"
 SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
-# A run stores everything it used, so artifacts stored only by older runs are no longer needed.
+# A run stores everything that it used, so artifacts that only older runs stored are no longer needed.
 KEPT_RUNS = 3
-# Uploads never take longer, so older partial files were left by killed runs. Remote storage has no locks.
+# Uploads never take longer than this, so older partial files were left by killed runs. Remote storage has no locks.
 LONGEST_UPLOAD = timedelta(hours=1)
 Environment = Mapping[str, str]
 MOST_MANIFEST = 2**20

@@ -149,7 +149,7 @@ def check_compile(
     budget = acceptance.widened(own)
     sequence = as_calls(args, kwargs, calls)
     if fullgraph is None:
-        # With fullgraph, torch refuses to trace a function that raises.
+        # With fullgraph, torch refuses to trace a function that raises an exception.
         allows_breaks = any(budget.breaks_by_package.values()) or bool(budget.accepted_breaks)
         allows_breaks = allows_breaks or any(one.exceptions for one in sequence)
         fullgraph = compile is None and not allows_breaks

@@ -23,7 +23,7 @@ from ..report.failure_text import count
 
 FORMULA = "the autograd formula"
 _NO_FORMULA = "no autograd formula was registered"
-# The last test repeats the other tests, and fails with them.
+# The last test repeats the other tests, and fails if they fail.
 TRACED = "test_aot_dispatch_dynamic"
 
 
@@ -96,7 +96,7 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
 
 def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
     """Maps each failed opcheck test to its error, for one input."""
-    # Gradients are tested only if eager used them, since many ops are only for inference.
+    # Gradients are tested only if the eager run used them, because many ops are only for inference.
     gradients = train and sample.wanted and sample.reached is not False
     results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)
     errors = {clause: error for clause, error in results.items() if isinstance(error, Exception)}

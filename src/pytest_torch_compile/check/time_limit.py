@@ -15,7 +15,7 @@ from .._torch.stuck import frames_of, place_of, stack_text
 from ..findings import Finding
 from ..observation import Location
 
-# Interrupt repeatedly: the checked code may catch the exception, and C code is not interrupted.
+# Interrupt repeatedly, because the checked code may catch the exception, and C code is not interrupted.
 AGAIN_SECONDS = 10.0
 # This signal also interrupts waits in C for time, a lock or a file. SIGALRM is left to pytest-timeout.
 SIGNAL = signal.SIGUSR2
@@ -59,7 +59,7 @@ class TimeLimit:
     def _interrupt(self) -> None:
         if self._thread == threading.main_thread().ident:
             signal.pthread_kill(self._thread, SIGNAL)
-        else:  # this interrupts only Python code
+        else:  # this raises an exception only in Python code
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:

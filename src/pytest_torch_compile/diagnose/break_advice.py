@@ -78,7 +78,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
                 best = report
                 how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
                 lines.append(f"{how}: {change.what}: {_result(subject, report)}")
-                to_try += unhelped  # may need two changes
+                to_try += unhelped  # may require two changes
                 unhelped = []
                 break
         else:

@@ -77,7 +77,8 @@ def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
     report = subject.again(backend, **part.changes(subject.work))
     if report is not None:
         return report, part
-    # A module that writes to its input in place cannot take a leaf that requires a gradient, only the result of an op.
+    # A module that writes to its input in place does not accept a leaf that requires a gradient, but accepts the result
+    # of an op.
     part = replace(part, calls=[_without_gradient(one) for one in part.calls])
     return subject.again(backend, **part.changes(subject.work)), part
 
@@ -143,8 +144,8 @@ class _Capture:
     number: int = 0
 
 
-# Objects that a hook references would count as model state and be restored after the leg, so the hook references no
-# objects.
+# Objects that a hook references would count as model state and be restored after the leg, so the hook does not
+# reference any objects.
 _captures: list[_Capture] = []
 
 

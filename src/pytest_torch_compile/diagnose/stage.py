@@ -30,7 +30,7 @@ def stage(subject: Subject) -> list[str]:
     names = list(STAGES)
     if not kinds or subject.compiling.wrapper is not None or backend not in names[1:]:
         return []
-    # No stage is at fault if calls exceed the recompile limit, or the code fixes a size that is marked dynamic.
+    # No stage is at fault if calls exceed the recompile limit, or the code fixes a size that is marked as dynamic.
     if any(error.error == CONSTRAINT_VIOLATION for error in subject.report.observation.errors):
         return []
     if subject.report.fallbacks and subject.kinds <= {"eager-fallback", "recompile"}:
@@ -77,7 +77,7 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
             "stage: not in torch. The eager run produces the same result when it takes the branch for compiled code "
             f"at the {where}"
         )
-    # The branch changes something, but may not be the cause of this finding, or not the only one.
+    # The branch makes a difference, but it may not be the cause of this finding, or not the only cause.
     return (
         f"stage: unknown. When the eager run takes the branch for compiled code at the {where}, it is also wrong, but "
         "with different findings; remove the branch and run the check again"

@@ -55,7 +55,9 @@ class Checked:
     computes: bool = True
     passed_over: str = ""
     seconds: float = 0.0
-    breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # those over the budget, for compile-accepted.json
+    breaks: dict[str, dict[str, str]] = field(
+        default_factory=dict
+    )  # those that exceed the budget, for compile-accepted.json
     recompiles: int = 0
     allowed: int = 0  # recompiles that the sizes require
     train: bool = False
@@ -105,7 +107,8 @@ def checked(
             done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
     kinds = {finding.kind for finding in done.report.findings} if done.report is not None else set()
     if "timeout" in kinds and settings.current.timeout is None:
-        # The limit was the plugin's, to leave time for other targets, so reaching it says nothing about this target.
+        # The plugin set the limit to leave time for other targets, so reaching it does not mean anything for this
+        # target.
         done.refused, done.report = f"the check took longer than {rules.seconds:.0f} s", None
     if done.report is not None:
         done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"

@@ -13,13 +13,14 @@ from .checking import Checked, Line
 from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .signature import AutomaticDynamic, Signature
 
-# Rare calls have priority. The first call of a target is always checked. A call that runs new lines of the package, or
-# is the first with gradients, is checked if the remaining time still suffices for the first calls of the targets to
-# come, as estimated from those so far. Any other call is checked only if the time spent is less than this share of the
-# time due at this point of the run. The index is the number of the target's checks so far; after the last entry, the
-# share shrinks with each further check.
+# Rare calls have priority. The first call of a target is always checked. A call that executes new lines of the package,
+# or is the first call with gradients, is checked if the remaining time is still sufficient for the first calls of later
+# targets, estimated from the targets so far. Any other call is checked only if the time spent is less than this share
+# of the time available up to this point of the run. The index is the number of the target's checks so far; after the
+# last entry, the share decreases with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
-# How often a check is tried: a call that cannot be checked in one test may be checkable in another.
+# The number of times that a check is attempted, because a call that cannot be checked in one test may be checkable in
+# another.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time limit was reached (raise it with --compile-existing-minutes)"
 LIKE_OTHERS = "the call executes no new lines, and other targets have priority"
@@ -66,7 +67,7 @@ class Ledger:
     targets: dict[str, Noticed] = field(default_factory=dict)
     results: list[Checked] = field(default_factory=list)
     spent: float = 0.0
-    progress: float = 1.0  # the fraction of the tests that have begun
+    progress: float = 1.0  # the fraction of tests that have started
     _on_first_checks: float = 0.0
     _copied: int = 0
 

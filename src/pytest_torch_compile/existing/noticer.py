@@ -134,7 +134,7 @@ class Noticer:
         done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
             self._write(done, family, written, len(earlier))
-        self._compiled = len(compiled_codes())  # so that code compiled by the check does not count as the test's
+        self._compiled = len(compiled_codes())  # code that the check compiled must not count as the test's
         return done
 
     def _written(self, called: Called) -> Recipe | str:

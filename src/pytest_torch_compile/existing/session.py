@@ -74,7 +74,7 @@ class ExistingSession:
         """Run the tests of the targets after all ordinary tests."""
         try:
             result = yield
-        finally:  # the table of a run that is interrupted, or that -x ends, shows what was checked
+        finally:  # if a run is interrupted or stopped by -x, the table shows the checks so far
             if self._noticer is not None:
                 self._take(*self._noticer.results())
             if not self._is_worker and not session.config.option.collectonly:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 _TESTS = ("tests", "test", "conftest")
-# Torch calls these, with arguments that only torch can pass.
+# torch calls these methods with arguments that only torch can pass.
 _CALLED_BY_TORCH = (torch.autograd.Function, torch.jit.ScriptModule)
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 

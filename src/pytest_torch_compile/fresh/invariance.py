@@ -31,7 +31,7 @@ from .observed import Observed, RaisedInCall, observe
 from .process import run_fresh
 
 WAYS = ("batch", "run", "process")
-RUNS = 3  # with CUDA graphs, the first warms up, the second is recorded, the third is replayed
+RUNS = 3  # with CUDA graphs, the first run warms up, the second is recorded, and the third is replayed
 ROWS = 16
 ROUNDING = 1000  # number of rounding errors that can add up to a difference between kernels
 

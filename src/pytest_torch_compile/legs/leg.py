@@ -33,7 +33,8 @@ from .named_state import NamedState
 from .snapshot import Contents, Snapshot
 from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
 
-# The prefix that a compiled module adds to parameter names, since a wrapper may compile parts of a target in place.
+# The prefix that a compiled module adds to parameter names, which is needed because a wrapper may compile parts of a
+# target in place.
 COMPILED = "_orig_mod."
 
 Loss = Callable[[Any], torch.Tensor]
@@ -180,7 +181,7 @@ class Leg:
             with self.mode:
                 self._call(call, index, record)
             if index + 1 == len(self._calls):
-                self._optimizer = None  # its state is once or twice as large as the model
+                self._optimizer = None  # the optimizer's state is as large as the model, or twice as large
             now = self._present()
             self._record_gradients(call, record)
             record.arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
@@ -306,7 +307,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_accelerator(self._work.seed)  # for a device that this call initialises, or another leg initialised
+            seed_accelerator(self._work.seed)  # for a device that this call or another leg initialises
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:

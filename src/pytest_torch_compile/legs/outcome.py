@@ -29,7 +29,7 @@ _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, 
 # Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
-# What torch sets in a parameter group while it traces a step.
+# The settings that torch changes in a parameter group while it traces a step.
 CAPTURABLE = "capturable"
 
 

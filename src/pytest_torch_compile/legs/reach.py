@@ -43,8 +43,8 @@ _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.M
 _CACHED = type(functools.lru_cache(lambda: None))
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-# The limit is far above the objects of any model; a larger graph includes other objects, such as the state of an
-# application.
+# The limit is far above the number of objects in any model; a larger graph includes other objects, such as the state of
+# an application.
 MOST_OBJECTS = 100_000
 
 Parts = Iterator[tuple[str, Any]]

@@ -17,9 +17,9 @@ from ..numerics import CallRecord
 from .converted import to_float64
 from .leg import LazyLeg, Leg, Work, World
 
-# Rounding changes the state of a sensitive gate in about one run of ten.
+# Rounding changes the state of a sensitive gate in about one of ten runs.
 RUNS = 32
-# After this much processor time no more runs start, so large models get fewer.
+# After this much processor time, no more runs are started, so large models get fewer runs.
 LEAST_RUNS = 4
 SECONDS = 20.0
 

@@ -36,7 +36,7 @@ from .renewed import Replacements, renewal
 # the host.
 ROOM = 0.85
 # In training, eager's parameters and gradients stay on the device until they are compared. Above this size in bytes,
-# the snapshot is kept on the host: for 2.15 GB on an H100, this saved 2.15 GB of the device's memory and cost 7 s.
+# the snapshot is kept on the host. For 2.15 GB on an H100, this saved 2.15 GB of device memory and took 7 s.
 LARGE_IN_TRAINING = 2**30
 
 

@@ -100,7 +100,7 @@ _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], No
     (io.StringIO, (lambda value: (value.getvalue(), value.tell()), _put_buffer)),
     (logging.Logger, (lambda value: (value.level, value.disabled, value.propagate), _put_logger)),
 )
-# Objects whose state is outside this process, or which other threads may use, so that their state cannot be restored.
+# Objects whose state cannot be restored, because it is outside this process or because other threads may use them.
 _NOT_RESTORABLE: tuple[type, ...] = (
     socket.socket, io.IOBase, mmap.mmap, subprocess.Popen, types.CoroutineType, types.AsyncGeneratorType,
     threading.Event, threading.Condition, threading.Semaphore, threading.Barrier, queue.Queue, queue.SimpleQueue,

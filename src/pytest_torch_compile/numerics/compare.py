@@ -21,7 +21,7 @@ from .tolerances import Tolerances
 from .tree import Flat
 
 __all__ = ["Comparison", "LeafVerdict", "compare_calls"]
-Legs = tuple[Flat, Flat]  # eager's and compiled's
+Legs = tuple[Flat, Flat]  # of the eager leg and of the compiled leg
 
 
 @dataclass
@@ -159,7 +159,7 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
 
 def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
     """Maps paths to differences in the metadata of tensors."""
-    # torch chooses the strides of a gradient, in eager and when compiled.
+    # torch chooses the strides of a gradient, both in eager and in compiled code.
     is_value = name not in GRADIENTS
     differences = {
         path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)

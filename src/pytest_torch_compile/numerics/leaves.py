@@ -245,7 +245,7 @@ def _judge_by_perturbed_rounding(
         for candidate in candidates:
             result.verdicts[candidate.pair.path] = candidate.after(run.get(candidate.pair.path))
         candidates = [candidate for candidate in candidates if not candidate.verdict.ok]
-        # Once one leaf is hopeless, the call fails whatever the others do, so stop.
+        # Once a leaf is hopeless, the call fails regardless of the other leaves, so stop.
         if not candidates or (number >= rule.PATIENCE and any(candidate.is_hopeless for candidate in candidates)):
             return
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 
 PIECE = 1 << 20  # number of elements copied at once if they are not contiguous
-# Number of float64 elements held at once. On a CPU they must fit in a core's cache, and their number must stay below
-# 32,768: from that size torch starts threads, which would cost more than the block. On other devices, a piece is one
-# block.
+# Number of float64 elements held at once. On a CPU, the elements must fit in a core's cache, and there must be fewer
+# than 32,768 of them, because from that size torch starts threads, which would take longer than the block itself. On
+# other devices, a piece is one block.
 BLOCK_ON_CPU = 24 << 10
 
 
@@ -138,7 +138,7 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
                 result.nonfinite = offset + int((~(same | finite)).to(torch.uint8).argmax())
             error, left = (torch.where(finite, part, 0.0) for part in (error, left))
         allowed = left.abs_().mul_(rtol).add_(atol)
-        ratio = (error / allowed).nan_to_num_(0.0, math.inf)  # 0 / 0: no error, and none allowed
+        ratio = (error / allowed).nan_to_num_(0.0, math.inf)  # 0 / 0: there is no error, and no error is allowed
         largest = float(ratio.max())
         if largest > result.ratio:
             worst = int(ratio.argmax())

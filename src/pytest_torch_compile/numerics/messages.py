@@ -27,7 +27,8 @@ STRUCTURE_KINDS: dict[SectionName, FindingKind] = {**VALUE_KINDS, "output": "met
 METADATA_KINDS: dict[SectionName, FindingKind] = {"argument": "mutation", "kept": "state"}
 
 _LISTED = 5
-# Accumulated rounding exceeds its limit by a little; a wrong kernel, index or mask by orders of magnitude.
+# Accumulated rounding errors exceed their limit slightly, but a wrong kernel, index or mask exceeds it by orders of
+# magnitude.
 _CLOSE, _FAR = 10, 1000
 
 

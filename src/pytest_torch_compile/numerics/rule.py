@@ -22,8 +22,8 @@ NEAR_FLOAT64 = 1e-9
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
-# The allowed error against fp64 as a multiple of eager's error, by number of elements: few elements give a poor
-# estimate.
+# The allowed error against fp64 as a multiple of eager's error, by number of elements, because an estimate from few
+# elements is poor.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
 # Errors below this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
@@ -31,9 +31,9 @@ NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
 WORST_QUIET = 12.0
 
-# The error of storing a value in its dtype, in eps (root mean square).
+# The root mean square error of storing a value in its dtype, in multiples of eps.
 STORE_RMS_EPS = 0.25
-# Eager may sum in double when compiled code sums in fp32, as in batch statistics on a CPU.
+# Eager may sum in double precision where compiled code sums in fp32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
 # Below this many elements, the call's usual relative error is used if eager's own happens to be smaller.
@@ -49,7 +49,8 @@ SCALE_NOISE = 8.0
 SCALE_OWN = 3.0
 SCALE_ROUNDING = 6e-3
 CHANNEL_ROWS = 8
-# The means of fewer channels scatter too much: with 3 channels, the error of a correct bf16 run was twice eager's.
+# The means of fewer channels vary too much: with 3 channels, the error of a correct bf16 run was twice the error of
+# eager.
 FEWEST_CHANNELS = 16
 CHANNEL_NOISY = ((4096, 2.0), (1024, 2.5), (0, 4.0))
 
@@ -158,7 +159,8 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
         own = max(own, level.relative * scale)
     if cancels:
         own = max(own, ZERO_OWN_EPS * step * level.scale)
-    # The expected largest error of a normal distribution, if eager's own happens to be smaller.
+    # The expected largest error of a normal distribution, used if the measured largest error of eager happens to be
+    # smaller.
     own_worst = max(errors.max_eager, own * math.sqrt(2 * math.log(2 * errors.count + 1)))
     visible = NOISY_FROM * (level.scale if cancels else scale)
     noisy = by_count(RMS_NOISY, errors.count)

@@ -111,7 +111,7 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
     try:
         # Use keys(), because iteration may differ: a TensorDict iterates over its batch.
         return [(key, value[key]) for key in value.keys()]  # noqa: SIM118
-    except Exception:  # if a class raises, compare its attributes
+    except Exception:  # if the class raises an exception, compare its attributes
         return None
 
 

@@ -107,8 +107,8 @@ class CompileBenchmark:
         stored, problems = self._stored(environment)
         try:
             with device_lock(environment.get("uuid", "cpu")):
-                # Use the same kind of cache as the stored runs: a persistent one, or an empty one each time. A
-                # confirming process was told which kind.
+                # Use the same kind of cache as the stored runs: a persistent cache, or an empty cache for each run. A
+                # confirming process receives the kind from its parent.
                 told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
                 kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
@@ -161,7 +161,7 @@ class CompileBenchmark:
         another = None if confirms else partial(self._further, sample)
         tests = in_child.speed_tests(self._item)
         gates = settings.current.perf == "gate" and not settings.current.update_baselines
-        # A test that a count fails is red whatever its times are, and confirming them may take minutes.
+        # A test that fails because of a count is red regardless of its times, and confirming times may take minutes.
         decision = decide(
             stored, sample, another, tests=tests, allow_more=allow_more, problems=problems, until_red=gates
         )

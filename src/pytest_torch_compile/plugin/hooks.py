@@ -150,7 +150,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     try:
         with calm():
             import torch
-    except Exception as error:  # only the tests that need it fail
+    except Exception as error:  # only the tests that need torch fail
         return [f"torch.compile: torch cannot be imported: {unwritten.reason(error)}"]
 
     chosen = settings.current
@@ -239,8 +239,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if rows:
         terminalreporter.section("torch.compile checks")
         with unwritten.saying(terminalreporter, "the table of the checks"):
-            # If the terminal cannot encode one character, pytest escapes everything it writes in that call, including
-            # newlines.
+            # If the terminal cannot encode a character, pytest escapes everything that it writes in that call,
+            # including newlines.
             for line in terminal.table(rows, max(120, terminalreporter._tw.fullwidth)).splitlines():
                 terminalreporter.write_line(line)
     if timings:

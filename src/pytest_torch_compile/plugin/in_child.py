@@ -74,7 +74,7 @@ def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
     parts = [test.partition("::") for test in tests]
     config.args = [f"{config.rootpath / path}{separator}{name}" for path, separator, name in parts]
     if hasattr(config.option, "pyargs"):
-        config.option.pyargs = False  # these are paths
+        config.option.pyargs = False  # these arguments are paths
 
 
 class _InChild:

@@ -20,7 +20,7 @@ from .orphaned import PARENT, end_with_session
 
 # Seconds that a test may take on another rank after it has ended on rank 0.
 TEST_SECONDS = 600.0
-# Seconds that the current test has to fail by itself after a rank is lost.
+# Seconds that the current test is given to fail by itself after a rank is lost.
 END_SECONDS = 8.0
 # Seconds that rank 0 may take to write its report.
 REPORT_SECONDS = 60.0
@@ -96,7 +96,7 @@ class LaunchedSession:
 
     def __init__(self, config: pytest.Config, asked: bool) -> None:
         self._config = config
-        self._asked = asked  # asked to end before the other ranks were found
+        self._asked = asked  # the SIGTERM arrived before the other ranks were found
         self._ends_soon = False
         self._stderr = os.dup(2)  # pytest captures the original descriptor
         termination.end_in_order(config)

@@ -137,7 +137,8 @@ def _key(name: str) -> str:
 def _refuse_typos(config: pytest.Config) -> None:
     known = {_key(name) for name in (*OPTIONS, *FLAGS)}
     with warnings.catch_warnings():
-        # pytest's view of the ini file is deprecated since 9.1, but nothing else supports all formats of that file.
+        # This way to read the ini file is deprecated since pytest 9.1, but no other way supports all formats of that
+        # file.
         warnings.simplefilter("ignore")
         keys = list(getattr(config, "inicfg", ()))
     for key in keys:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-# `timeout` and some runners signal the process and then its whole group; both signals together are one request.
+# `timeout` and some runners signal the process and then its whole group; the two signals count as one request.
 ONE_REQUEST_SECONDS = 0.5
 MESSAGE = "the process was terminated (SIGTERM)"
 
@@ -35,7 +35,7 @@ def end_in_order(config: pytest.Config) -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         asked = time.monotonic()
-        # If code under test catches the exception, the session ends after this test.
+        # If the tested code catches the exception, the session ends after this test.
         if session := config.pluginmanager.get_plugin("session"):
             session.shouldstop = MESSAGE
         # Like Ctrl-C: the compiler catches every Exception, including that of pytest.exit(), and continues.

@@ -29,7 +29,7 @@ def fail(session: pytest.Session) -> None:
 
 @contextmanager
 def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
-    """Report any error inside the ``with`` block as a line of the summary, and continue with the rest of the summary."""
+    """Report any error inside the ``with`` block as a line of the summary, and continue with the summary."""
     try:
         yield
     except Exception as error:

@@ -40,7 +40,7 @@ def uses_plugin(item: pytest.Item) -> bool:
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
     return (
         not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-        # By name, because importing the class would import torch.
+        # The class is identified by name, because importing it would import torch.
         or any(base.__module__ == f"{PACKAGE}.check.compile_suite" for base in bases)
         or item.get_closest_marker(MARKER) is not None
         or shows_existing(item)

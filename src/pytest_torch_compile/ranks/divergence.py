@@ -14,7 +14,7 @@ from ..findings import CompileUsageError, Finding
 from ..report.failure_text import count, cut, numbered
 from .progress import CheckSeen, Fact
 
-# Maps the names in ``same=`` to the comparable quantities, causes before effects.
+# Maps the names in ``same=`` to the quantities that are compared, with causes before effects.
 SAME = {
     "graph_breaks": "graph break",
     "recompiles": "recompile",
@@ -92,7 +92,8 @@ def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[i
     stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
     if len(set(stories.values())) == 1:
         later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
-        # A rank that has not come as far does not differ: only positions that both ranks reached are compared.
+        # A rank that has made less progress does not count as different: only positions that both ranks reached are
+        # compared.
         for position in zip_longest(*later.values()):
             stories = {rank: key for rank, key in zip(later, position, strict=True) if key is not None}
             if len(set(stories.values())) > 1:

@@ -35,7 +35,7 @@ from .progress import checks_in
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
 
-# Seconds that the other ranks get, after one has failed, to fail too or to finish.
+# Seconds that the other ranks are given to fail or finish after one rank has failed.
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
 _STACK_SECONDS = 2.0

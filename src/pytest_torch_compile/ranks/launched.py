@@ -81,7 +81,7 @@ class Others:
         self._tell = tell
         self._store = _connect(here, first=True)
         self._ending, self._stopped = threading.Event(), threading.Event()
-        # The last heartbeat of each rank and its time; nothing yet.
+        # The last heartbeat of each rank and its time; empty at first.
         self._beats = dict.fromkeys(self._all(), (b"", time.monotonic()))
         self._watch = threading.Thread(target=self._keep_in_touch, daemon=True, name="rank watch")
         self._watch.start()
@@ -204,8 +204,8 @@ def _connect(here: Launch, *, first: bool = False) -> Any:
     from torch import distributed
 
     if here.agent:
-        # The agent's store exists before any rank, so a refused connection means that it is gone; TCPStore would keep
-        # trying.
+        # The agent's store exists before any rank, so a refused connection means that it no longer exists; TCPStore
+        # would keep trying.
         try:
             socket.create_connection((here.address, here.port), LOST_SECONDS).close()
         except OSError as error:

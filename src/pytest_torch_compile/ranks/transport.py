@@ -117,7 +117,7 @@ def unpack_value(packed: bytes) -> Any:
 def user_modules() -> dict[str, ModuleSpec]:
     """The paths of imported modules that do not belong to an installed package, and of their packages."""
     specs: dict[str, ModuleSpec] = {}
-    # Read from __dict__, because some torch modules have any attribute.
+    # Read from __dict__, because some torch modules return a value for any attribute.
     modules = {name: vars(module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
     # Inductor loads generated files as modules below torch; each rank generates its own.
     installed = {name for name, module in modules.items() if is_library(module.get("__file__") or "")}

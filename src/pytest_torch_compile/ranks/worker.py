@@ -72,8 +72,8 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
 
     Output goes to the log file. The stacks of all threads go to the other file, on SIGUSR1 or a crash.
     """
-    os.setsid()  # only the parent handles Ctrl-C, and then terminates the ranks
-    multiprocessing.set_start_method(None, force=True)  # do not change the default for code inside the function
+    os.setsid()  # only the parent handles Ctrl-C; it then terminates the ranks
+    multiprocessing.set_start_method(None, force=True)  # avoids changing the default for code inside the function
     log = log_file.open("a", encoding="utf-8", buffering=1)
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)

@@ -31,7 +31,7 @@ def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
         alike[cut].add(name)
     for group in alike.values():
         if len(group) > 1:
-            # By characters, since these are names and not paths.
+            # Compared by characters, because these are names rather than paths.
             shared = len(os.path.commonprefix(sorted(group)))  # noqa: RUF071
             short |= {name: _around(name, shared, width, mark) for name in group}
     return [short[name] for name in names]

@@ -26,10 +26,10 @@ from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
-SECONDS = 180.0  # for all attempts of a check; each attempt imports torch and compiles
+SECONDS = 180.0  # for all attempts of a check; each attempt imports torch and compiles code
 GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
-_written: set[Path] = set()  # files of this process, since two checks of one test may fail
+_written: set[Path] = set()  # the files written by this process, because two checks of one test may fail
 _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
 
 
@@ -110,7 +110,7 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     title = f"{test or report.target}-{finding.kind}"
     name = re.sub(r"\W+", "-", title).strip("-")
-    # `t[a-b]` and `t[a.b]` give the same name, and workers do not know each other's files.
+    # `t[a-b]` and `t[a.b]` result in the same name, and workers do not know each other's files.
     name += f"-{hashlib.sha256(title.encode()).hexdigest()[:6]}"
     paths = (folder / f"{name}{f'-{number}' if number > 1 else ''}.py" for number in itertools.count(1))
     return next(path for path in paths if path not in _written)

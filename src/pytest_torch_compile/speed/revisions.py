@@ -23,7 +23,7 @@ from .deciding.constants import MAX_COMPILATIONS
 from .deciding.times import Verdict
 from .sample import SpeedSample
 
-# The number of compilations per side before a test can be excluded from later rounds.
+# The number of compilations of each revision before a test can be excluded from later rounds.
 MIN_ROUNDS = 2
 Samples = dict[str, list[SpeedSample]]
 Say = Callable[[str], None]
@@ -147,7 +147,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
             ours += ["-n", str(workers)]
         else:
             ours.append("--benchmark-only")
-        # Each side imports its own sources, even if another checkout is installed.
+        # Each revision imports its own sources, even if another checkout is installed.
         sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
         path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
         # By default, a child does not start workers.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 2
 # Rounds stop after this time, or once the interval of the ratio has this half width. On a shared host, half a second
-# gave half widths of up to 9%, and of 2.7% in the median test.
+# led to half widths of up to 9%, and of 2.7% for the median test.
 SECONDS, PRECISION = 4.0, 0.002
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from .failures import Result
 from .groups import Group, bisected
 
-# Runs tests on a release and returns their outcomes; empty if they cannot be run on it.
+# Runs tests on a release and returns their outcomes; empty if the tests cannot be run on this release.
 RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 

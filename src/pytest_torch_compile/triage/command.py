@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sides = [_environment(given, install, say) for given in (options.old, options.new)]
         between = releases_between(sides[0].torch, sides[1].torch, named) if options.bisect else []
         triage = compare(sides[0], sides[1], rest, reproductions=options.output.absolute() / "reproductions", say=say)
-        written = page.write(triage, options.output)  # before anything else can go wrong
+        written = page.write(triage, options.output)  # before any other error can occur
         if between:
             triage = replace(triage, groups=_bisected(triage.groups, between, rest, install, say))
             written = page.write(triage, options.output)
@@ -141,7 +141,7 @@ def _bisected(
     def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
         try:
             return _run(_environment(release, install, say), arguments, tests, say)
-        except TriageError as error:  # other releases may be sufficient
+        except TriageError as error:  # other releases may be enough
             say(f"skipping torch {release}: {error}")
             return {}
 

@@ -180,7 +180,8 @@ _OF_KIND = {
     **dict.fromkeys(("cudagraph-skip", "cache-miss", "structure", "memory", "slowdown"), Route.INDUCTOR),
     **dict.fromkeys(("numerics", "gradient", "metadata", "mutation", "state", "aliasing"), Route.NUMERICS),
 }
-# The part of torch that raised, by its files, innermost first. Operators also run user code, so they are ignored.
+# The part of torch that raised the exception, identified by its files, with the innermost part first. Operators are
+# ignored, because they also run user code.
 _OF_FOLDER = {
     "torch/_dynamo": Route.DYNAMO,
     "torch/_functorch": Route.AOT_AUTOGRAD,

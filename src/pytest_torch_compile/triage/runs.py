@@ -14,7 +14,7 @@ from .failures import Result, runs_of
 
 _PHASES = ("setup", "call", "teardown")  # one report for each
 _COMPLETE = (0, 1, 5)  # pytest exit statuses: all passed, some failed, no tests collected
-# Compiling may take minutes, but if no test finishes for this long, the run has hung.
+# Compilation may take minutes, but if no test finishes for this long, the run is hanging.
 STUCK_SECONDS = 3600.0
 
 
@@ -60,7 +60,7 @@ def run_tests(
     child = Child(arguments, Path.cwd(), job, str(environment.python))
 
     progress = _Progress(environment.torch, say)
-    # Variables of the environment that is active here would confuse the other environment.
+    # Variables of the environment that is active in this process would confuse the other environment.
     ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, too_long=(_Stuck,), progress=progress)
     results = runs_of(ended.results)
     left = [test for test in ended.collected if test not in results]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .generated import Generator
 
 OLDEST = Version("2.11")  # the stand-ins were not tried with older versions of torch
-VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in the environment of a process that may be changed permanently
+VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set for a process that the stand-ins may change permanently
 
 
 def missing() -> str:

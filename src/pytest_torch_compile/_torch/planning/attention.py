@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...plan.cards import Card
 
 CUDNN, FLASH, EFFICIENT, MATH = "cuDNN", "flash", "memory-efficient", "math"
-# The kernels that a card was seen to choose under these conditions, by capability and torch version.
+# The kernels that were chosen on a real card under these conditions, by capability and torch version.
 RECORDED = {((9, 0), "2.11"): (CUDNN, MATH)}
 _HALF = (torch.float16, torch.bfloat16)
 _library: Any = None

@@ -27,7 +27,7 @@ from torch.autograd.graph import get_gradient_edge
 
 Node = Any
 Edge = tuple[Node, int]
-_keeps_graph: list[bool] = []  # of the running calls, the innermost last
+_keeps_graph: list[bool] = []  # one entry for each running call, with the innermost last
 
 
 def put_engine() -> None:

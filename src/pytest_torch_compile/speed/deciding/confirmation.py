@@ -74,7 +74,7 @@ def decide(
         if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
             break
         worse = until_red and any(difference.worse for difference in shown)
-        if worse and len(samples) > 1:  # two compilations make every count certain
+        if worse and len(samples) > 1:  # after two compilations, every count is certain
             break
         try:
             samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1)

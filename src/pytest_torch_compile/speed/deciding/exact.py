@@ -54,7 +54,7 @@ QUANTITIES = (
     Quantity("python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True),
 )
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
-# For these quantities, a decrease is a regression: compiled code or CUDA graphs may be gone.
+# For these quantities, a decrease is a regression, because compiled code or CUDA graphs may no longer be used.
 KEPT = {"cuda_graphs"}
 
 

@@ -86,8 +86,8 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     if not stored:
         return Verdict("no-baseline", reason="the baseline has no runs of this test for this environment")
     metrics = _measured([*stored, *new])
-    # The level is divided by the number of tests, times and tries; since the first run was already unlikely, the
-    # additional runs may use a larger part.
+    # The level is divided by the number of tests, times and tries. Because the first run was already unlikely, the
+    # additional runs may use a larger part of it.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_judged(metric, stored, new, level) for metric in metrics]
@@ -99,7 +99,7 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
         if looks
         else few
     )
-    # A test that already fails needs no more compilations for undecided times.
+    # A test that already fails does not need more compilations for undecided times.
     undecided = outcome != "regressed" and any(is_open for _, is_open in judged)
     return Verdict(outcome, tuple(change for change, _ in judged), why if unclear else "", undecided)
 
@@ -170,7 +170,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
     if slower != (first > fmean(before)) or not large:
-        return change, False  # chance, because the first run was selected for it
+        return change, False  # this is chance, because the first run was selected for being unusual
     if slower and _only_eager_changed(metric, stored, new):
         return change, False
     if are_enough(len(before), len(further)) and change.p_value <= level:

@@ -100,7 +100,7 @@ class Bench:
         self._before = self._state()
         self._loaded = code.loaded()
         with calm():
-            with not_captured():  # users compile without tracing outside of pytest, which is faster
+            with not_captured():  # outside pytest, users compile without the trace, which is faster
                 eager = self._warm(partial(build, None))
             with TraceObserver() as observer:
                 compiled = self._warm(partial(build, compiling))
@@ -166,7 +166,7 @@ class Bench:
             memory.free_leftovers()
             leg.run()
             leg.memory = memory.bytes_in_use() - before + memory.transient_memory(leg.run)
-            # A synchronized call takes longer than one in a block, so the size of the block is computed again.
+            # A synchronized call takes longer than a call in a block, so the size of the block is computed again.
             leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
 
@@ -175,7 +175,7 @@ class Bench:
 
 
 BENCH_OPTIONS = keyword_options(Bench)
-# Options without an effect if the caller passes a custom compile function.
+# Options that have no effect if the caller passes a custom compile function.
 TORCH_COMPILE_OPTIONS = frozenset({"mode", "backend", "options", "dynamic", "fullgraph"})
 
 

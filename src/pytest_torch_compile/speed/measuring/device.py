@@ -15,7 +15,8 @@ from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
-# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal; the following are not.
+# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal, but the following reasons
+# are not.
 THROTTLE_REASONS = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
