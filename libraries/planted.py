@@ -40,7 +40,7 @@ class Around(nn.Module):
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect: what it does, the kinds of findings that may report it, and how it is called."""
+    """A defect: its effect, the kinds of findings that may report it, and how the target is called."""
 
     do: Callable[..., Any]
     kinds: tuple[str, ...]

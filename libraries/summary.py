@@ -1,7 +1,7 @@
-"""The stored part of a run, and the page generated from it: `python -m libraries.summary RESULTS FILE`.
+"""Create the stored part of a run, and the page generated from it: `python -m libraries.summary RESULTS FILE`.
 
-The results contain everything that both sides report, with paths of the machine; the file in the repository contains
-only the findings and differences.
+The results contain everything that the plugin and the oracle report, including paths of the machine. The file in the
+repository contains only the findings and differences.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def unusable(check: Mapping[str, Any]) -> bool:
 
 
 def notable(check: Mapping[str, Any]) -> list[str]:
-    """The findings, without the one recompile that automatic dynamic shapes cost when a size changes."""
+    """The findings, without the single recompile that automatic dynamic shapes cause when a size changes."""
     return [what for what in check.get("found", ()) if what != ONE_RECOMPILE]
 
 

@@ -1,5 +1,5 @@
 """A process that runs one side (the plugin or the oracle) on targets of one package, and writes one line of JSON for
-each.
+each target.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def asked(side: str) -> Any:
-    """The function of a side. The oracle's process never imports the plugin."""
+    """The function that runs a side. The oracle's process never imports the plugin."""
     if side == "oracle":
         from .oracle import truth
 

@@ -22,7 +22,7 @@ STEPPING: dict[str, dict[str, Any]] = {
 
 
 def stepping(name: str, **how: Any) -> Target:
-    """Three steps, on a matrix and a vector that have gradients."""
+    """Three steps on a matrix and a vector that have gradients."""
     held = [nn.Parameter(torch.randn(4, 3)), nn.Parameter(torch.randn(5))]
     for parameter in held:
         parameter.grad = torch.randn_like(parameter)
