@@ -20,8 +20,8 @@ EXPLANATIONS: dict[str, str] = {
     "dtype": "the dtype of a tensor changed; cast it before the compiled code",
     "device": "the device of a tensor changed, and torch compiles a graph for each device; move it with "
     ".to(device) before the call, or allow one recompile for each device with max_recompiles",
-    "requires-grad": "the requires_grad flag of a tensor changed; call detach() on it in all calls or in none, or "
-    "allow one recompile with max_recompiles",
+    "requires-grad": "the requires_grad flag of a tensor changed; set it to the same value in every call (for "
+    "example with detach()), or allow one recompile with max_recompiles",
     "type": "the type of an argument changed (tensor, None, Parameter, subclass), and torch compiles a graph "
     "for each type; always pass the same type (an empty tensor instead of None), or allow the "
     "recompiles with max_recompiles",

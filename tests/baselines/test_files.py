@@ -110,7 +110,7 @@ BROKEN = {
     "cut off": ('{"benchmarks": [', "cannot be read"),
     "empty": ("", "cannot be read"),
     "not text": (b"\xff\xfe\x00", "cannot be read"),
-    "a list": ("[]", "its top level is a list"),
+    "a list": ("[]", "its top level is a list, not a mapping"),
     "another document": ('{"benchmarks": []}', "has no 'torch_compile' header"),
     "an entry without a name": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [{}]}),

@@ -78,7 +78,7 @@ CASES = {
     "unknown mode": (lambda: check_compile(sine, X, mode="fast"), "mode 'fast' is unknown to torch; .* reduce-overhead"),
     "mode and options": (
         lambda: check_compile(sine, X, mode="default", options={"max_autotune": True}),
-        "exclude each other",
+        "accepts either mode or options, but not both",
     ),
     "compile not callable": (lambda: check_compile(sine, X, compile=True), "it must be a callable, target -> compiled"),
     "negative breaks": (lambda: check_compile(sine, X, max_graph_breaks=-1), "max_graph_breaks is -1; .* 0 or more"),
@@ -168,7 +168,7 @@ CASES = {
     "sizes without a size": (lambda: sizes(lambda batch: X, batch=[]), "needs sizes for batch"),
     "multiple of zero": (lambda: padded([1], multiple=0), "must be 1 or more"),
     "empty range": (lambda: random_lengths(3, low=9, high=2), "low <= high"),
-    "no model in a suite": (lambda: CompileSuite().make_model(), r"CompileSuite needs make_model\(self\)"),
+    "no model in a suite": (lambda: CompileSuite().make_model(), r"CompileSuite must define make_model\(self\)"),
     "no shapes in a suite": (lambda: CompileSuite().test_compile_inference(), "shapes is empty"),
 }  # fmt: skip
 

@@ -63,7 +63,7 @@ def test_error_of_a_backend_still_names_its_stage():
         return x.sin()
 
     failed = found_in(broken, torch.ones(3), backend=refuses)
-    assert failed.findings[0].hint.startswith("try backend='eager' and then 'aot_eager'")
+    assert failed.findings[0].hint.startswith("try backend='eager', then backend='aot_eager'")
 
 
 def refuses(graph, inputs):
@@ -271,7 +271,7 @@ class Resized(torch.nn.Module):
 def test_numpy_number_that_breaks_the_graph_is_named():
     np = pytest.importorskip("numpy")
     finding = only(found_in(Resized(np.float64(0.5)), torch.ones(1, 1, 4), diagnose="off"), "graph-break")
-    assert finding.hint.startswith("self.scale: a NumPy number, which torch traces as a tensor")
+    assert finding.hint.startswith("self.scale: torch traces a NumPy number as a tensor")
     assert "running in eager" not in finding.evidence + finding.hint
     assert check_compile(Resized(0.5), torch.ones(1, 1, 4), backend="eager").ok
 

@@ -196,7 +196,9 @@ def test_file_errors_of_the_target_are_its_own(tmp_path):
     def target(x):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path / "weights.pt"))
 
-    with pytest.raises(CompileUsageError, match=r"raises in eager, before torch.compile is involved: PermissionError"):
+    with pytest.raises(
+        CompileUsageError, match=r"raises an exception in eager, before torch.compile is involved: PermissionError"
+    ):
         check_compile(target, X, backend="eager")
     with pytest.raises(CompileCheckFailed, match=r"weights\.pt"):
         check_compile(sine, X, backend=backend_raising(FileNotFoundError(errno.ENOENT, "no such file", "/weights.pt")))

@@ -100,7 +100,7 @@ def test_gate_shows_the_line_of_a_break_that_the_baseline_has_not(project):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "E *1. graph-break: 1 graph breaks, 1 of them not in the baseline: explicit graph break",
+            "E *1. graph-break: 1 graph breaks (1 not in the baseline): explicit graph break",
             "E *at *test_gate_shows*.py:* in target",
             "E *return torch._dynamo.graph_break() or x.sin()",
             "E *fix: remove the graph_break() call",

@@ -70,7 +70,7 @@ def check(*findings: Finding, breaks: int = 0, recompiles: int = 0, text: str = 
         numerics=NumericsReport(leaves=3, worst_ratio=more.pop("ratio", 0.25), worst_leaf="output"),
         findings=list(findings),
         diagnosis=[f"tried: dynamic_dims={{'x': 0}}: 0 recompiles instead of {recompiles}{text}"] if recompiles else [],
-        remarks=[f"accepted_breaks: gb-gone matched nothing in this check{text}"] if breaks or text else [],
+        remarks=[f"accepted_breaks: gb-gone matched no graph break in this check{text}"] if breaks or text else [],
         rerun="python -m pytest 'tests/test_a.py::test_a'",
         deviations=more.pop("deviations", []),
     )

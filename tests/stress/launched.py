@@ -29,7 +29,7 @@ LINES = (
     "the store that",
     "cannot reach the other ranks",
     "did not start",
-    "there was no sign of it",
+    "nothing was received from it",
     "was killed by",
 )
 

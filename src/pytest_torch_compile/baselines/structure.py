@@ -73,7 +73,7 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
     findings = []
     for old, new, name in _pairs(before, after):
         breaks: list[str] = sorted((Counter(new["graph_breaks"]) - Counter(old["graph_breaks"])).elements())
-        text = f"{name}{len(new['graph_breaks'])} graph breaks, {len(breaks)} of which are not in the baseline"
+        text = f"{name}{len(new['graph_breaks'])} graph breaks ({len(breaks)} not in the baseline)"
         findings += [break_finding(fingerprint, text) for fingerprint in breaks]
         counted = {"graphs": ("graphs", "structure"), **_COUNTED}
         for key, (title, kind) in counted.items():

@@ -50,4 +50,4 @@ def aliasing_differences(
         elif here is None:
             yield name, f"{name} shares memory with {other} in compiled code, but not in eager"
         elif here != there:
-            yield name, f"{name} starts {here} elements after {other} in eager, {there} elements in compiled code"
+            yield name, f"{name} starts {here} elements after {other} in eager, but {there} elements in compiled code"

@@ -38,12 +38,12 @@ def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> st
     if left != right or (eager.kind is not compiled.kind and not both_tensors):
         if left == right:
             left, right = f"{eager.kind.__module__}.{left}", f"{compiled.kind.__module__}.{right}"
-        return f"{path} is {left} in eager, {right} in compiled code"
+        return f"{path} is {left} in eager, but {right} in compiled code"
     if eager.is_leaf != compiled.is_leaf or eager.shape != compiled.shape:
         keys = [node.shape.removeprefix(KEYS) for node in (eager, compiled)]
         if keys[0] != eager.shape and sorted(keys[0].split(", ")) == sorted(keys[1].split(", ")):
-            return f"{path} has its keys in the order {keys[0]} in eager, {keys[1]} in compiled code"
-        return f"{path} has {eager.shape or 'no parts'} in eager, {compiled.shape or 'no parts'} in compiled code"
+            return f"{path} has its keys in the order {keys[0]} in eager, but {keys[1]} in compiled code"
+        return f"{path} has {eager.shape or 'no parts'} in eager, but {compiled.shape or 'no parts'} in compiled code"
     return ""
 
 
@@ -83,7 +83,7 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
             f"{path} is a {type(eager).__name__}, which cannot be compared: define __eq__ "
             "in the class, or do not return it from the checked function"
         )
-    return f"{path} is {_short(eager)} in eager, {_short(compiled)} in compiled code" if equal is False else ""
+    return f"{path} is {_short(eager)} in eager, but {_short(compiled)} in compiled code" if equal is False else ""
 
 
 def _equal(eager: Any, compiled: Any) -> bool | None:

@@ -144,7 +144,7 @@ def test_what_eight_compilations_leave_open_is_said() -> None:
     new = [run(0.1), *[run(0.05 + 4 * noise) for noise in NOISE[1:8]]]
     its = verdict(*new, before=unsteady)
     assert (its.outcome, its.undecided) == ("inconclusive", False)
-    assert its.reason == "8 compilations are too few to distinguish a change in device time from noise"
+    assert its.reason == "8 compilations are not enough to distinguish a change in device time from noise"
     assert verdict(*new[:7], before=unsteady).undecided
 
 
