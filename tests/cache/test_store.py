@@ -59,7 +59,10 @@ def test_what_was_packed_comes_back():
 
 def test_artifacts_of_another_torch_are_refused():
     other = {**HERE, "torch": "2.11.0+cu128"}
-    assert refusal(pack(PARTS, other)) == "it was created with torch 2.11.0+cu128, but this environment has torch 2.13.0+cu130"
+    assert (
+        refusal(pack(PARTS, other))
+        == "it was created with torch 2.11.0+cu128, but this environment has torch 2.13.0+cu130"
+    )
 
 
 def test_artifacts_of_another_device_are_refused():

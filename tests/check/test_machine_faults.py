@@ -188,7 +188,7 @@ def test_real_compiler_without_the_headers_of_python_is_named(tmp_path):
     )
     compiler.chmod(0o755)
     last = last_line_of_a_check(CXX=str(compiler), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
-    assert "CompileUsageError: call 1, compiled: the C++ compiler of this machine failed" in last
+    assert "CompileUsageError: call 1, compiled: the C++ compiler on this machine failed" in last
     assert "Python.h: No such file or directory). Install the headers of Python" in last
 
 

@@ -268,7 +268,7 @@ def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
     )
     compiler.chmod(0o755)
     with pytest.raises(
-        CompileUsageError, match=r"is not possible: the C\+\+ compiler of this machine failed"
+        CompileUsageError, match=r"is not possible: the C\+\+ compiler on this machine failed"
     ) as failed:
         check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
     assert "Install the headers of Python" in str(failed.value)
@@ -341,7 +341,9 @@ def test_mistakes_are_named():
         check_artifact(Linear(), torch.randn(3, 4), via="aoti")
     with pytest.raises(CompileUsageError, match="can be built only from a module"):
         check_artifact(torch.sin, torch.randn(3, 4))
-    with pytest.raises(CompileUsageError, match="call 1, from which the artifact is built, raises in eager"):
+    with pytest.raises(
+        CompileUsageError, match="call 1, from which the artifact is built, raises an exception in eager"
+    ):
         check_artifact(Linear(), torch.randn(3, 5))
     with pytest.raises(CompileUsageError, match="contains 'y', which is not a tensor argument"):
         check_artifact(Linear(), torch.randn(3, 4), dynamic_dims={"y": 0})

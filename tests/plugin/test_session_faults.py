@@ -100,7 +100,7 @@ def test_an_odd_history_in_an_old_report_is_a_remark(pytester, run, history):
     pytester.mkdir("out").joinpath("report.json").write_text(json.dumps(old))
     result = run("--compile-report=out", "-k", "holds")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["torch.compile report: the history starts again: *history*"])
+    result.stdout.fnmatch_lines(["torch.compile report: a new history was started: *history*"])
     assert len(json.loads((pytester.path / "out" / "report.json").read_text())["history"]) == 1
 
 
@@ -185,7 +185,7 @@ def test_sigterm_leaves_a_report_and_no_folders(tmp_path):
     made = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {test["id"].split("::")[1]: (test["outcome"], test["message"]) for test in made["tests"]} == {
         "test_holds": ("passed", ""),
-        "test_hangs": ("error", "the run ended before the test did"),
+        "test_hangs": ("error", "the run ended before the test finished"),
     }
     assert made["exit_status"] == run.returncode
     assert made["selection"].endswith("stopped early")

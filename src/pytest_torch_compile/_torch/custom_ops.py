@@ -163,7 +163,10 @@ def wrong_stride(sample: Sample) -> str:
             continue
         significant = [dim for dim, size in enumerate(one.shape) if size > 1]
         if any(one.stride(dim) != other.stride(dim) for dim in significant):
-            return f"the op's output has strides {tuple(one.stride())}, but the fake's has {tuple(other.stride())}"
+            return (
+                f"the op's output has strides {tuple(one.stride())}, but the output of the fake has strides "
+                f"{tuple(other.stride())}"
+            )
     return ""
 
 

@@ -66,15 +66,18 @@ def _compiler_fault(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
     if any(sign in text for sign in _NO_COMPILER):
         return (
-            "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, "
-            f"or use backend='aot_eager', which does not need one ({_first_line(error)})"
+            "Inductor found no working C++ compiler: install a compiler (for example g++), set CXX to its path, or "
+            f"use backend='aot_eager', which does not need a compiler ({_first_line(error)})"
         )
     if _NO_C_COMPILER in text:
-        return f"Triton found no C compiler: install one (for example gcc), or set CC to it ({_first_line(error)})"
+        return (
+            "Triton found no C compiler: install a compiler (for example gcc), or set CC to its path "
+            f"({_first_line(error)})"
+        )
     if type(error).__name__ == "CppCompileError":
         for pattern, what_to_do in _OF_COMPILER.items():
             if said := re.search(f"^.*(?:{pattern}).*$", str(error), re.M):
-                return f"the C++ compiler of this machine failed ({said[0].strip()}). {what_to_do}"
+                return f"the C++ compiler on this machine failed ({said[0].strip()}). {what_to_do}"
     return ""
 
 

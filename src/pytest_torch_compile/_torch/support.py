@@ -92,7 +92,7 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
     known = {*config.get_config_copy(), *_NOT_INDUCTORS}
     for name in (name for name in options if name.replace("-", "_") not in known):
-        raise CompileUsageError(_unknown(f"options={{{name!r}: ...}}", "Inductor's option", name, known))
+        raise CompileUsageError(_unknown(f"options={{{name!r}: ...}}", "an option of Inductor", name, known))
 
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:

@@ -172,7 +172,9 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
     document = parse(path)
     header, listed = document.pop(KEY, None), document.pop(LIST_OF_ENTRIES[kind], None)
     if not isinstance(header, dict) or not isinstance(listed, list):
-        raise Corrupt(f"{path} is not a {kind} baseline: it has no {KEY!r} header or no {LIST_OF_ENTRIES[kind]!r}")
+        raise Corrupt(
+            (f"{path} is not a {kind} baseline: it lacks the header {KEY!r} or the list {LIST_OF_ENTRIES[kind]!r}")
+        )
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(
             f"{path} has schema {schema.shown(header.get('schema_version'))}, but this version of the plugin reads "

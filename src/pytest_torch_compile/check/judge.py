@@ -129,7 +129,7 @@ def _described(recompile: Recompile) -> str:
     for guard in recompile.guards[:3]:
         # Graphs are counted from 1, so dynamo's entry ``0/1`` is the second graph.
         number = guard.entry.rsplit("/", 1)[-1]
-        guards.append(f"graph {int(number) + 1} not reused, {guard.text}" if number.isdigit() else guard.text)
+        guards.append(f"graph {int(number) + 1} was not reused: {guard.text}" if number.isdigit() else guard.text)
     if len(recompile.guards) > 3:
         guards.append(f"and {len(recompile.guards) - 3} more")
     cause = f" ({recompile.guards[0].cause})" if recompile.guards else ""

@@ -21,15 +21,15 @@ _WHAT = "Process reports and stored baselines, compare torch releases, check a m
 # Maps each command to the meanings of exit statuses 0 and 1.
 STATUSES = {
     "report": ("the report was rendered", ""),
-    "merge": ("the merged report has no failure", "the merged report has failures"),
-    "compare": ("nothing is worse", "something is worse, or (with `--against`) a test regressed"),
+    "merge": ("the merged report has no failures", "the merged report has failures"),
+    "compare": ("no result is worse", "a result is worse, or (with `--against`) a test regressed"),
     "torch": (
         "there are no new failures",
         "there are new failures, or failures in tests that did not run on the older torch version",
     ),
     "baselines": ("the entries were listed or removed", ""),
     "diagnose": ("there are no findings", "there are findings"),
-    "doctor": ("checks can run here", "a requirement of all checks is missing"),
+    "doctor": ("checks can run here", "a requirement for all checks is missing"),
 }
 STATUS_2 = "the usage was wrong, or the command could not be completed"
 FORMATS = ("terminal", "markdown", "html", "github", "json")

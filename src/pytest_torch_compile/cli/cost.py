@@ -47,13 +47,13 @@ def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
     lines = [f"{times} (95% interval {low:.2f} to {high:.2f})"]
     if low > 1:
         calls = math.ceil(seconds / (wall.eager * (1 - math.exp(wall.log_ratio))))
-        return [*lines, f"compiling pays off after about {calls:,} calls"]
+        return [*lines, f"compilation pays off after about {calls:,} calls"]
     slower = (
         "compiled code is slower than eager here"
         if high < 1
         else ("the difference is within the spread of the measurements")
     )
-    return [*lines, f"compiling does not pay off: {slower}"]
+    return [*lines, f"compilation does not pay off: {slower}"]
 
 
 def _where(device: str) -> str:
@@ -69,7 +69,7 @@ def _where(device: str) -> str:
 
 def _spread(seconds: Sequence[float]) -> str:
     low, _, high = quantiles(seconds, n=4)
-    return f"{_time(median(seconds))} a call (middle half of the rounds: {_time(low)} to {_time(high)})"
+    return f"{_time(median(seconds))} per call (middle half of the rounds: {_time(low)} to {_time(high)})"
 
 
 def _time(seconds: float) -> str:

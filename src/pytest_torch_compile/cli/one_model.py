@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    returns = "returns model, (model, inputs) or {'model': model, 'inputs': inputs}"
+    returns = "returns a model, (model, inputs) or {'model': model, 'inputs': inputs}"
     parser.add_argument("factory", metavar="package.module:factory", help=f"a function or class that {returns}")
     parser.add_argument(
         "--inputs",
@@ -114,7 +114,7 @@ def _looked_at(example: Example, options: argparse.Namespace) -> tuple[CompileRe
         with _step(f"compiling and checking {count(len(calls), 'call')} of {options.factory}"):
             report = _checked(example.model, calls, _chosen(options))
         if any(finding.kind == "compile-error" for finding in report.findings):
-            return report, ["not measured: it does not compile"]
+            return report, ["not measured, because the model does not compile"]
         with _step("measuring the cost"):
             return report, _cost(example.model, calls[0], _chosen(options))
 

@@ -17,7 +17,7 @@ from .._torch.callers import CALLS_WHILE
 _REFUSED = {
     **CALLS_WHILE,
     "hypothesis": "the test runs under Hypothesis, which times every example",
-    "pytest_benchmark": "the test benchmarks it",
+    "pytest_benchmark": "the test measures its speed",
 }
 _MUTATING = frozenset({"apply", "_apply", "load_state_dict", "state_dict", "register_parameter", "__setattr__"})
 _BACKWARD = frozenset({"backward", "grad", "gradcheck", "gradgradcheck"})
@@ -48,7 +48,7 @@ def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None
         if name.startswith("torch.") or name.partition(".")[0] in _REFUSED:
             refused = refused or _refused_under(name)
             if name == "torch.nn.modules.module" and outer.f_code.co_name in _MUTATING:
-                refused = refused or "the test calls it while changing a module"
+                refused = refused or "the test calls it while it changes a module"
             wants = wants or name == "torch.autograd.gradcheck"
         elif not name.startswith(("_pytest.", "pluggy.")):
             wants = wants or names_backward(outer.f_code)
@@ -65,7 +65,7 @@ def _refused_now() -> str:
     if any(map(_may_interfere, threading.enumerate())):
         return "the test runs other threads, which may be holding a lock or modifying the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return "the test calls it while tracing"
+        return "the test calls it during tracing"
     return ""
 
 

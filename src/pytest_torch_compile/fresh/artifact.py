@@ -159,7 +159,7 @@ def check_artifact(
 def _require_that_eager_runs(first: CallRecord) -> None:
     if first.error is not None:
         said = f"{type(first.error).__name__}: {first.error}"
-        text = f"call 1, from which the artifact is built, raises in eager: {said}"
+        text = f"call 1, from which the artifact is built, raises an exception in eager: {said}"
         raise usage_error(text, first.error) from None
 
 
@@ -338,7 +338,7 @@ def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
         message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
     elif here.error is None and there.refused is not None:
-        message = f"the artifact rejects a call that eager accepts: {there.refused.type}"
+        message = f"the artifact rejects a call that works in eager: {there.refused.type}"
         state = "GLOBAL_STATE changed" in there.refused.text  # the wording of dynamo's guards
         evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
     else:

@@ -173,7 +173,7 @@ def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -
         eager = observe(subject.target, subject.calls, None, subject.seed)
     except RaisedInCall as raised:
         which = f"row {list(subject.rows)[raised.number - RUNS - 1]} on its own" if raised.number > RUNS else "the call"
-        raise usage_error(f"{which} raises in eager: {raised}", raised.error) from None
+        raise usage_error(f"{which} raises an exception in eager: {raised}", raised.error) from None
     try:
         seen = observe(subject.target, subject.calls, subject.compiling, subject.seed) if subject.compiling else eager
     except RaisedInCall as raised:

@@ -120,7 +120,8 @@ def random_lengths(
     """
     if count < 1 or low > high:
         raise CompileUsageError(
-            f"random_lengths(count={count}, low={low}, high={high}): must be count >= 1, low <= high"
+            f"random_lengths(count={count}, low={low}, high={high}): count must be at least 1, and low must not "
+            "exceed high"
         )
     source = random.Random(seed)
     if distribution is None:

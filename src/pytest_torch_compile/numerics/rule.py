@@ -78,7 +78,7 @@ SPREAD = 4.0
 MEANINGLESS = 0.5
 
 Measure = Literal[
-    "error", "largest error", "error in scale", "error of the channels' means", "NaN or infinity", "wrong elements"
+    "error", "largest error", "error in scale", "error of the channel means", "NaN or infinity", "wrong elements"
 ]
 
 
@@ -178,7 +178,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
     if errors.rows >= CHANNEL_ROWS and errors.channels >= FEWEST_CHANNELS:
         own_channel = max(errors.channel_eager, own / math.sqrt(errors.rows))
         limit = by_count(CHANNEL_NOISY, errors.count) * own_channel
-        measures.append(Measured("error of the channels' means", errors.channel_compiled, limit))
+        measures.append(Measured("error of the channel means", errors.channel_compiled, limit))
     return measures
 
 
@@ -189,7 +189,7 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
         "error": multiple * max(run.rms_eager for run in perturbed),
         "largest error": largest * max(run.max_eager for run in perturbed),
         "error in scale": PERTURBED_SCALE * max(abs(run.slope_eager) for run in perturbed),
-        "error of the channels' means": PERTURBED_CHANNEL * max(run.channel_eager for run in perturbed),
+        "error of the channel means": PERTURBED_CHANNEL * max(run.channel_eager for run in perturbed),
     }
     return [replace(measured, limit=max(measured.limit, reached[measured.name])) for measured in measures]
 

@@ -201,7 +201,9 @@ class CompileBenchmark:
         try:
             return replace(sample, start=self._in_fresh_processes(fresh_process.cold_and_warm_start))
         except NoFigures as error:
-            warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
+            warnings.warn(
+                CompileSpeedWarning(f"{self._item.nodeid}: the cold start was not measured: {error}"), stacklevel=2
+            )
             return sample
 
     def _in_fresh_processes(self, run: Callable[[Child], Result]) -> Result:

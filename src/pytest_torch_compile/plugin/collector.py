@@ -39,7 +39,7 @@ class Collector:
         entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
         entry["duration"] += report.duration
         if report.when == "setup" and report.passed:  # until its call is reported
-            entry |= {"outcome": "error", "message": "the run ended before the test did"}
+            entry |= {"outcome": "error", "message": "the run ended before the test finished"}
         elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
         if sent and sent.usage_error:
@@ -93,7 +93,7 @@ class Collector:
         try:
             return list(document.read(self._folder)["history"])
         except document.DocumentError as error:
-            self._remark = f"the history starts again: {error}"
+            self._remark = f"a new history was started: {error}"
             return []
 
     def _document(self, session: pytest.Session, exitstatus: int, early: bool, history: list[Any]) -> document.Document:

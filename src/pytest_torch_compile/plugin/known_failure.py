@@ -88,7 +88,7 @@ def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequ
     if error is None and report.passed:
         reasons = "; ".join(failure.reason for failure in failures)
         report.outcome = "failed"
-        report.longrepr = f"{NO_LONGER_FAILS}, remove its {MARKER} marker: {reasons}"
+        report.longrepr = f"{NO_LONGER_FAILS}; remove its {MARKER} marker: {reasons}"
         return
     explaining = [failure for failure in failures if error is not None and failure.explains(error)]
     if explaining:

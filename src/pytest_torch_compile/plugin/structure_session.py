@@ -60,7 +60,7 @@ class StructureSession:
         )
         if findings:
             lines = [finding_text(number, finding) for number, finding in enumerate(findings, 1)]
-            hint = f"If this is intended: pytest {shell(test)} --compile-update-baselines"
+            hint = f"If this is intended, run: pytest {shell(test)} --compile-update-baselines"
             raise CompileCheckFailed("\n".join([*lines, f"The baseline is {stored.path}", hint]), None, findings)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

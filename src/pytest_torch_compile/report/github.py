@@ -56,7 +56,7 @@ def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
     for first, *others in groups.values():
-        more = f"\n(and {count(len(others), 'more finding')} like this on this line)" if others else ""
+        more = f"\n(and {count(len(others), 'more finding')} of this kind on this line)" if others else ""
         yield replace(first, message=first.message + more)
 
 

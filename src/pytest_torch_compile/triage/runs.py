@@ -69,8 +69,9 @@ def run_tests(
         hanging = [test for test in results if test not in over] or left
         raise TriageError(
             f"no test finished for {STUCK_SECONDS / 60:.0f} minutes under torch {environment.torch}, after "
-            f"{len(over)} of {len(ended.collected)}. Still running: {', '.join(hanging[:3]) or 'the collection'}. To "
-            "stop a check that hangs, use --compile-timeout=SECONDS; to stop a test, use pytest-timeout"
+            f"{len(over)} of {len(ended.collected)} tests. Still running: "
+            f"{', '.join(hanging[:3]) or 'the collection'}. To stop a check that hangs, use "
+            "--compile-timeout=SECONDS; to stop a test, use pytest-timeout"
         )
     if ended.collected and not ended.finished:
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]

@@ -20,12 +20,12 @@ def _seconds(value: float) -> str:
 
 def headline(change: Change) -> str:
     """One line with the change, its size and its interval."""
-    against = f" against eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
+    against = f"  relative to eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
     size = f"{abs(100 * math.expm1(change.effect)):.1f}% {'slower' if change.effect > 0 else 'faster'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
     count = f"{change.compilations} more compilation{'s' if change.compilations > 1 else ''}"
     interval = f"95% interval {low:+.1f} to {high:+.1f}% over {count}"
-    return f"{METRICS[change.metric][0]}{against} is {size} than its baseline ({interval})"
+    return f"{METRICS[change.metric][0]}{against} is {size} than in the baseline ({interval})"
 
 
 def interval(change: Change) -> str:
@@ -76,7 +76,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]
-    parts += ["", f"If this is intended: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
+    parts += ["", f"If this is intended, run: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
     return "\n".join(parts)
 
 

@@ -99,10 +99,10 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     try:
         lock.acquire(timeout=wait)
     except Timeout:
-        message = f"another speed test has held the device for {wait:.0f} s ({lock.lock_file})"
+        message = f"another speed test has been using the device for {wait:.0f} s ({lock.lock_file})"
         raise DeviceBusy(message) from None
     except PermissionError:
-        message = f"{lock.lock_file} belongs to another user of this machine; remove it"
+        message = f"the lock file {lock.lock_file} belongs to another user of this machine; delete this file"
         raise DeviceBusy(message) from None
     os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
     try:
