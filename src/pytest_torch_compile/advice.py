@@ -16,8 +16,8 @@ EXPLANATIONS: dict[str, str] = {
     "duck-shape": "two dimensions had the same size in the first call, so torch assumed that they are always equal "
     "(duck shaping); use different sizes in the first call, or mark both dimensions as dynamic",
     "stride": "the memory layout of a tensor changed; make it contiguous, or always pass the same memory format",
-    "rank": "the number of dimensions of a tensor changed; reshape it before the compiled code",
-    "dtype": "the dtype of a tensor changed; cast it before the compiled code",
+    "rank": "the number of dimensions of a tensor changed; reshape it before it reaches the compiled code",
+    "dtype": "the dtype of a tensor changed; cast it before it reaches the compiled code",
     "device": "the device of a tensor changed, and torch compiles a graph for each device; move it with "
     ".to(device) before the call, or allow one recompile for each device with max_recompiles",
     "requires-grad": "the requires_grad flag of a tensor changed; set it to the same value in every call (for "
@@ -39,8 +39,8 @@ EXPLANATIONS: dict[str, str] = {
     "train-or-eval": "the module switched between train() and eval(), and torch compiles a graph for each mode; "
     "allow one recompile with max_recompiles, or check train() and eval() separately",
     "length": "the length or the keys of a container changed; always pass the same structure, or pass a tensor instead",
-    "new-object": "a different object (function, module or None) was passed, and the graph is only valid for the "
-    "first one; create it once, outside the call, and always pass the same object",
+    "new-object": "a different object (function, module or None) was passed, and the graph is valid only for the "
+    "first object; create the object once, outside the call, and always pass the same object",
     "closure": "a variable of an enclosing function changed, and its value is part of the graph; pass it as an "
     "argument (as a tensor if it is a number), or do not change it between calls",
     "global": "a global variable changed, and its value is part of the graph; pass it as an argument (as a "
@@ -157,8 +157,8 @@ METADATA = {
     "__torch_function__ or __torch_dispatch__, or wrap the result outside the compiled function",
     "shape": f"{COMPARE_STAGES}. Create tensors with torch's factory functions, such as torch.empty(size): "
     "torch.Tensor(size) interprets a traced size as a value",
-    "dtype": "set the dtype explicitly where the value is created (dtype=..., .to(...)): the promotion rules "
-    "of NumPy and Python differ from those of traced code",
+    "dtype": "set the dtype explicitly where the value is created (dtype=..., .to(...)): the promotion rules of "
+    "NumPy and Python differ from the rules in traced code",
     "device": "set the device explicitly where the value is created (device=..., .to(...))",
     "layout": "convert the tensor to a fixed layout before returning it (.to_dense(), .to_sparse())",
     "requires_grad": "look for detach(), no_grad(), .data or requires_grad_() in the code that computes this tensor, "

@@ -80,7 +80,7 @@ CASES = {
         lambda: check_compile(sine, X, mode="default", options={"max_autotune": True}),
         "accepts either mode or options, but not both",
     ),
-    "compile not callable": (lambda: check_compile(sine, X, compile=True), "it must be a callable, target -> compiled"),
+    "compile not callable": (lambda: check_compile(sine, X, compile=True), "pass a function that returns the compiled target"),
     "negative breaks": (lambda: check_compile(sine, X, max_graph_breaks=-1), "max_graph_breaks is -1; .* 0 or more"),
     "negative recompiles": (lambda: check_compile(sine, X, max_recompiles=-1), "max_recompiles is -1; .* 0 or more"),
     "budget in words": (lambda: check_compile(sine, X, max_recompiles="two"), "max_recompiles is 'two'"),

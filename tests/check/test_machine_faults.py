@@ -159,7 +159,7 @@ class CppCompileError(RuntimeError):
     ],
 )
 def test_compiler_of_the_machine_that_fails_is_no_error_of_inductor(output, what_to_do):
-    with pytest.raises(CompileUsageError, match=r"call 1, compiled: the C\+\+ compiler of this machine") as failed:
+    with pytest.raises(CompileUsageError, match=r"call 1, compiled: the C\+\+ compiler on this machine") as failed:
         check_compile(sine, X, backend=backend_raising(CppCompileError(output)))
     assert output.splitlines()[0] in str(failed.value) and what_to_do in str(failed.value)
 

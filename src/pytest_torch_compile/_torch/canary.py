@@ -111,7 +111,7 @@ def not_shown() -> tuple[list[str], list[str]]:
         except Exception as error:  # the caller did not cause it, and the check can still report other results
             if machine_fault(error, compiling=True):
                 raise
-            return [f"not observable on torch {torch_version()}: a test of the observer raised {error!r}"], []
+            return [f"not observable on torch {torch_version()}: the observer's self-test raised {error!r}"], []
         if not backend_calls:
             return [], []
         version = f"not observable on torch {torch_version()}"

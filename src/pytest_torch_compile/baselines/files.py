@@ -173,7 +173,7 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
     header, listed = document.pop(KEY, None), document.pop(LIST_OF_ENTRIES[kind], None)
     if not isinstance(header, dict) or not isinstance(listed, list):
         raise Corrupt(
-            (f"{path} is not a {kind} baseline: it lacks the header {KEY!r} or the list {LIST_OF_ENTRIES[kind]!r}")
+            f"{path} is not a {kind} baseline: it lacks the header {KEY!r} or the list {LIST_OF_ENTRIES[kind]!r}"
         )
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(

@@ -66,7 +66,9 @@ def compile_guard(
     support.require_supported_torch()
     own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     if steady and own.max_recompiles:
-        raise CompileUsageError(f"steady=True allows no compilation: remove max_recompiles={own.max_recompiles}")
+        raise CompileUsageError(
+            f"steady=True does not allow any compilation: remove max_recompiles={own.max_recompiles}"
+        )
     budget = acceptance.widened(own)
     require_countable(budget)
     guard_opens()

@@ -73,7 +73,9 @@ class CompileSuite:
 
     def _calls(self) -> list[Call]:
         if not self.shapes:
-            raise CompileUsageError(f"{type(self).__name__}.shapes is empty: add at least one, for example [(1, 64)]")
+            raise CompileUsageError(
+                f"{type(self).__name__}.shapes is empty: add at least one shape, for example [(1, 64)]"
+            )
         return [s if isinstance(s, Call) else as_call(self.make_inputs(s)).named(str(s)) for s in self.shapes]
 
     def _check(self, calls: list[Call], *, grad: bool = True, **options: Any) -> None:

@@ -77,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser(
         "compare",
         help="compare two reports, or (with --against REF) the speed of this checkout with that of another revision",
-        usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n"
-        "       %(prog)s --against REF [--rounds N] [what pytest should run]",
+        usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n       %(prog)s --against REF [--rounds N] "
+        "[pytest arguments]",
         description="Compare two reports.",
     )
     compare.add_argument("old", type=Path, help="the earlier report.json, or the folder that contains it")

@@ -31,7 +31,7 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
     seconds, wall = sample.cold_start[1], sample.wall
     runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
     return [
-        f"compiling and warming up: {seconds:.1f} s with an empty compile cache",
+        f"compilation and warm-up: {seconds:.1f} s with an empty compile cache",
         *(f"{name}: {_spread(sample.raw['wall'][name])}" for name in ("eager", "compiled")),
         *_paid_back(seconds, wall, sample.rounds),
         f"measured on {_where(sample.environment['device'])}: {runs}. These figures are not a verdict",

@@ -208,7 +208,11 @@ def _checked(
     evidence = [found.text, f"first module that differs: {module}" if module else _NO_MODULE]
     in_eager = _of_eager(way, subject, eager) if subject.compiling is not None else found
     if subject.compiling is not None:
-        too = f"eager differs too: largest difference {number(in_eager.largest)} at {in_eager.path}" if in_eager else ""
+        too = (
+            (f"the eager results also differ: the largest difference is {number(in_eager.largest)} at {in_eager.path}")
+            if in_eager
+            else ""
+        )
         evidence.append(too or "eager: equal")
     message = f"{found.path} {_DIFFERS[way]}"
     measure = "largest difference"

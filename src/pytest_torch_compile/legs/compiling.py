@@ -33,7 +33,7 @@ class Compiling:
     def __post_init__(self) -> None:
         if self.wrapper is not None:
             if not callable(self.wrapper):
-                raise CompileUsageError(f"compile={self.wrapper!r}; it must be a callable, target -> compiled")
+                raise CompileUsageError(f"compile={self.wrapper!r}; pass a function that returns the compiled target")
             for name in (name for name, value in self.more.items() if value):
                 raise CompileUsageError(
                     f"{name} is an option of torch.compile, but compile= replaces torch.compile: apply the option "

@@ -96,7 +96,7 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
             "the eager result is not deterministic here; the limit is a multiple of the spread between two eager runs"
         )
     elif worst.perturbed_runs:
-        reached = f"the error in {worst.perturbed_runs} eager runs with perturbed rounding"
+        reached = f"the error of {worst.perturbed_runs} eager runs with perturbed rounding"
         lines.append(f"an fp64 run was not possible, so the limit is a multiple of {reached}")
     elif reference is Reference.TWO_EAGER_RUNS:
         lines.append("an fp64 run was not possible, so the limit is the tolerance for the dtype")

@@ -97,7 +97,7 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
     for marker in reversed(list(request.node.iter_markers(MARKER))):
         if marker.args:
             raise CompileUsageError(
-                f"{test}: the marker {MARKER} takes only keyword arguments: {MARKER}(max_recompiles=1)"
+                f"{test}: the marker {MARKER} accepts only keyword arguments: {MARKER}(max_recompiles=1)"
             )
         known.require_known(marker.kwargs, f"the marker {MARKER} of {test}")
         options |= marker.kwargs

@@ -122,7 +122,7 @@ class Definitions:
             self._meanings[name] = value
             return True
         if self._meanings[name] is not value:
-            raise Unwritable(f"the name {name} has two meanings in the files of the target")
+            raise Unwritable(f"the name {name} refers to two different objects in the files of the target")
         return False
 
     def _need(self, source: str, names: Mapping[str, Any], owner: Any) -> None:

@@ -225,7 +225,7 @@ class Writer:
 
     def _module(self, module: torch.nn.Module, hint: str) -> str:
         if any(getattr(module, name, None) for name in _NO_HOOKS):
-            raise Unwritable(f"{hint}, a {type(module).__name__}, has hooks on its backward or state")
+            raise Unwritable(f"{hint}, a {type(module).__name__}, has hooks on its backward pass or state")
         expression = self._constructed(module) or self._assembled(module, hint)
         name = self._named(module, hint, expression)
         if self.exact and expression.startswith("torch.nn.") and (state := module.state_dict()):
