@@ -25,7 +25,7 @@ from torch._logging import _internal as torch_logging
 from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
 
 NUMBERS = (bool, int, float, str, type(None))
-# What torch itself keeps in a module; the last is set by torch.compile.
+# Attributes that torch itself keeps in a module; torch.compile sets the last one.
 OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
 OF_TORCH_ITSELF = str(Path(torch.__file__).parent) + "/"
 MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
@@ -57,7 +57,7 @@ def truth(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
     """The oracle's result for a target; None if there is nothing to train."""
     if built(factory, mode) is None:
         return None
-    # First, before eager fills the caches that the library keeps from run to run.
+    # This comes first, before eager fills the caches that the library keeps between runs.
     compiled, said = run_compiled(factory, mode, backend)
     eager = run(factory, mode)
     again = run(factory, mode)
@@ -203,7 +203,7 @@ class Heard(logging.Handler):
             return
         message = record.getMessage()
         self.recompiles += message.startswith("Recompiling function")
-        # The compilation that the limit forbids is announced like every other.
+        # torch announces the compilation that the limit forbids like any other.
         forbidden = message.startswith("torch._dynamo hit config.")
         self.fallbacks += forbidden
         self.recompiles -= forbidden
@@ -272,7 +272,7 @@ def named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield f"{name} type", type(tree).__name__
         for key, value in tree.items():
             yield from named_leaves(value, f"{name}[{key!r}]")
-    elif type(tree) in (list, tuple) or hasattr(tree, "_fields"):  # other tuples may have a length that raises
+    elif type(tree) in (list, tuple) or hasattr(tree, "_fields"):  # len() may raise an exception for other tuples
         yield f"{name} type", f"{type(tree).__name__} of {len(tree)}"
         for key, value in enumerate(tree):
             yield from named_leaves(value, f"{name}[{key}]")
@@ -373,7 +373,7 @@ def off_by(old: torch.Tensor, new: torch.Tensor, true: torch.Tensor, coarser: fl
         return ""
     old, new, true = old[finite], new[finite], true[finite]
     if float((old - true).abs().max()) > UNRELATED * float(old.abs().max()):
-        true = old  # random numbers of another dtype are other numbers: float64 says nothing
+        true = old  # random numbers differ between dtypes, so float64 is no reference
     own, error = float((old - true).abs().max()), float((new - true).abs().max())
     limit = MULTIPLE * own + RELATIVE * coarser * float(true.abs().max()) + ABSOLUTE * coarser
     return f"error {error:.3g}, eager's {own:.3g}, limit {limit:.3g}" if error > limit else ""

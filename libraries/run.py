@@ -143,7 +143,7 @@ class Battery:
     def _keep(self, package: str, task: Task, product: Any, oracle: Any) -> None:
         empty: dict[str, Any] = {"version": version_of(package), "checks": {}, "left_out": []}
         kept = self.document["packages"].setdefault(package, empty)
-        if product is None or oracle is None:  # there is nothing to train, or nothing but
+        if product is None or oracle is None:  # there is nothing to train, or only training is possible
             kept["left_out"].append(" ".join(task))
             return
         differ = verdicts.compared(product, oracle)

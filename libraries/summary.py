@@ -19,7 +19,7 @@ from . import verdicts
 DATA = Path(__file__).parent / "data"
 PLANTED = "planted"
 ONE_RECOMPILE = "recompiles: 1"
-# Everything up to the folder that packages are installed in.
+# The path up to the folder in which packages are installed.
 INSTALLED = re.compile(r"/[\w./+-]*?/(?:site-packages|[\w.-]+-site)/")
 OWN = re.compile(r"/[\w./+-]*?/(?=libraries/(?:packages/)?\w+\.py)")
 

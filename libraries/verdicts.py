@@ -7,7 +7,7 @@ from typing import Any
 
 WRONG = {"numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"}
 AGREE, FALSE_ALARM, MISS, CRASH, UNUSABLE = "agree", "false alarm", "miss", "crash", "unusable"
-# What torch raises where it cannot compile code that eager runs.
+# Exceptions that torch raises if it cannot compile code that works in eager.
 FAILED = ("BackendCompilerFailed", "InternalTorchDynamoError", "InductorError", "TorchRuntimeError")
 Words = Mapping[str, Any]
 

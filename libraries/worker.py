@@ -33,7 +33,7 @@ def main() -> None:
         say(loaded=options.package)
         targets = factories(options.package)
         ask = asked(options.side)
-        gc.freeze()  # libraries are large, and are not garbage
+        gc.freeze()  # libraries are large and must not be treated as garbage
         for number, (name, mode) in enumerate(json.loads(options.tasks)):
             say(begin=[name, mode])
             start = time.monotonic()

@@ -12,7 +12,7 @@ from torch import nn
 from libraries.inputs import calls
 from libraries.targets import Target
 
-# One for each way of keeping state, and some with random numbers, foreach ops, factored moments or rotations.
+# One optimizer for each way of keeping state, and some with random numbers, foreach ops, factored moments or rotations.
 STEPPING: dict[str, dict[str, Any]] = {
     "ADOPT": {}, "AdEMAMix": {}, "AdaBelief": {"rectify": True}, "AdaFactor": {}, "AdaShift": {}, "AdamMini": {},
     "Adan": {}, "AggMo": {}, "AliG": {}, "Amos": {}, "CAME": {}, "DAdaptAdam": {}, "Kate": {}, "LaProp": {}, "Lamb": {},

@@ -338,7 +338,7 @@ class TestStateAndGradients:
             ((0, 5), (0, 5), "buffer count differs from eager"),
             ((0, 5), (1, 6), "buffer count differs from eager"),
             ((0, 5), (1, 5), "the write to buffer count is lost"),
-            ((0, 5), (0, 6), "buffer count is changed by compiled code, but not by eager"),
+            ((0, 5), (0, 6), "compiled code changes buffer count, but eager does not"),
             ((0, 1), (1, 1), "nothing"),
         ],
         ids=["neither writes", "both write", "eager writes", "compiled writes", "eager catches up"],

@@ -220,7 +220,7 @@ class TensorState:
                     tensor.data = self.data
                 tensor.__class__ = self.kind
             if now.grad is not self.grad and now.grad is not None and tensor.is_leaf:
-                tensor.grad = None  # a gradient of another dtype prevents changing the memory
+                tensor.grad = None  # the memory cannot be changed while there is a gradient of another dtype
             if self.data is not None and not _same_memory(now.data, self.data):
                 tensor.data = self.data
             if self.is_leaf and not now.is_leaf:

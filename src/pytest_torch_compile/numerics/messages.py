@@ -49,7 +49,7 @@ def value_finding(
     figures = worst.worst
     message = {
         "lost": f"the write to {worst.path} is lost: eager changes it, but compiled code does not",
-        "unexpected": f"{worst.path} is changed by compiled code, but not by eager",
+        "unexpected": f"compiled code changes {worst.path}, but eager does not",
         "": f"{worst.path} differs from eager",
     }[write]
     if worst.nonfinite and not write:
