@@ -1,9 +1,9 @@
 """The ground truth about a target, determined only with plain torch: this module does not import the plugin.
 
-Each leg builds a new target with the same seed, so nothing has to be copied or restored: eager in float32 (twice),
-eager in float64, and compiled. Breaks are determined from the errors under ``fullgraph=True``, and from dynamo's trace
-and counters in the default mode. Recompiles are read from dynamo's messages. A backend that wraps the real backend
-counts graphs.
+Each leg (eager in float32, run twice; eager in float64; and compiled) builds a new target with the same seed, so
+nothing needs to be copied or restored. Breaks are determined from the errors under ``fullgraph=True``, and from
+dynamo's trace and counters in the default mode. Recompiles are read from dynamo's messages. A backend that wraps the
+real backend counts graphs.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def brief(found: dict[str, Any]) -> dict[str, Any]:
     """The case with the gate's figures for every leg instead of its rounds."""
     plain = found["plain"]
     slowed = {
-        # What was not measured again is that of the unchanged leg.
+        # Quantities that were not measured again are taken from the unchanged leg.
         side: {level: figures({**plain, **found[side][level]}) for level in found[side]}
         for side in ("kernel", "host")
         if side in found

@@ -133,7 +133,7 @@ def _shown(seen: Observation) -> dict[str, list[Any]]:
         return place.line if place is not None and place.file == _FILE else 0
 
     ids = [graph.compile_id.rpartition("/") for graph in seen.graphs]
-    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # their numbers continue those of earlier compilations
+    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # numbered after earlier compilations
     numbers = [(frames.index(frame), attempt) for frame, _, attempt in ids]
     return {
         "graphs": [(g.frame, number, g.ops) for g, number in zip(seen.graphs, numbers, strict=True)],
@@ -209,9 +209,7 @@ def _unnoticed() -> Iterator[None]:
 
 
 def _codes() -> set[CodeType]:
-    """The code objects that dynamo has processed: those of the planted functions, and of the torch functions that they
-    call.
-    """
+    """The code objects that dynamo has processed in the planted functions and in the torch functions that they call."""
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]
     return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}

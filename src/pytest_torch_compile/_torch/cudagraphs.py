@@ -36,7 +36,7 @@ def cuda_is_there() -> bool:
 
 @dataclass
 class CudagraphCounts:
-    """The observed events. ``asked`` is the number of calls that should have used a CUDA graph."""
+    """The observed events. ``asked`` counts the calls that should have used a CUDA graph."""
 
     warmed_up: int = 0
     recorded: int = 0

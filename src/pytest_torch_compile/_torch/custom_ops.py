@@ -137,8 +137,8 @@ def has_formula(op: Any, device: str) -> bool:
 
 
 def wrong_stride(sample: Sample) -> str:
-    """A message if the strides of the fake's outputs differ from those of the op's outputs, which opcheck does not
-    report on a CPU with torch 2.6.
+    """A message if the outputs of the fake and of the op have different strides, which opcheck does not report on a CPU
+    with torch 2.6.
 
     opcheck itself reports a fake that fails or whose output has a different shape.
     """

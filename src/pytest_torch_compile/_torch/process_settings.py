@@ -15,7 +15,8 @@ import torch
 from .defaults import Defaults, defaults, set_defaults
 from .deviations import changed_config
 
-# Settings in ``torch.backends``. Reduced matmul precision is part of dynamo's guards, including those of an artifact.
+# Settings in ``torch.backends``. Reduced matmul precision is part of dynamo's guards, including the guards of an
+# artifact.
 _SWITCHES = (
     *("cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
     *("cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction"),

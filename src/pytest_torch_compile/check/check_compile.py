@@ -105,7 +105,7 @@ def check_compile(
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
         recompile_limit: Passed to ``torch.compile``, if this torch version supports it, like the next two options.
-        isolate_recompiles: Count and store the graphs of this ``torch.compile`` separately from those of others.
+        isolate_recompiles: Count and store the graphs of this ``torch.compile`` separately from other graphs.
         dynamic_shapes: Unbacked or shared sizes, in torch's own format (``shapes_spec`` on torch 2.13).
         compile: ``callable(target) -> compiled``, used instead of ``torch.compile`` with the options above.
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.

@@ -46,7 +46,7 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
             module.
         make_inputs: Returns the inputs of a call, or a list of calls, replacing the factory's.
         shapes: Shapes of random inputs, which replace all other inputs.
-        times: The number of calls. By default, a list of calls is used unchanged, and a single call is made twice.
+        times: The number of calls. By default, a list of calls is used unchanged, and a single call runs twice.
 
     Raises:
         FactoryError: If something cannot be imported, is not callable, raises, or returns no model or no inputs.

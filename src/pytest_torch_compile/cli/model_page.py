@@ -74,7 +74,7 @@ def _what_next(report: CompileReport) -> Iterator[Section]:
 
 
 def text_of_test(example: Example, options: Mapping[str, Any]) -> str:
-    """A test that makes the same check, with the options that differ from the defaults."""
+    """A test that runs the same check, with the options that differ from the defaults."""
     lines = ["import torch"] if "torch." in example.expression else []
     lines += [_import(spec) for spec in dict.fromkeys([example.factory, example.make_inputs]) if spec]
     name = example.factory.partition(":")[2]

@@ -124,7 +124,7 @@ def _reject(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _silent_logs() -> Iterator[None]:
-    """Silence the log handlers of the test and the user, but not those of torch, because its trace needs them."""
+    """Silence the log handlers of the test and the user, but not torch's log handlers, because its trace needs them."""
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
     handlers = [
         handler

@@ -138,7 +138,7 @@ def check_invariance(
 
     Raises:
         CompileCheckFailed: If something differs, or cannot be compiled.
-        CompileUsageError: If the check is not possible: eager raises, or there is no batch.
+        CompileUsageError: If the check is not possible, because eager raises an exception or there is no batch.
     """
     __tracebackhide__ = True
     support.require_supported_torch()

@@ -215,7 +215,7 @@ class Items:
         self.key = ("items", id(container))
 
     def has(self, content: list[Any]) -> bool:
-        """Whether the container holds these objects in this order."""
+        """Whether the container contains exactly these objects in this order."""
         return _same_objects(items(self.value), content)
 
     def read(self) -> list[Any]:

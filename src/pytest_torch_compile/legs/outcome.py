@@ -122,7 +122,7 @@ class _Walk:
 
 
 def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """The parts of an optimizer that torch replaces with equivalent ones while it traces a step on a GPU.
+    """The parts of an optimizer that torch replaces with equivalent parts while it traces a step on a GPU.
 
     torch sets ``capturable`` in the groups (and, up to torch 2.14, leaves it set), and keeps step counts and other
     scalars on the device instead of the CPU. Only their values are compared.

@@ -58,7 +58,7 @@ def as_tensor(leaf: Any) -> torch.Tensor | None:
     if isinstance(leaf, torch.Tensor):
         return leaf
     if isinstance(leaf, (float, complex)) and not isinstance(leaf, bool):
-        # Python numbers usually come from ``tensor.item()``, so their precision is that of float32.
+        # Python numbers usually come from ``tensor.item()``, so they have the precision of float32.
         dtype = torch.complex64 if isinstance(leaf, complex) else torch.float32
         return torch.tensor(leaf, dtype=dtype, device="cpu")
     if type(leaf).__module__ != "numpy" or not hasattr(leaf, "dtype"):

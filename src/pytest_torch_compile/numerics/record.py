@@ -18,8 +18,8 @@ class CallRecord:
 
     ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
     the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
-    changes made in place by eager can be detected. ``state`` maps names to the parameters and buffers after the call,
-    ``initial_state`` to those before the call (may be empty), ``grads`` to the gradients of the parameters, and
+    in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
+    call, ``initial_state`` to those before the call (may be empty), ``grads`` to the gradients of the parameters, and
     ``input_grads`` to the gradients of the inputs. ``kept`` is other state of the target, such as attributes and
     closed-over variables, and ``kept_at_start`` is the same state before the first call; ``initial_kept`` contains its
     tensors before this call. ``sharing`` lists outputs that share memory, if they were recorded while the leg's tensors

@@ -93,7 +93,7 @@ class CompileBenchmark:
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
-        if chosen.get("compile"):  # overrides the options of the suite, but not those of this call
+        if chosen.get("compile"):  # overrides the options of the suite, but not the options of this call
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
             # These options may be set for a whole suite, and not every target has an argument of each name.

@@ -38,7 +38,8 @@ def end_in_order(config: pytest.Config) -> None:
         # If the tested code catches the exception, the session ends after this test.
         if session := config.pluginmanager.get_plugin("session"):
             session.shouldstop = MESSAGE
-        # Like Ctrl-C: the compiler catches every Exception, including that of pytest.exit(), and continues.
+        # Raise KeyboardInterrupt, as for Ctrl-C, because the compiler catches every Exception, including the exception
+        # of pytest.exit(), and continues.
         raise KeyboardInterrupt(MESSAGE)
 
     signal.signal(signal.SIGTERM, end)

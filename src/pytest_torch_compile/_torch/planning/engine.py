@@ -181,7 +181,9 @@ def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
 
 
 def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
-    """The gradients that a node computes from its incoming gradients; missing ones are zeros, as in torch's engine."""
+    """The gradients that a node computes from its incoming gradients; missing gradients are zeros, as in torch's
+    engine.
+    """
     given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
     for position, meta in enumerate(node._input_metadata):
         if given[position] is None:
