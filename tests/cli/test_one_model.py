@@ -213,8 +213,8 @@ def test_a_wrong_gradient_is_found_in_training_only(diagnose):
 USAGE = {
     "no such module": (["nowhere:x"], "nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
     "no such name": (["models:nothing"], "models has no nothing; it has "),
-    "a path": (["models/net.py:Net"], "write for example models.net:Net"),
-    "no name": (["models"], "'models' does not have the form package.module:name; write for example models:make_model"),
+    "a path": (["models/net.py:Net"], "such as models.net:Net"),
+    "no name": (["models"], "'models' does not have the form package.module:name, such as models:make_model"),
     "syntax error": (["unfinished:make"], "unfinished cannot be imported: SyntaxError: "),
     "missing import": (["lacking:make"], "(lacking.py:2: import a_module_that_is_not_there)"),
     "a script": (["leaving:make"], "leaving cannot be imported: SystemExit: used as a script"),
@@ -245,7 +245,7 @@ def test_what_cannot_be_used_is_one_line_and_status_2(case, diagnose):
     ("words", "expected"),
     [
         (["models:clean", "--calls", "0"], "'0' is not a valid number of calls; it must be 1 or more"),
-        (["models:clean", "--input", "2,x"], "'2,x' is not a shape; write for example 2,3,224,224"),
+        (["models:clean", "--input", "2,x"], "'2,x' is not a shape; pass sizes such as 2,3,224,224"),
         ([], "the following arguments are required"),
     ],
 )

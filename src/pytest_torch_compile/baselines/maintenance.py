@@ -73,7 +73,7 @@ def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
     """
     if not directory.resolve().is_relative_to(collection.root.resolve()):
         raise BaselineError(
-            f"{directory} is outside pytest's root directory {collection.root}: run the command in that directory"
+            f"{directory} is outside pytest's root directory {collection.root}: run the command in the root directory"
         )
     lines = []
     for environment, kind in _files(directory):

@@ -128,7 +128,7 @@ def _attribute(spec: str) -> Any:
     module, _, name = spec.partition(":")
     if not module or not name or not all(part.isidentifier() for part in f"{module}.{name}".split(".")):
         example = f"{module.removesuffix('.py').strip('./').replace('/', '.')}:{name or 'make_model'}"
-        raise FactoryError(f"{spec!r} does not have the form package.module:name; write for example {example}")
+        raise FactoryError(f"{spec!r} does not have the form package.module:name, such as {example}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

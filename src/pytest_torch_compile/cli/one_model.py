@@ -59,7 +59,7 @@ def _shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in text.split(",") if size)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a shape; write for example 2,3,224,224") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape; pass sizes such as 2,3,224,224") from None
 
 
 def _number(text: str) -> int:

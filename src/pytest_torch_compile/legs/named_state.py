@@ -1,6 +1,6 @@
 """State referenced by name in code: global variables, attributes of classes and functions, and their contents.
 
-This state is found during the eager run: when a function starts, the names in its code are resolved before it can
+This state is found during the eager run: when a function starts, the names in its code are resolved before the code can
 change anything.
 """
 
