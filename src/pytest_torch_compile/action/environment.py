@@ -86,7 +86,7 @@ class Setup:
     def _installed(self, python: str) -> Environment:
         environment = self._look(python)
         if environment is None or not environment.torch:
-            raise SetupFailed(f"{python} has no torch after the installation")
+            raise SetupFailed(f"{python} does not contain torch after the installation")
         return environment
 
     def _run(self, *command: str) -> None:

@@ -33,7 +33,9 @@ class Compiling:
     def __post_init__(self) -> None:
         if self.wrapper is not None:
             if not callable(self.wrapper):
-                raise CompileUsageError(f"compile={self.wrapper!r}; pass a function that returns the compiled target")
+                raise CompileUsageError(
+                    f"compile={self.wrapper!r} is not callable; pass a function that returns the compiled target"
+                )
             for name in (name for name, value in self.more.items() if value):
                 raise CompileUsageError(
                     f"{name} is an option of torch.compile, but compile= replaces torch.compile: apply the option "
