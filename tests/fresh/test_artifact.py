@@ -180,7 +180,7 @@ PLANTED = {
     "a compilation": (compiles, {}, "recompile", "compiled in the process that loaded the artifact"),
     "a crash": (dies, {}, "exception", "the fresh process was killed by SIGKILL"),
     "a hang": (hangs, {"timeout": 25}, "exception", "the fresh process did not finish within 25 s"),
-    "a write": (writes, {}, "mutation", "argument x is changed"),
+    "a write": (writes, {}, "mutation", "compiled code changes argument x"),
 }
 
 

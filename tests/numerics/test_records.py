@@ -301,7 +301,7 @@ class TestArguments:
 
     def test_unexpected_write(self):
         kind, message = self.write([x(0)], x(0), x(1))[0]
-        assert (kind, "changed by compiled code, but not by eager" in message) == ("mutation", True)
+        assert (kind, "compiled code changes argument cache, but eager does not" in message) == ("mutation", True)
 
     def test_wrong_value(self):
         kind, message = self.write([x(0)], x(1), x(2))[0]

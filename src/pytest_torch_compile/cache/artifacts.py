@@ -62,7 +62,7 @@ class ArtifactSession:
         if parts:
             return self._staging.say(f"{self._store.path(environment)}: ignored, because torch could not read it")
         others = self._store.others(environment)
-        elsewhere = f"  (artifacts for other environments: {', '.join(others)})" if others else ""
+        elsewhere = f" (artifacts for other environments: {', '.join(others)})" if others else ""
         return self._staging.say(
             f"{url}: no artifacts for this environment yet, so compilation starts with an empty cache{elsewhere}"
         )

@@ -20,7 +20,7 @@ def _seconds(value: float) -> str:
 
 def headline(change: Change) -> str:
     """One line with the change, its size and its interval."""
-    against = f"  relative to eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
+    against = f" relative to eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
     size = f"{abs(100 * math.expm1(change.effect)):.1f}% {'slower' if change.effect > 0 else 'faster'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
     count = f"{change.compilations} more compilation{'s' if change.compilations > 1 else ''}"
