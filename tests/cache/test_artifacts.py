@@ -81,7 +81,7 @@ def test_truncated_artifacts_are_one_line_and_stay(url, compiled):
     damaged = stored_file(url).read_bytes()[:-1]
     stored_file(url).write_bytes(damaged)
     (line,) = session(url)
-    assert "ignored because it is truncated" in line
+    assert "ignored, because it is truncated" in line
     assert "\n" not in line
     assert compiled["loaded"] == set()
     assert stored_file(url).read_bytes() == damaged

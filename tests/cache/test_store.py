@@ -77,7 +77,7 @@ def test_beginning_alone_is_refused(length):
 
 
 def test_truncated_artifacts_are_refused():
-    assert refusal(pack(PARTS, HERE)[:-7]) == "it is truncated: 499 bytes of 506"
+    assert refusal(pack(PARTS, HERE)[:-7]) == "it is truncated: it has 499 of 506 bytes"
 
 
 def test_changed_byte_is_refused():
