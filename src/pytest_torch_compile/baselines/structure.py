@@ -80,7 +80,7 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
             one, other = (len(at[key]) if key == "graphs" else at.get(key) for at in (old, new))
             # A graph break also increases the number of graphs.
             if one is not None and other is not None and other > one and not (key == "graphs" and breaks):
-                findings.append(Finding(kind, f"{name}{other} {title}, but {one} in the baseline"))
+                findings.append(Finding(kind, f"{name}{other} {title}, but the baseline has {one}"))
     return findings
 
 
