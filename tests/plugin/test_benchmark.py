@@ -548,7 +548,7 @@ def test_target_that_does_not_compile_has_the_finding_of_a_check(pytester: pytes
         [
             "E *CompileCheckFailed: breaks failed the torch.compile check: 1 finding *",
             "E *1. graph-break: graph break 1 of 1, 0 allowed: explicit graph break",
-            "E *CompileUsageError: call 1 raises in eager, *KeyError: 'no such key' (at *",
+            "E *CompileUsageError: call 1 raises an exception in eager, *KeyError: 'no such key' (at *",
         ]
     )
     result.stdout.no_fnmatch_line("*convert_frame.py*")
