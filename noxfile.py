@@ -1,4 +1,4 @@
-"""The project's jobs: `nox -l` lists them, `nox -s "tests(2.15)" -- -k name` runs part of a session."""
+"""The project's jobs. `nox -l` lists them, and `nox -s "tests(2.15)" -- -k name` runs part of a session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 # There are many workers, ranks and fresh processes, and importing torch without its bytecode takes an additional 15 s
 # in each. uv leaves compiling it to the first import, so bytecode is written even if the environment turns it off.
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
-# Each pytest-xdist worker uses one core, since additional threads would only slow down the others.
+# Each pytest-xdist worker uses one core, because additional threads would only slow down the other workers.
 WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
 
 nox.needs_version = ">=2024.10.9"
@@ -39,7 +39,7 @@ each_torch = nox.parametrize("torch", list(RELEASES), ids=list(RELEASES))
 @nox.session
 @each_torch
 def tests(session: nox.Session, torch: str) -> None:
-    """The plugin's own tests."""
+    """Run the plugin's own tests."""
     install(session, torch)
     session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or ["tests"]), env=WORKERS)
 
@@ -54,7 +54,7 @@ def quick(session: nox.Session) -> None:
 @nox.session
 @each_torch
 def stress(session: nox.Session, torch: str) -> None:
-    """The slow tests, all or by name (kills, launched, order, alone, documents, load, large)."""
+    """Run the slow tests, all of them or by name (kills, launched, order, alone, documents, load, large)."""
     install(session, torch)
     results = Path(session.cache_dir).parent / "stress" / torch
     results.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def stress(session: nox.Session, torch: str) -> None:
     parts = {
         "kills": [("python", "-m", "tests.stress.kills", "--out", str(results / "kills.json"))],
         "launched": [("python", "-m", "tests.stress.launched", "--out", str(results / "launched.json"))],
-        # Use a different order for each torch, which gives five orders in total.
+        # Use a different order for each torch release, which results in five orders in total.
         "order": [(*pytest, *PARALLEL, "--random-order-bucket=global", f"--random-order-seed={torch}", "tests")],
         "alone": [("python", "-m", "tests.stress.alone", "--out", str(results / "alone.json"))],
         "documents": [(*pytest, "-q", "tests/report/test_strange_documents.py")],
@@ -77,7 +77,7 @@ def stress(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def suites(session: nox.Session, torch: str) -> None:
-    """The suites over real models, on CPU: the main job."""
+    """Run the suites over real models on a CPU. This is the main job."""
     install(session, torch)
     chosen = session.posargs or ["suites", "-m", "not gpu"]
     session.run("python", "-m", "pytest", *PARALLEL, *chosen, env=WORKERS)
@@ -96,7 +96,9 @@ def sweep(session: nox.Session, torch: str) -> None:
 @nox.session
 @nox.parametrize("torch", ["2.13", "2.15"], ids=["2.13", "2.15"])
 def libraries(session: nox.Session, torch: str) -> None:
-    """Other people's code: check_compile held against an oracle of its own, all or by package, and its page."""
+    """Compare check_compile with an independent oracle on other people's code, for all packages or selected packages,
+    and update the page.
+    """
     install(session, torch)
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install(*RELEASES[torch][:2], "-r", "libraries/requirements.txt")
@@ -106,12 +108,14 @@ def libraries(session: nox.Session, torch: str) -> None:
     session.run(*battery, env=WORKERS, success_codes=[0, 1])
     session.run("python", "-m", "libraries.summary", str(results), f"libraries/data/torch-{torch}.json")
     session.run("python", "docs/generate.py")
-    session.run(*battery, env=WORKERS)  # nothing is left to run: it fails where the two disagree
+    session.run(*battery, env=WORKERS)  # no targets are left to run; this fails if the two disagree
 
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """All or selected suites on CUDA: first correctness in parallel, then the gated speed tests on every GPU."""
+    """Run all or selected suites on CUDA: first the correctness tests in parallel, and then the gated speed tests on
+    every GPU.
+    """
     install(session, torch_for(session))
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
@@ -123,7 +127,7 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session
 def compare(session: nox.Session) -> None:
-    """Compare the speed with a revision on one device: `nox -s compare -- main tests/test_speed.py`."""
+    """Compare the speed with another revision on one device: `nox -s compare -- main tests/test_speed.py`."""
     if not session.posargs:
         session.error("name the revision, and the tests if not all: nox -s compare -- BASE_REF [tests]")
     install(session, torch_for(session))
@@ -134,7 +138,7 @@ def compare(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, formatting, types, import layers, generated documentation, and links."""
+    """Check style, formatting, types, import layers, generated documentation, and links."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[dev]")
     session.run("ruff", "check", ".")
@@ -148,7 +152,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("library", ["diffusers", "pyg", "tensordict"], ids=["diffusers", "pyg", "tensordict"])
 def examples(session: nox.Session, library: str) -> None:
-    """The compile tests of other libraries, written with the plugin, on CPU."""
+    """Run the compile tests of other libraries, written with the plugin, on a CPU."""
     needs = {"diffusers": ["diffusers", "transformers"], "pyg": ["torch_geometric"], "tensordict": ["tensordict"]}
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("torch==2.13.0", *needs[library], *PROJECT[:1], ".[report]")
@@ -158,7 +162,7 @@ def examples(session: nox.Session, library: str) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """The mutation and false-alarm test of the comparison, on all cores; an interrupted run is resumed."""
+    """Run the mutation and false-alarm test of the comparison on all cores. An interrupted run is resumed."""
     here = version_here("torch") if isinstance(session.virtualenv, PassthroughEnv) else ""
     install(session, nearest_release(here) if here else NEWEST)
     kept = Path(session.cache_dir) / "mutants.jsonl"
@@ -176,7 +180,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Rehearse a release, all steps or by name (check, build, try, docs); for a tag: `-- v0.2.0`."""
+    """Rehearse a release, with all steps or selected steps (check, build, try, docs). For a tag, use `-- v0.2.0`."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("--require-hashes", "-r", ".github/release.txt")
     tags = [f"--tag={word}" for word in session.posargs if word.startswith("v")]
@@ -187,7 +191,7 @@ def release(session: nox.Session) -> None:
 
 
 def install(session: nox.Session, torch: str) -> None:
-    """Set up the environment for one torch; with --no-venv, keep the installed torch."""
+    """Set up the environment for one torch release; with --no-venv, keep the installed torch."""
     if isinstance(session.virtualenv, PassthroughEnv):
         install_beside_torch(session, torch)
     else:
@@ -207,7 +211,7 @@ def install_beside_torch(session: nox.Session, torch: str) -> None:
 
 
 def torch_for(session: nox.Session) -> str:
-    """The torch release for sessions that do not run for each one; with --no-venv, the installed one."""
+    """The torch release for sessions that do not run on every release; with --no-venv, the installed release."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         return NEWEST
     return nearest_release(version_here("torch") or session.error("--no-venv uses the torch of this environment"))

@@ -1,8 +1,9 @@
-"""What `check_compile` costs over a compile, an eager call and a comparison written by hand.
+"""Measure the cost of `check_compile` relative to a handwritten compilation, eager call and comparison.
 
-Each measurement is a fresh process with empty compile caches; the two variants take turns, and a round's ratio is
-check over hand-written. Exits with 1 if a median ratio of the wall times is over the limit. The processor time of the
-process and its children stands beside it, for machines that are busy with other things.
+Each measurement is a fresh process with empty compile caches. The two variants alternate, and the ratio of a round is
+the time of the check divided by the time of the handwritten test. Exits with 1 if the median ratio of the wall times
+exceeds the limit. The processor time of the process and its children is also shown, for machines that are busy with
+other work.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ VARIANTS: dict[str, Callable[..., None]] = {"hand": by_hand, "check": by_check}
 
 @dataclass(frozen=True)
 class Seconds:
-    """How long one measurement took."""
+    """The duration of one measurement."""
 
     wall: float
     cpu: float
@@ -86,7 +87,7 @@ def cpu_seconds() -> float:
 def measure_in_fresh_process(variant: str, case: str) -> Seconds:
     with tempfile.TemporaryDirectory() as caches:
         env = os.environ | {"TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor", "TRITON_CACHE_DIR": f"{caches}/triton"}
-        # One process compiles: the time of a pool's workers would count for neither.
+        # Compile in one process, because the time of a pool's workers would not count for either variant.
         env["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         command = [sys.executable, __file__, "--measure", variant, case]
         done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
@@ -94,7 +95,7 @@ def measure_in_fresh_process(variant: str, case: str) -> Seconds:
 
 
 def measure_rounds(case: str, rounds: int) -> list[dict[str, Seconds]]:
-    """One measurement of each variant per round; which goes first alternates."""
+    """Measure each variant once per round, in alternating order."""
     found = []
     for number in range(rounds):
         order = list(VARIANTS)[:: 1 if number % 2 == 0 else -1]

@@ -1,8 +1,9 @@
-"""Memory that a check takes on top of its target's weights: `python benchmarks/check_memory.py --device cuda`.
+"""Measure the memory that a check needs in addition to its target's weights: `python benchmarks/check_memory.py
+--device cuda`.
 
-Each row runs in a fresh process. "beyond" is the peak of the check over that of the same work by hand, in multiples of
-the weights; the compiled leg runs with backend aot_eager, so that no code is generated. The rows of a Llama with random
-weights need transformers and a GPU of 80 GB.
+Each row runs in a fresh process. "beyond" is the difference between the peak of the check and the peak of the same work
+by hand, in multiples of the weights. The compiled leg runs with backend aot_eager, which does not generate code. The
+rows for a Llama with random weights require transformers and a GPU with 80 GB.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch
 
 @dataclass(frozen=True)
 class Row:
-    """A target, and how it is checked. ``layers`` are those of a Llama; 0 checks linear layers."""
+    """A target and the way it is checked. ``layers`` is the number of layers of a Llama; 0 checks linear layers."""
 
     name: str
     train: bool = False
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def measured(row: Row, device: str, layers: int) -> dict[str, float]:
-    """Peaks in multiples of the weights, and the seconds of the check."""
+    """The peaks, in multiples of the weights, and the duration of the check in seconds."""
     from pytest_torch_compile import CompileCheckFailed, check_compile
 
     model, arguments = llama(row.layers, device) if row.layers else linear(layers, device)
@@ -85,7 +86,7 @@ def measured(row: Row, device: str, layers: int) -> dict[str, float]:
         begin = peak()
         by_hand()
         hand = peak() - begin
-        target = Differs(model) if row.differs else model  # compiled differs, so that the reference runs
+        target = Differs(model) if row.differs else model  # make the compiled result differ, so that the reference runs
         started = time.perf_counter()
         with suppress(CompileCheckFailed):
             check_compile(target, *arguments, **options)
@@ -105,7 +106,7 @@ def linear(layers: int, device: str) -> tuple[torch.nn.Module, tuple[torch.Tenso
 
 
 def llama(layers: int, device: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """The shape of Llama 2 7B with some of its layers, and logits as its only output."""
+    """A model with the dimensions of Llama 2 7B, but fewer layers, and logits as its only output."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     with torch.device(device):

@@ -1,8 +1,9 @@
-"""What share of a cold check the comparison and the fp64 leg take, on models of the suites, with Inductor.
+"""Measure the share of the comparison and the fp64 leg in the time of a cold check, on models of the suites with
+Inductor.
 
-Each check runs in a fresh process with empty compile caches. Time is processor time of the process and its children
-(the C++ compiler among them), so that a busy machine does not shift the shares. Exits with 1 if the share of the
-median model is over the limit.
+Each check runs in a fresh process with empty compile caches. Times are the processor times of the process and its
+children (including the C++ compiler), so other work on the machine does not change the shares. Exits with 1 if the
+share for the median model exceeds the limit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CASES = (
 
 
 def processor_time() -> float:
-    """Seconds of this process and its children."""
+    """The processor time of this process and its children, in seconds."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
@@ -74,7 +75,7 @@ def measured(name: str) -> dict[str, Any]:
 
 
 def in_a_fresh_process(name: str) -> dict[str, Any]:
-    """The same, with caches of its own."""
+    """One cold check in a fresh process with separate caches."""
     with tempfile.TemporaryDirectory() as folder:
         caches = {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "TRITON_CACHE_DIR": f"{folder}/triton"}
         environment = {**os.environ, **caches, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -1,8 +1,8 @@
-"""The CPU time of a newcomer's first check, over a `fullgraph` test with `assert_close` written by hand.
+"""Measure the CPU time of a newcomer's first check, relative to a handwritten `fullgraph` test with `assert_close`.
 
-Each measurement is a fresh pytest process with empty compile caches on a model of ten lines; the variants take turns. The CPU
-time is that of the process and of everything it started, compile workers included. `--parts` says where ours goes: CPU time
-of the process alone, each part without the parts inside it.
+Each measurement is a fresh pytest process with empty compile caches and a model of ten lines; the variants alternate.
+The CPU time includes all processes that the process started, such as compile workers. `--parts` shows where the time of
+the check is spent: the CPU time of the process alone, where each part excludes the parts inside it.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ def test_encoder():
     torch.testing.assert_close(compiled(x), model(x))
 """
 CHECK = "def test_encoder(compile_check):\n    compile_check(Encoder(), torch.randn(2, 16))\n"
-# The pairs to compare: what each runs, and with which options.
+# The pairs to compare, with the test and the options of each.
 VARIANTS = {
     "hand": (HAND.format(backend="inductor"), ["-p", "no:torch_compile"]),
     "check": (CHECK, []),
     "hand, aot_eager": (HAND.format(backend="aot_eager"), ["-p", "no:torch_compile"]),
     "check, --compile-fast": (CHECK, ["--compile-fast"]),
 }
-# What is ours in a check, by the function that does it. A name that is gone is left out.
+# The parts of a check that belong to the plugin, by function. Names that no longer exist are skipped.
 PARTS = {
     "canary": ["_torch.canary:observer"],
     "sandbox": ["check.check_compile:sandbox", "_torch.sandbox:Sandbox.watching", "_torch.sandbox:Sandbox.forget"],
     "settings that differ": ["check.check_compile:deviations"],
     "legs": ["legs.leg:Leg.__init__"],
-    "the eager and compiled runs, torch's part included": ["legs.leg:Leg.run"],
+    "the eager and compiled runs, including torch's part": ["legs.leg:Leg.run"],
     "references": ["legs.references:PerturbedLegs.records", "legs.leg:LazyLeg.record"],
     "comparison": ["check.check_compile:compare_calls"],
     "report": ["check.check_compile:_report", "check.check_compile:_remarks", "check.check_compile:failure_text"],
@@ -69,7 +69,7 @@ PARTS = {
 
 
 def measured(variant: str, parts: bool = False) -> tuple[float, dict[str, float]]:
-    """CPU seconds of one cold run, and of its parts."""
+    """The CPU seconds of one cold run and of its parts."""
     test, options = VARIANTS[variant]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -96,14 +96,14 @@ def measured(variant: str, parts: bool = False) -> tuple[float, dict[str, float]
 
 
 def _wait_for_orphans() -> None:
-    """Compile workers end after their parent; this process adopts them."""
+    """Adopt compile workers, which end after their parent."""
     with suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
 
 
 class Clock:
-    """CPU time by part; a part inside another does not count for both."""
+    """Measures CPU time by part; a part inside another part is not counted twice."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -132,7 +132,7 @@ class Clock:
 
     @contextmanager
     def _entered(self, name: str, manager: Any) -> Iterator[Any]:
-        """Entering and leaving count, the body does not."""
+        """Wrap a context manager so that entering and leaving it count, but its body does not."""
         with self.part(name):
             value = manager.__enter__()
         try:
@@ -146,7 +146,7 @@ CLOCK = Clock()
 
 
 def pytest_collection_finish() -> None:
-    """As a plugin of the measured process: import and wrap what is timed."""
+    """In the measured process, act as a plugin: import and wrap the timed functions."""
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
 
@@ -171,7 +171,9 @@ def pytest_unconfigure() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--parts", action="store_true", help="where the time of a check goes, in one run each")
+    parser.add_argument(
+        "--parts", action="store_true", help=("show where the time of a check is spent, with one run for each variant")
+    )
     options = parser.parse_args()
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     if options.parts:

@@ -1,12 +1,13 @@
-"""How long judging one large output takes, in multiples of `torch.testing.assert_close`, and the memory on top.
+"""Measure the time for judging one large output, in multiples of `torch.testing.assert_close`, and the additional
+memory.
 
-Each measurement is a fresh process. The outputs are float32 (or bfloat16) and differ in rounding only:
+Each measurement is a fresh process. The outputs are float32 (or bfloat16) and differ only by rounding:
 
-- `near`: by at most 2 eps, which needs no reference;
-- `fp64`: by more, so that they are judged against a float64 reference, and pass;
-- `wrong`: one element is wrong as well, so that a second run of eager and one with perturbed rounding are judged too.
+- `near`: by at most 2 eps, which does not require a reference;
+- `fp64`: by more than that, so they are judged against a float64 reference, and pass;
+- `wrong`: one element is also wrong, so a second eager run and a run with perturbed rounding are judged as well.
 
-Exits with 1 if a median ratio is over the limit.
+Exits with 1 if a median ratio exceeds the limit.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ JUDGES = ("assert_close", "check")
 
 
 def legs(case: str, elements: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Eager's output, compiled's and the float64 reference; no temporary is as large as they are."""
+    """The eager output, the compiled output and the float64 reference. No temporary tensor is as large as these."""
     dtype = torch.bfloat16 if case == "bf16" else torch.float32
     noise = {"near": 1e-7, "bf16": 2e-3}.get(case, 1e-6)
     generator = torch.Generator().manual_seed(0)
@@ -76,7 +77,7 @@ def resident() -> float:
 
 def measure_here(judge: str, case: str, elements: int) -> dict[str, float]:
     judges: dict[str, Callable[..., None]] = {"assert_close": by_assert_close, "check": by_check}
-    judges[judge](*legs(case, 1 << 20), case)  # what is imported and looked up once
+    judges[judge](*legs(case, 1 << 20), case)  # warm up one-time imports and look-ups
     both = legs(case, elements)
     before, started = resident(), time.perf_counter()
     judges[judge](*both, case)

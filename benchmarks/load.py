@@ -1,6 +1,7 @@
-"""Time and memory of many checks, workers, calls, ops and parameters. Each load is a fresh process, with eager code.
+"""Measure time and memory with many checks, workers, calls, ops and parameters. Each load is a fresh process with
+backend eager.
 
-Run it with another source tree first on PYTHONPATH to measure that one. `--small` divides every number by twenty.
+To measure another source tree, put it first on PYTHONPATH. `--small` divides every number by twenty.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Figures = dict[str, object]
 
 
 def checks(count: int) -> Figures:
-    """One check after the other in one process: memory after the first tenth and at the end."""
+    """Run one check after the other in one process, and measure memory after the first tenth and at the end."""
     import torch
 
     from pytest_torch_compile import check_compile
@@ -44,7 +45,7 @@ def checks(count: int) -> Figures:
 
 
 def workers(count: int) -> Figures:
-    """A run of pytest-xdist with eight workers, and a report."""
+    """Run pytest-xdist with eight workers and a report."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "test_load.py").write_text(TESTS.format(count=count), encoding="utf-8")
         (Path(folder) / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
@@ -58,7 +59,7 @@ def workers(count: int) -> Figures:
 
 
 def calls(count: int) -> Figures:
-    """One check of so many calls."""
+    """One check with this number of calls."""
     import torch
 
     from pytest_torch_compile import call, check_compile
@@ -71,7 +72,7 @@ def calls(count: int) -> Figures:
 
 
 def ops(count: int) -> Figures:
-    """One graph of so many ops."""
+    """One graph with this number of ops."""
     import torch
 
     from pytest_torch_compile import check_compile
@@ -87,7 +88,7 @@ def ops(count: int) -> Figures:
 
 
 def parameters(count: int) -> Figures:
-    """A training check of a module with so many parameters."""
+    """A training check of a module with this number of parameters."""
     import torch
 
     from pytest_torch_compile import check_compile
@@ -114,7 +115,7 @@ LOADS: dict[str, tuple[Callable[[int], Figures], int]] = {
 
 
 def memory(processes: list[int]) -> float:
-    """What these processes have in memory, in MB: pages that several share count for each."""
+    """The memory of these processes in MB. Shared pages count for each process."""
     pages = 0
     for process in processes:
         try:
@@ -125,7 +126,7 @@ def memory(processes: list[int]) -> float:
 
 
 def descendants(process: int) -> list[int]:
-    """A process and all that it has started."""
+    """A process and all processes that it has started."""
     parents: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -140,7 +141,8 @@ def descendants(process: int) -> list[int]:
 
 
 def measured(name: str, count: int) -> Figures:
-    """One load in this process: its time without the imports, and the largest memory of it and its children."""
+    """Run one load in this process. Returns its time without imports, and the peak memory of the process and its
+    children."""
     import torch  # noqa: F401
 
     import pytest_torch_compile.check.check_compile  # noqa: F401

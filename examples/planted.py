@@ -19,23 +19,23 @@ CALLS: list[None] = []
 
 
 def split(x: torch.Tensor) -> torch.Tensor:
-    """The same values, with a branch on a tensor's value."""
+    """The same values, computed with a branch on a tensor's value."""
     return x * (1 if x.sum() < 1e9 else 2)
 
 
 def compile_again(x: torch.Tensor) -> torch.Tensor:
-    """The same values, with a guard that fails in every later call."""
+    """The same values, computed with a guard that fails in every later call."""
     CALLS.append(None)
     return x + 0 * len(CALLS)
 
 
 def wrong_number(x: torch.Tensor) -> torch.Tensor:
-    """Off by a thousandth when compiled."""
+    """Values that are wrong by a thousandth in compiled code."""
     return x * (1.001 if torch.compiler.is_compiling() else 1.0)
 
 
 def wrong_gradient(x: torch.Tensor) -> torch.Tensor:
-    """The same values, but half of the gradient when compiled."""
+    """The same values, but half of the gradient in compiled code."""
     return x - (x - x.detach()) / 2 if torch.compiler.is_compiling() else x
 
 

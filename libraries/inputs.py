@@ -1,4 +1,5 @@
-"""Calls with three sizes, for the usual kinds of inputs. Sizes 0 and 1 are excluded, because torch specialises on them."""
+"""Create calls with three sizes for the usual kinds of inputs. Sizes 0 and 1 are excluded, because torch specialises on
+them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def tensors(*shape: int, sizes: tuple[int, ...] = BATCHES) -> Calls:
 
 
 def pairs(*shape: int, sizes: tuple[int, ...] = BATCHES) -> Calls:
-    """Two batches of one shape."""
+    """Two batches with the same shape."""
     return calls(lambda n: (torch.randn(n, *shape), torch.randn(n, *shape)), sizes)
 
 
@@ -46,5 +47,5 @@ def tokens(vocabulary: int, batch: int = 2, lengths: tuple[int, ...] = (6, 8, 11
 
 
 def labelled(features: int, classes: int, sizes: tuple[int, ...] = (8, 10, 12)) -> Calls:
-    """Vectors, and the class of each; every class occurs."""
+    """Vectors and the class of each vector; every class occurs."""
     return calls(lambda n: (torch.randn(n, features), torch.arange(n) % classes), sizes)

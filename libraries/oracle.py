@@ -1,8 +1,9 @@
 """The ground truth about a target, determined only with plain torch: this module does not import the plugin.
 
-Each leg builds a new target with the same seed, so nothing has to be copied or restored: eager in float32 (twice),
-eager in float64, and compiled. Breaks are what ``fullgraph=True`` refuses, and what dynamo's trace and counters report
-in the default mode. Recompiles are read from dynamo's messages. A backend in front of the real one counts graphs.
+Each leg (eager in float32, run twice; eager in float64; and compiled) builds a new target with the same seed, so
+nothing needs to be copied or restored. Breaks are determined from the errors under ``fullgraph=True``, and from
+dynamo's trace and counters in the default mode. Recompiles are read from dynamo's messages. A backend that wraps the
+real backend counts graphs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torch._logging import _internal as torch_logging
 from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
 
 NUMBERS = (bool, int, float, str, type(None))
-# What torch itself keeps in a module; the last is set by torch.compile.
+# Attributes that torch itself keeps in a module; torch.compile sets the last one.
 OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
 OF_TORCH_ITSELF = str(Path(torch.__file__).parent) + "/"
 MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
@@ -32,9 +33,9 @@ MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
 
 @dataclass
 class Truth:
-    """What the oracle found about one target in one mode.
+    """The oracle's result for one target in one mode.
 
-    ``breaks`` are locations (``file:line``); ``wrong`` lists the leaves that differ from eager, and how.
+    ``breaks`` are locations (``file:line``); ``wrong`` lists the leaves that differ from eager, and how they differ.
     ``refused`` is the error of ``fullgraph=True``. ``unstable`` are leaves in which two eager runs differ.
     """
 
@@ -56,7 +57,7 @@ def truth(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
     """The oracle's result for a target; None if there is nothing to train."""
     if built(factory, mode) is None:
         return None
-    # First, before eager fills the caches that the library keeps from run to run.
+    # This comes first, before eager fills the caches that the library keeps between runs.
     compiled, said = run_compiled(factory, mode, backend)
     eager = run(factory, mode)
     again = run(factory, mode)
@@ -75,7 +76,7 @@ def truth(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
 
 @dataclass
 class Leg:
-    """The results of one run: the numbers and facts of every leaf, by name, and the exception, if any."""
+    """The results of one run: the numbers and properties of every leaf, by name, and the exception, if any."""
 
     leaves: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +89,8 @@ def run(
     convert: Callable[[Target], Target] = lambda target: target,
     compile: Callable[[Any], Any] = lambda target: target,
 ) -> Leg:
-    """Build the target, make its calls up to the first that raises, and record what they return and write."""
+    """Build the target, run its calls up to the first that raises an exception, and record the values that they return
+    and write."""
     made = convert(built(factory, mode))  # type: ignore[arg-type]
     compiled = compile(made.target)
     seed(1)
@@ -140,10 +142,9 @@ def backward(leg: Leg, made: Target, arguments: tuple[Any, ...], outputs: list[A
 
 
 def run_compiled(factory: Factory, mode: str, backend: str) -> tuple[Leg, dict[str, Any]]:
-    """Run the compiled leg, and record torch's messages: first with ``fullgraph=True`` and, if torch refuses, without
-    it.
+    """Run the compiled leg and record torch's messages, first with ``fullgraph=True`` and, if this fails, without it.
 
-    Training runs without it from the start, like the plugin's check.
+    Training runs without it from the start, as in the plugin's check.
     """
     refused = ""
     if mode == INFERENCE:
@@ -202,7 +203,7 @@ class Heard(logging.Handler):
             return
         message = record.getMessage()
         self.recompiles += message.startswith("Recompiling function")
-        # The compilation that the limit forbids is announced like every other.
+        # torch announces the compilation that the limit forbids like any other.
         forbidden = message.startswith("torch._dynamo hit config.")
         self.fallbacks += forbidden
         self.recompiles -= forbidden
@@ -242,9 +243,7 @@ def listening(trace: bool) -> Iterator[Heard]:
 
 
 def in_float64(made: Target) -> Target:
-    """The target with everything in float32 converted to float64: parameters, buffers, inputs, and tensors in
-    attributes.
-    """
+    """The target with all float32 tensors converted to float64: parameters, buffers, inputs, and tensors in attributes."""
     if isinstance(made.target, nn.Module):
         made.target.double()
         for module in made.target.modules():
@@ -268,12 +267,12 @@ def float64_by_default() -> Iterator[None]:
 
 
 def named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Everything in nested containers; a container itself is a leaf too, so that its type is compared."""
+    """All values in nested containers. A container itself is also a leaf, so that its type is compared."""
     if isinstance(tree, dict):
         yield f"{name} type", type(tree).__name__
         for key, value in tree.items():
             yield from named_leaves(value, f"{name}[{key!r}]")
-    elif type(tree) in (list, tuple) or hasattr(tree, "_fields"):  # other tuples may have a length that raises
+    elif type(tree) in (list, tuple) or hasattr(tree, "_fields"):  # len() may raise an exception for other tuples
         yield f"{name} type", f"{type(tree).__name__} of {len(tree)}"
         for key, value in enumerate(tree):
             yield from named_leaves(value, f"{name}[{key}]")
@@ -332,7 +331,7 @@ def is_lazy(leaf: Any) -> bool:
 
 
 def differences(eager: Leg, compiled: Leg, exact: Leg, unstable: set[str]) -> list[str]:
-    """The leaves and facts in which compiled results differ from eager."""
+    """The leaves and properties in which compiled results differ from eager."""
     found = [
         f"{name}: {compiled.facts.get(name)} instead of {eager.facts.get(name)}"
         for name in dict.fromkeys([*eager.facts, *compiled.facts])
@@ -345,7 +344,8 @@ def differences(eager: Leg, compiled: Leg, exact: Leg, unstable: set[str]) -> li
 
 
 def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
-    """How a leaf differs from eager's, or an empty string. Errors are compared with eager's own errors against float64."""
+    """A description of how a leaf differs from eager, or an empty string. Errors are compared with the errors of eager
+    against float64."""
     missing = "nothing"
     old, new = eager.leaves.get(name, missing), other.leaves.get(name, missing)
     if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
@@ -365,7 +365,7 @@ def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
 
 
 def off_by(old: torch.Tensor, new: torch.Tensor, true: torch.Tensor, coarser: float) -> str:
-    """Whether the error of ``new`` is far above that of ``old``."""
+    """Whether the error of ``new`` is much larger than the error of ``old``."""
     if not torch.equal(old.isnan(), new.isnan()) or not torch.equal(old.isinf(), new.isinf()):
         return "NaN or infinity in other places"
     finite = old.isfinite() & true.isfinite()
@@ -373,7 +373,7 @@ def off_by(old: torch.Tensor, new: torch.Tensor, true: torch.Tensor, coarser: fl
         return ""
     old, new, true = old[finite], new[finite], true[finite]
     if float((old - true).abs().max()) > UNRELATED * float(old.abs().max()):
-        true = old  # random numbers of another dtype are other numbers: float64 says nothing
+        true = old  # random numbers differ between dtypes, so float64 is no reference
     own, error = float((old - true).abs().max()), float((new - true).abs().max())
     limit = MULTIPLE * own + RELATIVE * coarser * float(true.abs().max()) + ABSOLUTE * coarser
     return f"error {error:.3g}, eager's {own:.3g}, limit {limit:.3g}" if error > limit else ""

@@ -18,7 +18,8 @@ from torch.compiler import is_compiling
 from .targets import Factory, Target, factories
 
 Inner = Callable[..., torch.Tensor]
-# What a defect is planted in: targets that have no finding of their own while their sizes stay, and give one tensor.
+# The targets in which defects are planted: they have no findings of their own with constant sizes, and return one
+# tensor.
 BASES = {
     "timm": ("Attention", "SwiGLU", "ConvNormAct", "PatchEmbed", "LayerNorm2d"),
     "kornia": ("GaussianBlur2d", "Sepia", "ssim_loss"),
@@ -40,7 +41,7 @@ class Around(nn.Module):
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect: what it does, the kinds of findings that may report it, and how it is called."""
+    """A defect: its effect, the kinds of findings that may report it, and how the target is called."""
 
     do: Callable[..., Any]
     kinds: tuple[str, ...]

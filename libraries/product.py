@@ -14,7 +14,8 @@ from .targets import INFERENCE, TRAINING, Factory, built
 
 
 def verdict(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
-    """What the plugin reports: findings, breaks and recompiles, or that it crashed. None if there is nothing to train."""
+    """The plugin's results: findings, breaks and recompiles, or the error if it crashed. None if there is nothing to
+    train."""
     made = built(factory, mode)
     if made is None:
         return None

@@ -1,4 +1,4 @@
-"""Runs the battery: `python -m libraries.run --out FILE [--only kornia timm/Attention] [--backend inductor]`.
+"""Run the battery: `python -m libraries.run --out FILE [--only kornia timm/Attention] [--backend inductor]`.
 
 Two processes run at a time, one for the plugin and one for the oracle, each on one package. If a process crashes or
 takes too long, only the running target is lost, and another process continues after it. Targets on which they disagree
@@ -143,7 +143,7 @@ class Battery:
     def _keep(self, package: str, task: Task, product: Any, oracle: Any) -> None:
         empty: dict[str, Any] = {"version": version_of(package), "checks": {}, "left_out": []}
         kept = self.document["packages"].setdefault(package, empty)
-        if product is None or oracle is None:  # there is nothing to train, or nothing but
+        if product is None or oracle is None:  # there is nothing to train, or only training is possible
             kept["left_out"].append(" ".join(task))
             return
         differ = verdicts.compared(product, oracle)
@@ -170,7 +170,7 @@ class Battery:
 
 
 def version_of(package: str) -> str:
-    """The version of the distribution that a package is imported from, which may have another name."""
+    """The version of the distribution from which a package is imported, which may have a different name."""
     names = packages_distributions().get(package, [])
     return version(names[0]) if names else ""
 

@@ -1,7 +1,7 @@
-"""The stored part of a run, and the page generated from it: `python -m libraries.summary RESULTS FILE`.
+"""Create the stored part of a run, and the page generated from it: `python -m libraries.summary RESULTS FILE`.
 
-The results contain everything that both sides report, with paths of the machine; the file in the repository contains
-only the findings and differences.
+The results contain everything that the plugin and the oracle report, including paths of the machine. The file in the
+repository contains only the findings and differences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import verdicts
 DATA = Path(__file__).parent / "data"
 PLANTED = "planted"
 ONE_RECOMPILE = "recompiles: 1"
-# Everything up to the folder that packages are installed in.
+# The path up to the folder in which packages are installed.
 INSTALLED = re.compile(r"/[\w./+-]*?/(?:site-packages|[\w.-]+-site)/")
 OWN = re.compile(r"/[\w./+-]*?/(?=libraries/(?:packages/)?\w+\.py)")
 
@@ -86,7 +86,7 @@ def unusable(check: Mapping[str, Any]) -> bool:
 
 
 def notable(check: Mapping[str, Any]) -> list[str]:
-    """The findings, without the one recompile that automatic dynamic shapes cost when a size changes."""
+    """The findings, without the single recompile that automatic dynamic shapes cause when a size changes."""
     return [what for what in check.get("found", ()) if what != ONE_RECOMPILE]
 
 

@@ -1,4 +1,4 @@
-"""A target: something that a library exports, and the calls to make."""
+"""A target: an object that a library exports, and the calls to run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MODES = (INFERENCE, TRAINING)
 class Target:
     """The object to compile, and the positional arguments of each call.
 
-    ``train`` is False if gradients make no sense, ``infer`` if only gradients do. ``expect`` lists finding kinds; a
-    planted defect must cause one of them.
+    ``train`` is False if gradients are meaningless for the target, and ``infer`` is False if only gradients are
+    meaningful. ``expect`` lists finding kinds; a planted defect must cause one of them.
     """
 
     target: Callable[..., Any]
@@ -50,7 +50,7 @@ def package_names() -> list[str]:
 
 
 def built(factory: Factory, mode: str) -> Target | None:
-    """Build the target, the same each time; None if it is not meant for this mode."""
+    """Build the target in the same way each time; None if it is not meant for this mode."""
     seed(0)
     made = factory()
     if not (made.train if mode == TRAINING else made.infer):

@@ -1,4 +1,4 @@
-"""Compare both verdicts on a target: where the plugin and the oracle agree, and where they do not."""
+"""Compare the verdicts of the plugin and the oracle on a target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 WRONG = {"numerics", "gradient", "mutation", "state", "aliasing", "exception", "metadata"}
 AGREE, FALSE_ALARM, MISS, CRASH, UNUSABLE = "agree", "false alarm", "miss", "crash", "unusable"
-# What torch raises where it cannot compile code that eager runs.
+# Exceptions that torch raises if it cannot compile code that works in eager.
 FAILED = ("BackendCompilerFailed", "InternalTorchDynamoError", "InductorError", "TorchRuntimeError")
 Words = Mapping[str, Any]
 
@@ -15,7 +15,7 @@ Words = Mapping[str, Any]
 def compared(product: Words, oracle: Words) -> dict[str, str]:
     """Maps each aspect that differs to a ``false alarm`` or a ``miss`` of the plugin; empty if both agree.
 
-    ``unusable`` is a target that eager itself cannot run, or an oracle that failed.
+    ``unusable`` means that the target cannot run in eager, or that the oracle failed.
     """
     if "crash" in oracle:
         return {"oracle": UNUSABLE}
@@ -40,8 +40,8 @@ def compared(product: Words, oracle: Words) -> dict[str, str]:
 
 
 def places(product: Words, oracle: Words) -> tuple[int, int]:
-    """The number of break locations that only the plugin reports, and that only the oracle does, without locations
-    whose line is unknown.
+    """The number of break locations that only the plugin reports and the number that only the oracle reports, excluding
+    locations whose line is unknown.
     """
     said, true = (
         set(product["breaks"]),
@@ -52,7 +52,7 @@ def places(product: Words, oracle: Words) -> tuple[int, int]:
 
 
 def failed(oracle: Words) -> bool:
-    """Whether the compiler itself failed, not the code that it compiled."""
+    """Whether the compiler itself failed, rather than the code that it compiled."""
     return any(f": {name}:" in oracle["compiled_raises"] for name in FAILED)
 
 

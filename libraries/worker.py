@@ -1,5 +1,5 @@
 """A process that runs one side (the plugin or the oracle) on targets of one package, and writes one line of JSON for
-each.
+each target.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
         say(loaded=options.package)
         targets = factories(options.package)
         ask = asked(options.side)
-        gc.freeze()  # libraries are large, and are not garbage
+        gc.freeze()  # libraries are large and must not be treated as garbage
         for number, (name, mode) in enumerate(json.loads(options.tasks)):
             say(begin=[name, mode])
             start = time.monotonic()
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def asked(side: str) -> Any:
-    """The function of a side. The oracle's process never imports the plugin."""
+    """The function that runs a side. The oracle's process never imports the plugin."""
     if side == "oracle":
         from .oracle import truth
 

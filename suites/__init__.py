@@ -1,1 +1,2 @@
-"""Suites over real models: each folder is one subject, each file opens with the practice it guards."""
+"""Suites over real models. Each folder covers one subject, and each file starts with a description of the practice that
+it tests."""

@@ -1,4 +1,4 @@
-"""Shared by the model suites: table entries, and the test cases of an entry."""
+"""Table entries and their test cases, shared by the model suites."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LIGHT_BACKEND = "aot_eager_decomp_partition"
 class Known:
     """A known failure and its conditions. It is strict, so that a fix is noticed.
 
-    ``kind`` is the kind of its findings; ``torch`` a version specifier; ``test`` is "inference" or "training";
-    ``device`` the type of the device it fails on, where it is not all; ``needs`` the release of a library that it fails
-    with, "transformers<5.23".
+    ``kind`` is the kind of the findings, ``torch`` is a version specifier, and ``test`` is "inference" or "training".
+    ``device`` is the type of device on which it fails, if it does not fail on all devices. ``needs`` is the library
+    release with which it fails, such as "transformers<5.23".
     """
 
     reason: str
@@ -45,7 +45,7 @@ class Known:
 
 
 def installed(requirement: str) -> bool:
-    """Whether the release of a library that is installed fits ``name<version``."""
+    """Whether the installed release of a library matches ``name<version``."""
     wanted = Requirement(requirement)
     return wanted.specifier.contains(metadata.version(wanted.name), prereleases=True)
 
@@ -54,11 +54,11 @@ def installed(requirement: str) -> bool:
 class Model:
     """One real model in a small configuration.
 
-    ``inputs`` takes a size for each name in ``sizes`` and returns the arguments of ``forward``. ``targets`` adds what
-    only training passes, and ``loss`` picks the loss from the output; without it, backward runs through every output.
-    ``dynamic`` names the dimensions that vary. ``only``, ``inductor`` and ``quick`` list cases such as
-    "training-fp32": the ones that exist, that run in Inductor, and that belong to the quick slice; the others run in
-    ``light``.
+    ``inputs`` accepts a size for each name in ``sizes`` and returns the arguments of ``forward``. ``targets`` adds
+    arguments that are passed only in training, and ``loss`` extracts the loss from the output; if it is not set,
+    backward runs through every output. ``dynamic`` contains the dimensions that vary. ``only``, ``inductor`` and
+    ``quick`` list cases such as "training-fp32": the cases that exist, the cases that run in Inductor, and the cases
+    that belong to the quick tests. All other cases run in ``light``.
     """
 
     name: str
@@ -78,11 +78,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Case:
-    """One model in one dtype, for inference or training: what a test checks.
+    """The subject of one test: a model in one dtype, for inference or training.
 
-    Inference in fp32 marks nothing: all sizes change from call to call, and the first change may cost one recompile.
-    Training in fp32 repeats one size: the second step may cost none. In bf16 the varying dimensions are marked
-    dynamic, and no change may cost any; training changes its batch only, and once, as tracing it takes long.
+    Inference in fp32 does not mark any dimensions: all sizes change from call to call, and the first change may cause
+    one recompile. Training in fp32 repeats one size, and the second step must not recompile. In bf16, the dimensions
+    that vary are marked as dynamic, and no change may cause a recompile. Training changes only the batch size, and only
+    once, because tracing it takes a long time.
     """
 
     model: Model
@@ -95,7 +96,8 @@ class Case:
 
     @property
     def backend(self) -> str:
-        """Inductor where the table says so; elsewhere the same passes without code generation, which takes seconds."""
+        """Inductor if the table requests it, and otherwise the same passes without code generation, which takes
+        seconds."""
         return "inductor" if self.name in self.model.inductor else self.model.light
 
     def target(self) -> torch.nn.Module:
@@ -116,12 +118,12 @@ class Case:
         return {**options, "dynamic_dims": dims if self.test == "inference" else dict.fromkeys(dims, 0)}
 
     def _varied(self) -> list[Call]:
-        """One call for each step of the sizes, which all change at once."""
+        """One call for each step of the sizes; all sizes change at the same time."""
         steps = zip(*self.model.sizes.values(), strict=True)
         return [self._call(dict(zip(self.model.sizes, step, strict=True))) for step in steps]
 
     def _batches(self) -> list[Call]:
-        """One call for each batch size, the other sizes as they are first."""
+        """One call for each batch size; all other sizes keep their first value."""
         return [self._call(self._first() | {"batch": batch}) for batch in self.model.sizes["batch"]]
 
     def _repeated(self) -> list[Call]:
@@ -145,7 +147,7 @@ class Case:
 
 
 def cases(models: Sequence[Model], test: str) -> list[Any]:
-    """The parameters of one test: each model in each dtype, with its marks."""
+    """The parameters of one test: each model in each dtype, with its markers."""
     found = [Case(model, test, dtype) for model in models for dtype in DTYPES]
     return [_parameter(case) for case in found if not case.model.only or case.name in case.model.only]
 

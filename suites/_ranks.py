@@ -1,4 +1,4 @@
-"""Shared by the suites over several processes: ranks, batch parts, and a backend that records its graphs."""
+"""Ranks, parts of a batch, and a backend that records its graphs, shared by the suites that use several processes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from pytest_torch_compile.ranks.parts import part_of
 
 GROUPS = [
     pytest.param(("gloo", 2), id="gloo", marks=pytest.mark.distributed),
-    # One rank reduces nothing, but everything else of the path on CUDA is there.
+    # A single rank does not reduce anything, but covers the rest of the code path on CUDA.
     pytest.param(("nccl", 1), id="one-gpu", marks=[pytest.mark.distributed, pytest.mark.gpu]),
-    # Two or four, as there are devices.
+    # Two or four, depending on the number of devices.
     pytest.param(("nccl", 2), id="gpus", marks=[pytest.mark.distributed, pytest.mark.gpu, pytest.mark.multi_gpu]),
 ]
 torch_version = Version(Version(torch.__version__).base_version)
-# In DDP's own forward, before the model's graph: a context manager and, from 2.8 on, its logger.
+# Breaks in DDP's own forward, before the model's graph: a context manager and, since 2.8, its logger.
 BREAKS_INSIDE_DDP = 1 if torch_version < Version("2.8") else 2
-BREAKS_AT_SHARDS = 1  # the hooks of `fully_shard` are kept out of graphs, and with them the function that calls them
+BREAKS_AT_SHARDS = 1  # the hooks of `fully_shard` are excluded from graphs, as is the function that calls them
 WIDTH = 512  # a layer of this width fills one DDP bucket of the smallest size, 1 MiB
 
 
 @pytest.fixture(scope="session", params=GROUPS)
 def ranks(request: pytest.FixtureRequest) -> Iterator[RankGroup]:
-    """The ranks of all these tests, on a CPU and on one and two GPUs. They are kept, since importing torch takes
+    """The ranks of all these tests, on a CPU and on one or two GPUs. They are reused, because importing torch takes
     seconds."""
     backend, number = request.param
     if backend == "nccl" and torch.cuda.device_count() < number:
@@ -51,14 +51,14 @@ def _group(backend: str, number: int) -> RankGroup:
 
 
 def expect_sharding_to_fail_on_cpu(request: pytest.FixtureRequest, ranks: RankGroup) -> None:
-    """Mark a test of ``fully_shard`` as a known failure where compiled sharding fails on a CPU."""
+    """Mark a test of ``fully_shard`` as a known failure on versions where compiled sharding fails on a CPU."""
     if ranks.backend == "gloo" and torch_version < Version("2.11"):
-        reason = "fully_shard over gloo: torch 2.6 finds no stream on CPU, torch 2.8 gives other numbers"
+        reason = "fully_shard over gloo: torch 2.6 finds no stream on CPU, and torch 2.8 returns different numbers"
         request.node.add_marker(pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason))
 
 
 def mesh_of_all() -> Any:
-    """The ranks as a mesh of one dimension."""
+    """The ranks as a one-dimensional mesh."""
     from torch.distributed.device_mesh import init_device_mesh
 
     return init_device_mesh(device().type, (distributed.get_world_size(),))
@@ -82,7 +82,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """Layers of one kind, as models have them, and a head."""
+    """Repeated layers of one class, as in real models, and a head."""
 
     def __init__(self, width: int = WIDTH, layers: int = 3) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Net(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two layers to split over ranks, the first by columns, the second by rows."""
+    """Two layers to split over ranks: the first by columns, and the second by rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class FeedForward(nn.Module):
 
 
 def feed_forward_and_batch() -> tuple[nn.Module, torch.Tensor]:
-    """A model to split and the whole batch, the same on every rank."""
+    """A model to split and the whole batch, both equal on every rank."""
     torch.manual_seed(0)
     return FeedForward().to(device()), torch.randn(8, 32).to(device())
 
@@ -120,7 +120,7 @@ def split(module: nn.Module, mesh: Any) -> nn.Module:
 
 
 def shard(module: nn.Module, mesh: Any) -> nn.Module:
-    """A ``Net`` under ``fully_shard``, each layer a unit of its own."""
+    """A ``Net`` under ``fully_shard``, with each layer as a separate unit."""
     from torch.distributed.fsdp import fully_shard
 
     for layer in module.layers:
@@ -129,7 +129,7 @@ def shard(module: nn.Module, mesh: Any) -> nn.Module:
 
 
 def net_and_batch(width: int = WIDTH, rows: int = 8) -> tuple[nn.Module, torch.Tensor]:
-    """A model and the whole batch, the same on every rank."""
+    """A model and the whole batch, both equal on every rank."""
     torch.manual_seed(0)
     return Net(width).to(device()), torch.randn(rows, width).to(device())
 
@@ -144,7 +144,7 @@ class NotingBackend:
         self.backward: list[str] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NotingBackend:
-        return self  # Fabric copies the arguments of torch.compile, and what is noted has to arrive here
+        return self  # Fabric copies the arguments of torch.compile, but recorded data must arrive in this object
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         from torch._dynamo.backends.common import aot_autograd
@@ -165,9 +165,9 @@ class NotingBackend:
 
 @dataclass
 class Parallel:
-    """A model set up by a library, with functions to call it, step it, and gather its parameters.
+    """A model set up by a library, with functions that call it, run an optimizer step, and gather its parameters.
 
-    ``whole_batch`` is true if each rank gets the whole batch (tensor parallelism) instead of its part.
+    ``whole_batch`` is true if each rank receives the whole batch (tensor parallelism) instead of a part of it.
     """
 
     call: Callable[..., Any]
@@ -178,7 +178,7 @@ class Parallel:
 
 
 def mean_square(output: torch.Tensor) -> torch.Tensor:
-    """A loss that is the mean over the batch, as data-parallel training needs it."""
+    """A loss that is the mean over the batch, which data-parallel training requires."""
     return output.square().mean()
 
 
@@ -190,9 +190,9 @@ def train_beside_one_process(
 ) -> dict[str, Any]:
     """Compare two compiled steps under a library with the same steps in eager in one process on the whole batch.
 
-    ``make`` gives the model and its keyword arguments, or the one tensor that it takes. Gives ``error``, the largest
-    difference of a parameter's change in parts of that change, ``loss_error``, that of the second step's loss in parts
-    of the loss, and what was compiled.
+    ``make`` returns the model and its keyword arguments, or its only tensor argument. Returns ``error`` (the largest
+    difference in a parameter's change, relative to that change), ``loss_error`` (the relative difference in the second
+    step's loss), and the observed compilations.
     """
     model, batch = make()
     batch = batch if isinstance(batch, dict) else {"x": batch}
@@ -220,7 +220,7 @@ def train_beside_one_process(
 def after_two_steps_in_one_process(
     model: nn.Module, batch: dict[str, torch.Tensor], loss: Callable[[Any], torch.Tensor]
 ) -> tuple[dict[str, torch.Tensor], float]:
-    """The parameters after two steps of SGD in eager, and the second step's loss."""
+    """The parameters after two steps of SGD in eager, and the loss of the second step."""
     optimizer = sgd(model)
     with torch.compiler.set_stance("force_eager"):
         for _ in range(2):
@@ -238,13 +238,13 @@ def worst_change(
     assert found.keys() == expected.keys(), sorted(found.keys() ^ expected.keys())
     moved = {name: float((parameter - start[name]).abs().max()) for name, parameter in expected.items()}
     off = {name: float((found[name].to(expected[name]) - expected[name]).abs().max()) for name in expected}
-    # If nothing changes (a key's bias under softmax), there is only rounding.
+    # If a parameter does not change (such as a key's bias under softmax), there are only rounding errors.
     floor = 1e-3 * max(moved.values())
     return max(off[name] / max(moved[name], floor) for name in expected)
 
 
 def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer of these tests, without normalisation, so that a scaled gradient is noticed."""
+    """The optimizer of these tests. It does not normalise gradients, so a wrongly scaled gradient is detected."""
     return torch.optim.SGD(model.parameters(), lr=0.1)
 
 

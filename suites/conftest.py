@@ -15,7 +15,8 @@ def seeded() -> None:
 
 @pytest.fixture
 def compile_options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The backend of a model's case, unless the command line names one: `--compile-backend=inductor` runs all in it."""
+    """The backend of a model's case, unless the command line sets a backend: `--compile-backend=inductor` runs all
+    cases in Inductor."""
     case = getattr(request.node, "callspec", None) and request.node.callspec.params.get("case")
     asked = request.config.getoption("--compile-backend")
     return {"backend": case.backend} if case is not None and not asked else {}

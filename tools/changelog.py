@@ -1,7 +1,8 @@
 """Parse and validate CHANGELOG.md.
 
-It also determines the install commands in the documentation: by name once an entry has a date, which is set when the
-first release is prepared, and from the repository before that. ``python -m tools.changelog v0.2.0`` prints one entry.
+The changelog also determines the install commands in the documentation. They use the package name once an entry has a
+date, which is set when the first release is prepared, and the repository before that. ``python -m tools.changelog
+v0.2.0`` prints one entry.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def is_released(text: str) -> bool:
 
 
 def problems(text: str, release: str = "") -> Iterator[str]:
-    """Problems of the changelog, and of its entry for the version to release."""
+    """Problems in the changelog, and in its entry for the version to release."""
     found = entries(text)
     for entry in found:
         yield from _problems_of(entry)
@@ -95,7 +96,7 @@ def notes(text: str, release: str) -> str:
     """The release notes: the entry, with each item on one line.
 
     Raises:
-        ValueError: there is no such entry.
+        ValueError: If there is no such entry.
     """
     found = [entry.text for entry in entries(text) if entry.version == release]
     if not found:

@@ -1,4 +1,4 @@
-"""Build sdist and wheel, check their contents, and use the wheel in a new environment."""
+"""Build the sdist and the wheel, check their contents, and use the wheel in a new environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIRST_TEST = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
 class ReleaseError(RuntimeError):
-    """A requirement for a release is not met."""
+    """Raised if a requirement for a release is not met."""
 
 
 def built(folder: Path) -> tuple[Path, Path]:
@@ -85,7 +85,7 @@ def try_out(wheel: Path, python: str, torch: Sequence[str]) -> str:
     """Install the wheel into an empty environment and run the first test of the tutorial there; returns the output.
 
     Raises:
-        ReleaseError: a step failed. The message is its output.
+        ReleaseError: If a step failed. The message is its output.
     """
     with tempfile.TemporaryDirectory() as place:
         environment, project = Path(place, "environment"), Path(place, "project")

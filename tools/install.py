@@ -1,4 +1,4 @@
-"""The install commands of the documentation; see ``tools/changelog.py``."""
+"""The install commands in the documentation; see ``tools/changelog.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def command(extras: str = "", others: str = "", *, released: bool | None = None)
 
 
 def section(*, released: bool | None = None) -> str:
-    """The text of the README section Install."""
+    """The text of the "Install" section in the README."""
     if _released(released):
         return f'{command(released=True)}\n\nAdd extras in brackets: `"{NAME}[report,speed]"`.'
     lines = [

@@ -114,7 +114,7 @@ def _wrong_in_clone(root: Path, page: Path, link: str) -> str:
 
 
 def _local(link: str, root: Path) -> tuple[str, str] | None:
-    """The path and the fragment of a link to a file of the repository or a page of the site; None for other hosts."""
+    """The path and the fragment of a link to a file in the repository or a page of the site; None for other hosts."""
     parts = urlsplit(link)
     path = unquote(parts.path)
     if not parts.scheme and not parts.netloc:
@@ -133,7 +133,7 @@ def _local(link: str, root: Path) -> tuple[str, str] | None:
 
 
 def in_description(text: str, root: Path = ROOT) -> Iterator[Broken]:
-    """The links of a package's description that are broken or only work in the repository."""
+    """The links in a package's description that are broken or work only in the repository."""
     for link in _parsed(text)[0]:
         if not urlsplit(link).scheme and not link.startswith("#"):
             yield Broken("description", link, "it is relative, but a package index has no files next to the page")

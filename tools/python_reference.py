@@ -1,4 +1,4 @@
-"""The Python reference as Markdown, for readers of the repository. The site renders it with mkdocstrings."""
+"""Generate the Python reference as Markdown for readers of the repository. The site renders it with mkdocstrings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 def _package() -> Any:
     import griffe
 
-    # griffe warns of parameters that share a line of a docstring, which is allowed here.
+    # griffe warns about parameters that share a line of a docstring, but this is allowed here.
     logging.getLogger("griffe").setLevel(logging.ERROR)
     return griffe.load("pytest_torch_compile", search_paths=[SOURCE])
 
@@ -64,7 +64,7 @@ def _defaults(found: Any) -> dict[str, str]:
 
 
 def _short(default: Any) -> str:
-    """The default as in the source, without empty collections."""
+    """The default as written in the source, without empty collections."""
     text = str(default)
     return "" if text in ("()", "{}", "[]", "dict()", "list()", "frozenset()") or "lambda" in text else text
 

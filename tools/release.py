@@ -1,6 +1,7 @@
 """The steps of a release. ``nox -s release`` rehearses them, and the release workflow runs the same steps.
 
-``python -m tools.release prepare 0.2.0`` makes the commit to tag: the version, the date in the changelog, the install lines.
+``python -m tools.release prepare 0.2.0`` creates the commit to tag, with the version, the date in the changelog, and
+the install lines.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def check(tag: str) -> list[str]:
 
 
 def prepare(released: str) -> None:
-    """Set the version and date its changelog entry, after which the documentation installs the plugin by name."""
+    """Set the version and the date of its changelog entry. From then on, the documentation installs the plugin by
+    name."""
     text = changelog.FILE.read_text(encoding="utf-8")
     if str(Version(released)) != released or Version(released).is_devrelease:
         raise distribution.ReleaseError(f"{released} is not a release version such as 0.2.0")
@@ -74,7 +76,7 @@ def build(folder: Path) -> list[str]:
 
 
 def try_out(folder: Path) -> None:
-    """Use the wheel on the oldest Python with the oldest torch, and on the newest with the newest."""
+    """Use the wheel on the oldest Python with the oldest torch, and on the newest Python with the newest torch."""
     _, wheel = distribution.built(folder)
     pythons, releases = supported_pythons(), supported_torches()
     for python, torch in ((pythons[0], releases[0]), (pythons[-1], releases[-1])):
@@ -82,7 +84,7 @@ def try_out(folder: Path) -> None:
 
 
 def supported_pythons() -> list[str]:
-    """Oldest first, from the classifiers."""
+    """The supported Python versions, oldest first, from the classifiers."""
     return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
 
 
@@ -131,7 +133,7 @@ def _problems_of_site(site: Path) -> Iterator[str]:
 
 
 def copy_of_checkout(target: Path) -> None:
-    """A repository with the current tracked files, including changes, in one commit."""
+    """A repository with one commit that contains the current tracked files, including changes."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
@@ -145,7 +147,8 @@ def copy_of_checkout(target: Path) -> None:
 
 
 def minor_of(released: str) -> str:
-    """``0.2`` of ``0.2.1``: patch releases replace the documentation of their minor."""
+    """The minor version, such as ``0.2`` for ``0.2.1``. A patch release replaces the documentation of its minor
+    version."""
     return ".".join(map(str, Version(released).release[:2]))
 
 

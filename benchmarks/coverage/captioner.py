@@ -1,4 +1,5 @@
-"""Cold start, steps per second and peak memory of the whole published captioner, one practice in a fresh process.
+"""Measure cold start, steps per second and peak memory of the complete published captioner, with one practice in a
+fresh process.
 
 PYTHONPATH=src:. python3 benchmarks/coverage/captioner.py full --cache empty-folder --save artifacts.bin --out full.json
 """
@@ -36,7 +37,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """The figures of one practice; the cold start is the first step less a steady one."""
+    """The figures for one practice. The cold start is the time of the first step minus the time of a steady step."""
     import torch
 
     step, batch = _tiny() if options.tiny else _published(options.layers)
@@ -57,7 +58,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def compiled(step: Any, practice: str, options: dict[str, Any]) -> Any:
-    """The train step with a practice applied."""
+    """The training step with a practice applied."""
     import torch
 
     from suites.captioning.apart import compile_parts

@@ -1,8 +1,9 @@
-"""Figures of the coverage rows that run on several GPUs: captioning under DDP, float8 training, Accelerate's regions.
+"""Measure the coverage rows that run on several GPUs: captioning under DDP, float8 training, and Accelerate's regional
+compilation.
 
-``python -m benchmarks.coverage.parallel OUT [--tiny]`` writes ``OUT/parallel.json``. All cases compile side by side, each
-in processes of its own; then they take turns, one at a time on the GPUs, for as many rounds as asked. ``--tiny`` does the
-same with tiny models on CPU.
+``python -m benchmarks.coverage.parallel OUT [--tiny]`` writes ``OUT/parallel.json``. All cases compile at the same
+time, each in its own processes. Then they run alternately on the GPUs, one at a time, for the requested number of
+rounds. ``--tiny`` does the same with tiny models on a CPU.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ CAPTIONING = {
     "compile(DDP), no_optimization": ("compile(DDP)", "no_optimization"),
     "compile(DDP), python_reducer": ("compile(DDP)", "python_reducer"),
 }
-LAYERS = 2  # of the published 12, in encoder and decoder each: five cases compile side by side
+LAYERS = 2  # of the published 12 layers in the encoder and in the decoder, because five cases compile at the same time
 PLENTY = 1000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How large, how long, and where the cases meet."""
+    """The sizes, the durations, and the folder through which the cases are synchronised."""
 
     tiny: bool
     meeting: str
@@ -52,7 +53,7 @@ class Plan:
 
 
 def captioning(plan: Plan, name: str) -> dict[str, Any]:
-    """One leg of captioning: what compiled, its cold seconds, and the seconds of its turns."""
+    """One leg of captioning: the observed compilations, the cold start in seconds, and the seconds of each turn."""
     from suites.captioning.models import captions, published, published_captions, tiny
 
     order, mode = CAPTIONING[name]
@@ -60,7 +61,7 @@ def captioning(plan: Plan, name: str) -> dict[str, Any]:
     torch.manual_seed(0)
     model = (tiny() if plan.tiny else published(layers=LAYERS)).to(plan.device)
     for name_of, parameter in model.named_parameters():
-        parameter.requires_grad_("pooler" not in name_of)  # its output is not used, which DDP does not forgive
+        parameter.requires_grad_("pooler" not in name_of)  # its output is not used, which DDP does not allow
     batch = captions([12] * 4) if plan.tiny else published_captions([256] * 64)
     batch = {key: tensor.to(plan.device) for key, tensor in batch.items()}
     backend = "aot_eager" if plan.tiny else "inductor"
@@ -96,7 +97,7 @@ def _compiled_autograd(backend: str) -> Any:
 
 
 def float8(plan: Plan, name: str) -> dict[str, Any]:
-    """``compile(fully_shard(m))``, with the products in float8 or in bf16."""
+    """Measure ``compile(fully_shard(m))`` with products in float8 or in bf16."""
     from suites._ranks import Net, mesh_of_all, shard
     from suites.float8.on_ranks import float8 as quantized
 
@@ -122,12 +123,13 @@ def float8(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def regions(plan: Plan, name: str) -> dict[str, Any]:
-    """GPT-2 in inference, compiled whole or region by region through Accelerate, over batch sizes."""
+    """Measure GPT-2 in inference at several batch sizes, compiled as a whole or by regions through Accelerate."""
     from accelerate.utils import compile_regions
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    # All modules of torch.nn that are compiled by themselves share one wrapper of dynamo, and with it one limit: the five
-    # beside GPT-2's blocks go over the usual 8 with their second batch size, and run in eager from then on.
+    # All torch.nn modules that are compiled separately share one dynamo wrapper, and therefore one recompile limit. The
+    # five modules other than GPT-2's blocks exceed the default limit of 8 at the second batch size, and would run in
+    # eager from then on.
     torch._dynamo.config.recompile_limit = 64
     small = dict(n_embd=32, n_head=2, vocab_size=64, n_layer=2)
     torch.manual_seed(0)
@@ -149,7 +151,7 @@ def regions(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def _measured(plan: Plan, name: str, step: Callable[[], torch.Tensor], compiled: bool) -> dict[str, Any]:
-    """Compile with three steps, then wait for each of this case's turns."""
+    """Compile with three steps, and then wait for each turn of this case."""
     start = time.perf_counter()
     losses = []
     with compile_guard(max_graph_breaks=PLENTY, max_recompiles=PLENTY) if compiled else nullcontext() as seen:
@@ -193,7 +195,7 @@ def _wait_for(path: Path) -> None:
 
 
 class Case:
-    """One case in its own ranks and thread; ``names`` are what takes turns in it."""
+    """One case with its own ranks and thread; ``names`` are the legs that run alternately in it."""
 
     def __init__(self, plan: Plan, kind: str, name: str, work: Callable[..., Any], ranks: int, limit: float) -> None:
         self.kind, self.name, self.ranks = kind, name, ranks
@@ -228,7 +230,7 @@ class Case:
 
 
 def measured(plan: Plan, limit: float, ready: Path | None, kinds: list[str]) -> dict[str, Any]:
-    """All cases, compiled side by side and timed in turns."""
+    """Run all cases, which compile at the same time and are timed alternately."""
     started = time.monotonic()
     rows = [("captioning", name, captioning, plan.ranks) for name in CAPTIONING]
     rows += [("float8", name, float8, plan.ranks) for name in ("bf16", "float8")]
@@ -254,7 +256,7 @@ def measured(plan: Plan, limit: float, ready: Path | None, kinds: list[str]) -> 
 
 
 def summary(result: Any) -> Any:
-    """The first rank's figures, with steps per second of the median turn."""
+    """The figures of the first rank, including the steps per second of the median turn."""
     if not isinstance(result, list):
         return result
     first = result[0]
@@ -269,10 +271,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--limit", type=float, default=230.0, help="seconds after which the ranks are ended")
+    parser.add_argument("--limit", type=float, default=230.0, help="seconds after which the ranks are terminated")
     parser.add_argument("--ranks", type=int, default=2, help="GPUs that captioning and float8 run on")
     parser.add_argument("--kinds", nargs="+", default=["captioning", "regions", "float8"])
-    parser.add_argument("--ready", type=Path, help="a file whose appearance says that the GPUs are free for timing")
+    parser.add_argument("--ready", type=Path, help="a file that is created when the GPUs are free for timing")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as meeting:
         plan = Plan(arguments.tiny, meeting, steps=2 if arguments.tiny else 20, rounds=2, ranks=arguments.ranks)

@@ -1,7 +1,8 @@
-"""Makes the report that the documentation's pictures show.
+"""Create the report shown in the pictures of the documentation.
 
-The checks are those of reports that are given: runs of the examples. The speed tests, and the history, are processes
-that were measured on one H200: each case's last one judged against the others, and one that was made slower on purpose.
+The checks come from the reports passed as arguments, which are runs of the examples. The speed tests and the history
+come from processes that were measured on one H200: the last process of each case is judged against the others, and one
+case was slowed down on purpose.
 
     PYTHONPATH=src python -m benchmarks.pictures.make FOLDER REPORT...
 """
@@ -26,7 +27,7 @@ from pytest_torch_compile.speed.deciding.wording import interval
 
 DATA = Path(__file__).parent.parent / "speed" / "data"
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
-SLOWED = ("captioner-forward-default", "kernel", "10")  # one kernel more, that takes a tenth of the device time
+SLOWED = ("captioner-forward-default", "kernel", "10")  # one additional kernel that takes a tenth of the device time
 
 
 def main(folder: Path, reports: Sequence[Path]) -> None:
@@ -47,7 +48,7 @@ def main(folder: Path, reports: Sequence[Path]) -> None:
 
 
 def point(process: dict[str, Any], key: str) -> dict[str, Any]:
-    """What one process measured, as an earlier result."""
+    """The measurements of one process, as an earlier result."""
     created = datetime.datetime.fromtimestamp(process["when"], datetime.timezone.utc).isoformat(timespec="seconds")
     walls = {case: measured(found).run.wall for case, found in process["cases"].items()}
     known = {"outcome": "passed", "breaks": 0, "recompiles": 0, "compile_seconds": 0.0}
@@ -67,7 +68,7 @@ def read(name: str) -> list[dict[str, Any]]:
 
 
 def speed_test(case: str, key: str) -> dict[str, Any]:
-    """The entry of one case; that of ``SLOWED`` is judged by the processes that were made slower."""
+    """The entry of one case. The case ``SLOWED`` uses the processes that were slowed down."""
     processes = [run["cases"][case] for run in read("aa-1") if case in run["cases"]]
     stored, new = [measured(process).run for process in processes[:-1]], [measured(processes[-1]).run]
     if case == SLOWED[0]:

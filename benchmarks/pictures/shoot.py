@@ -1,4 +1,5 @@
-"""Takes the documentation's pictures of a report: ``python benchmarks/pictures/shoot.py REPORT.html docs/images``."""
+"""Take the screenshots of a report for the documentation: ``python benchmarks/pictures/shoot.py REPORT.html
+docs/images``."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-# name, width, height, scheme, pixels for each point, what is searched for, how far down
+# name, width, height, colour scheme, pixels per point, search text, scroll position
 SHOTS = [
     ("report-desktop", 1280, 1320, "light", 1, "", 0),
     ("report-speed", 1280, 1130, "light", 1, "captioner-forward", 0),

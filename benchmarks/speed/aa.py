@@ -1,4 +1,4 @@
-"""A/A runs: the same suite, unchanged, in many fresh processes.
+"""A/A runs: measure the same unchanged suite in many fresh processes.
 
 PYTHONPATH=src python3 benchmarks/speed/aa.py --out aa.json --processes 20
 """

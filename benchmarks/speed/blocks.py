@@ -1,10 +1,11 @@
-"""Whether blocks that begin untimed scatter less between processes: a small GPT-2 on CPU, eager and compiled in turns.
+"""Measure whether blocks with an untimed beginning vary less between processes, with a small GPT-2 on a CPU, in eager
+and compiled code alternately.
 
     PYTHONPATH=src python3 benchmarks/speed/blocks.py --out blocks.json --processes 12
 
-The log ratio of compiled to eager with blocks as the gate times them, and with half a block of calls before each; and
-how long each of the first calls of a block takes. ``--fixed`` fixes the hash seed and the addresses (``setarch -R``).
-Without ``--processes`` it prints what a file holds.
+Records the log ratio of compiled to eager time with blocks timed as in the gate and with half a block of untimed calls
+before each block, and the time of each of the first calls of a block. ``--fixed`` fixes the hash seed and the addresses
+(``setarch -R``). Without ``--processes``, it prints the contents of a file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CALLS = 12
 
 
 def measure(seconds: float) -> dict[str, Any]:
-    """One process: both ratios, and microseconds of the first calls of each leg."""
+    """Measure in one process: both ratios, and the microseconds of the first calls of each leg."""
     import copy
     from statistics import median
     from time import perf_counter
@@ -58,7 +59,7 @@ def measure(seconds: float) -> dict[str, Any]:
 
 
 def drive(options: argparse.Namespace) -> None:
-    """Fresh processes, one after the other."""
+    """Run fresh processes, one after the other."""
     command = [sys.executable, __file__, "--seconds", str(options.seconds), "--worker"]
     environment = {**os.environ, "PYTHONHASHSEED": "0" if options.fixed else "random"}
     for _ in range(options.processes):
@@ -72,7 +73,7 @@ def drive(options: argparse.Namespace) -> None:
 
 
 def show(path: Path) -> None:
-    """The standard deviation of each ratio over the processes, and the first calls of one."""
+    """The standard deviation of each ratio over the processes, and the first calls of one process."""
     from statistics import stdev
 
     runs = json.loads(path.read_text())["runs"]
@@ -84,7 +85,7 @@ def show(path: Path) -> None:
 
 
 def main() -> None:
-    """Measure, or show what was measured."""
+    """Measure, or show earlier measurements."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=Path(__file__).parent / "data" / "blocks-1.json")
     options.add_argument("--processes", type=int, default=0)

@@ -1,10 +1,10 @@
-"""Where the scatter of a ratio comes from: the time of measuring, the legs that are built, or the process.
+"""Determine the source of variation in a ratio: the time of measurement, the build of the legs, or the process.
 
     PYTHONPATH=src python3 benchmarks/speed/builds.py --out builds.json --processes 7
     PYTHONPATH=src python3 benchmarks/speed/builds.py --show board-0.json board-1.json
 
-In every process the legs of a case are built several times, the older ones kept, so that the new ones lie elsewhere in
-memory; and every build is measured twice.
+In every process, the legs of a case are built several times. Older builds are kept, so that new builds are placed
+elsewhere in memory, and every build is measured twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORWARD = "bert-forward-default,llama-forward-default,gpt2-forward-default,mobil
 
 
 def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """One case: the log ratio of wall times of every build and repeat."""
+    """Measure one case: the log ratio of wall times for every build and repeat."""
     import torch
 
     from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
@@ -55,10 +55,11 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
 
 
 def show(paths: Iterable[Path]) -> None:
-    """The three standard deviations of each case, in percent, and what four builds in a process would leave."""
+    """The three standard deviations of each case, in percent, and the standard deviation that would remain with four
+    builds per process."""
     processes = [run for path in paths for run in json.loads(path.read_text())["runs"]]
     if len(processes) < 2:
-        raise SystemExit("two processes at least are needed")
+        raise SystemExit("at least two processes are needed")
     print("| case | processes | of repeats | of builds | of processes | one build | four builds |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name in sorted({name for run in processes for name in run["cases"]}):
@@ -77,5 +78,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--show"]:
         show(map(Path, sys.argv[2:]))
     else:
-        sys.argv[1:1] = ["--cases", FORWARD]  # what the command line names comes after it, and wins
+        sys.argv[1:1] = ["--cases", FORWARD]  # options on the command line come later and take precedence
         runs.main(__file__, __doc__ or "", measure, tiny="mobilenet-forward-default")

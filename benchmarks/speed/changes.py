@@ -1,8 +1,8 @@
-"""Changes of the compiled leg, of the kinds that a pull request or a new torch makes, in real models.
+"""Measure changes of the compiled leg in real models, of the kinds that a pull request or a new torch version causes.
 
-Each process measures one case unchanged and with each change that applies to it, every time compiled from an empty
-cache. So the size of a change is known from the same process, apart from the gate, and the gate is then asked about
-the runs of each process as if a session had made them (`decide.py`).
+Each process measures one case without changes and with each change that applies to it, always compiled from an empty
+cache. So the size of a change is known from the same process, independently of the gate. The gate then judges the runs
+of each process like the runs of a session (`decide.py`).
 
     PYTHONPATH=src python3 benchmarks/speed/changes.py --out changes.json --seconds 1.5 --budget-seconds 500
 """
@@ -39,7 +39,8 @@ CASES = (
     "captioner-forward-default",
     "captioner-step-default",
 )
-# Every change would take too long for every case: each case has those of its place and of every second after it.
+# Measuring every change for every case would take too long, so each case has the change at its index and every second
+# change after that.
 CHANGES_OF_A_CASE = 7
 Compile = Callable[[Any], Any]
 
@@ -66,7 +67,7 @@ def hooked(hook: Callable[..., Any], **options: Any) -> Callable[..., Compile]:
 
 
 def configured(**options: Any) -> Callable[..., Compile]:
-    """Compile with other settings of Inductor, beside those of the mode."""
+    """Compile with additional Inductor settings."""
 
     def change(mode: str | None) -> Compile:
         of_mode = torch._inductor.list_mode_options(mode) if mode else {}
@@ -76,7 +77,7 @@ def configured(**options: Any) -> Callable[..., Compile]:
 
 
 def wrapped(around: Callable[..., Any]) -> Callable[..., Compile]:
-    """Compile as ever, and call the compiled model through ``around``."""
+    """Compile as usual, and call the compiled model through ``around``."""
 
     def change(mode: str | None) -> Compile:
         return lambda target: partial(around, torch.compile(target, mode=mode))
@@ -85,24 +86,24 @@ def wrapped(around: Callable[..., Any]) -> Callable[..., Compile]:
 
 
 def breaks(module: Any, args: Any, output: Any) -> Any:
-    """A graph break."""
+    """Insert a graph break."""
     torch._dynamo.graph_break()
     return output
 
 
 def opaque(module: Any, args: Any, output: Any) -> Any:
-    """An op that Inductor cannot look into."""
+    """Insert an op that is opaque to Inductor."""
     return torch.ops.changes.opaque(output)
 
 
 def keeps(module: Any, args: Any, output: Any) -> Any:
-    """An activation that stays."""
+    """Keep an activation alive."""
     module.kept = output.detach().clone()
     return output
 
 
 def reads_much(module: Any, args: Any, output: Any) -> Any:
-    """Three hundred Python numbers, each of which is guarded."""
+    """Add three hundred Python numbers, each with a guard."""
     total = 0
     for number in SETTINGS.values():
         total += number
@@ -113,26 +114,26 @@ SETTINGS = {f"setting {number}": number for number in range(300)}
 
 
 def synchronizes(compiled: Any, *args: Any, **kwargs: Any) -> Any:
-    """A wait for the device after each call."""
+    """Wait for the device after each call."""
     output = compiled(*args, **kwargs)
     torch.cuda.synchronize()
     return output
 
 
 def copies(compiled: Any, *args: Any, **kwargs: Any) -> Any:
-    """Copies of all inputs."""
+    """Copy all inputs."""
     return compiled(*args, **{name: value.clone() for name, value in kwargs.items()})
 
 
 def busy(compiled: Any, *args: Any, **kwargs: Any) -> Any:
-    """Python around the call."""
+    """Run Python code around the call."""
     for _ in range(1500):
         len(kwargs)
     return compiled(*args, **kwargs)
 
 
 def upcast(mode: str | None) -> Compile:
-    """One layer in float32."""
+    """Run one layer in float32."""
 
     def compile(target: Any) -> Any:
         layer = middle(target).float()
@@ -144,12 +145,12 @@ def upcast(mode: str | None) -> Compile:
 
 
 def dynamic(mode: str | None) -> Compile:
-    """Every size dynamic."""
+    """Make every size dynamic."""
     return lambda target: torch.compile(target, mode=mode, dynamic=True)
 
 
 def no_cuda_graphs(mode: str | None) -> Compile:
-    """CUDA graphs lost."""
+    """Disable CUDA graphs."""
     return torch.compile
 
 
@@ -173,7 +174,7 @@ CHANGES: dict[str, Callable[..., Compile]] = {
 
 
 def changes_of(case: str) -> list[str]:
-    """The changes that are made to a case."""
+    """The changes that apply to a case."""
     names = [name for name in CHANGES if name != "no CUDA graphs"]
     first = CASES.index(case)
     chosen = [names[(first + 2 * step + step // 7) % len(names)] for step in range(CHANGES_OF_A_CASE)]
@@ -192,7 +193,8 @@ def define_opaque() -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """One case in this process: unchanged, then each change, from an empty cache each time."""
+    """Measure one case in this process, first unchanged and then with each change, starting from an empty cache each
+    time."""
     from pytest_torch_compile._torch.reset import reset_dynamo
     from pytest_torch_compile.cache.folder import empty_cache
     from pytest_torch_compile.speed.measuring.bench import Bench
@@ -237,7 +239,7 @@ def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def drive(options: argparse.Namespace) -> None:
-    """A process for each case, again and again until the time is up; on every GPU at once."""
+    """Run a process for each case, repeatedly until the time is up, on all GPUs at the same time."""
     import threading
 
     start, lock = time.monotonic(), threading.Lock()
@@ -275,13 +277,13 @@ def drive(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Drive the processes, or be one of them."""
+    """Run the processes, or act as one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "changes.json")
     parser.add_argument("--processes", type=int, default=3, help="fresh processes for each case")
     parser.add_argument("--first", type=int, default=0, help="number of the first process")
     parser.add_argument("--cases", nargs="*", default=CASES)
-    parser.add_argument("--seconds", type=float, default=1.5, help="rounds are taken for at most this long")
+    parser.add_argument("--seconds", type=float, default=1.5, help="maximum duration of the rounds in seconds")
     parser.add_argument("--budget-seconds", type=float, default=500.0)
     parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--device", default="cuda")

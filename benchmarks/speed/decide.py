@@ -1,12 +1,13 @@
-"""What the gate says of recorded runs: every table of the study, and what each part of the rule is worth.
+"""Apply the gate to recorded runs: compute every table of the study, and the value of each part of the rule.
 
     PYTHONPATH=src python3 benchmarks/speed/decide.py            # writes data/rates.json and prints the tables
     PYTHONPATH=src python3 benchmarks/speed/decide.py --ablate   # the same with one part of the rule changed at a time
 
-Recorded are processes that measured a suite unchanged and with slowdowns of known size (`aa-*.json`, `inject-*.json`;
-the processes of a file share a compile cache), fresh compilations of unchanged suites (`compilations-1.json` and the
-runs that the committed baselines hold), and changes of the compiled leg (`changes-*.json`). A session is drawn from them
-as the gate would have seen it: stored runs, a first run, and as many further ones as the rule asks for.
+The recordings are processes that measured a suite without changes and with slowdowns of known size (`aa-*.json`,
+`inject-*.json`; the processes of a file share a compile cache), fresh compilations of unchanged suites
+(`compilations-1.json` and the runs in the committed baselines), and changes of the compiled leg (`changes-*.json`).
+Sessions are sampled from them in the form in which the gate sees a session: stored runs, a first run, and as many
+additional runs as the rule requests.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ NAMES = ("wall", "host", "device")
 
 @dataclass(frozen=True)
 class Measured:
-    """One test in one process: its times, and what was counted."""
+    """One test in one process, with its times and counts."""
 
     run: Run
     counted: Exact = field(default_factory=Exact)
@@ -44,14 +45,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Process:
-    """One process: each case unchanged, and slowed by what ``"kernel 2"`` and the like name."""
+    """One process: each case without changes, and with slowdowns such as ``"kernel 2"``."""
 
     unchanged: Mapping[str, Measured]
     slowed: Mapping[str, Mapping[str, Measured]] = field(default_factory=dict)
 
 
 def measured(figures: Mapping[str, Any], code: str = "", kept: bool = True) -> Measured:
-    """A test in one process, from the rounds of both legs or from eager, compiled and log ratio of each time."""
+    """A test in one process, computed from the rounds of both legs, or from the eager time, compiled time and log ratio
+    of each quantity."""
     three = {name: _times(figures[name]) for name in NAMES if name in figures}
     counts = {new: figures[old][1] for old, new in _COUNTS.items() if figures.get(old)}
     return Measured(Run(**three, code=code, kept_cache=kept), Exact(**{k: int(v) for k, v in counts.items()}))
@@ -78,7 +80,7 @@ def processes(*names: str) -> list[Process]:
         for case, one in cases.items():
             for side in ("kernel", "host"):
                 for level, figures in (one.get(side, {}) if "plain" in one else {}).items():
-                    # What was not measured again is that of the unchanged leg.
+                    # Quantities that were not measured again are taken from the unchanged leg.
                     slowed[f"{side} {level}"][case] = measured({**plain[case], **figures})
         found.append(Process({case: measured(one) for case, one in plain.items() if not one.get("problems")}, slowed))
     return found
@@ -90,7 +92,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def decide(stored: Sequence[Run], runs: Iterator[Run], tests: int) -> tuple[str, int]:
-    """What the gate says of the times of a test, taking runs as it asks for them; and how many it took."""
+    """The gate's verdict on the times of a test, with additional runs as requested, and the number of these runs."""
     new = [next(runs)]
     while True:
         verdict = times.judge(stored, new, tests=tests)
@@ -101,7 +103,7 @@ def decide(stored: Sequence[Run], runs: Iterator[Run], tests: int) -> tuple[str,
 
 
 def red_suites(histories: Mapping[str, Sequence[Run]], stored: int, draws: int) -> dict[str, Any]:
-    """How many unchanged suites are red, and how many further runs one asks for."""
+    """The number of unchanged suites that are red, and the number of additional runs that a suite requests."""
     chance, red, further = random.Random(0), 0, 0
     for _ in range(draws):
         outcomes = []
@@ -115,7 +117,8 @@ def red_suites(histories: Mapping[str, Sequence[Run]], stored: int, draws: int) 
 
 
 def caught(unchanged: Sequence[Process], slowed: Sequence[Process], stored: int, draws: int) -> dict[str, Any]:
-    """For each slowdown the share of slowed tests that are red: by counts or times, and by times alone."""
+    """For each slowdown, the share of slowed tests that are red because of counts or times, and because of times
+    alone."""
     chance = random.Random(0)
     rows: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
     tests = len(unchanged[0].unchanged)
@@ -142,7 +145,7 @@ def caught(unchanged: Sequence[Process], slowed: Sequence[Process], stored: int,
 
 
 def compilations() -> dict[str, list[Run]]:
-    """The fresh compilations of each test, one run of each."""
+    """The fresh compilations of each test, with one run for each compilation."""
     histories = {}
     for entry in json.loads(BASELINES.read_text())["benchmarks"]:
         ours = entry["extra_info"]["torch_compile"]
@@ -160,7 +163,7 @@ def by_case(recorded: Sequence[Process]) -> dict[str, list[Run]]:
 
 
 def changed_legs() -> list[dict[str, Any]]:
-    """Each change of a compiled leg: its size within its process, and what is counted about it."""
+    """Each change of a compiled leg, with its size within its process and its counts."""
     rows = [row for path in sorted(DATA.glob("changes-*.json")) for row in json.loads(path.read_text())["rows"]]
     plain = {(row["case"], row["process"]): row for row in rows if not row["change"] and "error" not in row}
     found = []
@@ -184,7 +187,8 @@ def changed_legs() -> list[dict[str, Any]]:
 
 
 def scatter(histories: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, float]]:
-    """Standard deviation between compilations, in percent: of device time, and of the paired ratio of wall times."""
+    """The standard deviation between compilations, in percent, of the device time and of the paired ratio of wall
+    times."""
     return {
         name: {
             metric: round(100 * stdev(getattr(run, metric).log_ratio for run in runs if getattr(run, metric)), 2)
@@ -195,7 +199,7 @@ def scatter(histories: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, float
 
 
 def tables(draws: int) -> dict[str, Any]:
-    """Every figure of the study that is computed here."""
+    """All figures of the study that this script computes."""
     quiet, quiet_slowed = processes("aa-1.json", "aa-2.json"), processes("inject-1.json")
     few, fewer, many = (processes(f"inject-{number}.json") for number in (6, 7, 8))
     fresh = compilations()
@@ -239,17 +243,17 @@ def as_markdown(rates: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# What each part is replaced by, to see what it is worth.
+# The replacement for each part of the rule, which shows the value of that part.
 ABLATIONS: dict[str, dict[str, Any]] = {
     "the rule": {},
     "three compilations are always enough": {"MIN_ORDERS": 1},
     "no typical spread for few runs": {"PRIOR_FREEDOM": 1},
-    "one typical spread, that of fresh compilations": {"SPREADS_OF_A_KEPT_CACHE": constants.SPREADS},
-    "wall time against eager's wall time always": {"HOST_BOUND": 0.0},
-    "wall time against eager's device time always": {"HOST_BOUND": math.inf},
-    "no smallest change": {"FLOORS": dict.fromkeys(constants.FLOORS, 0.0)},
-    "a further compilation asked half as often": {"SCREEN_OF_A_LOSS": 0.025},
-    "asked twice as often": {"SCREEN_OF_A_LOSS": 0.1},
+    "one typical spread, taken from fresh compilations": {"SPREADS_OF_A_KEPT_CACHE": constants.SPREADS},
+    "wall time always compared with the wall time of eager": {"HOST_BOUND": 0.0},
+    "wall time always compared with the device time of eager": {"HOST_BOUND": math.inf},
+    "no minimum change": {"FLOORS": dict.fromkeys(constants.FLOORS, 0.0)},
+    "additional compilations requested half as often": {"SCREEN_OF_A_LOSS": 0.025},
+    "additional compilations requested twice as often": {"SCREEN_OF_A_LOSS": 0.1},
 }
 
 

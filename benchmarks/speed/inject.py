@@ -1,13 +1,14 @@
-"""Real slowdowns of known size in real models, in many fresh processes.
+"""Measure real slowdowns of known size in real models, in many fresh processes.
 
-Kernel side: an elementwise kernel over a buffer, which in its place takes the wanted share of the model's device time,
-runs after each call. Host side: Python code busy for the wanted share of the time per call runs before it; for forward
-passes that are bound by their launches.
+For a kernel slowdown, an elementwise kernel over a buffer runs after each call; it is sized in place to take the
+desired share of the model's device time. For a host slowdown, Python code runs before each call for the desired share
+of the time per call; this applies to forward passes that are limited by kernel launches.
 
     PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 7
 
-``--brief`` keeps what the gate reads of each leg instead of every round: eager, compiled, and the log of their ratio.
-``--lead-in`` begins each block with calls that are not timed, which the gate does not do, to see whether it should.
+``--brief`` keeps only the figures that the gate reads instead of every round: the eager time, the compiled time, and
+the log of their ratio. ``--lead-in`` starts each block with untimed calls, to find out whether the gate, which does not
+do so, should.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from typing import Any
 
 import runs
 
-# Bound by its launches: the host takes more than this share of the time, and kernels less than that one.
+# A case is limited by launches if the host takes more than the first share of the time, and the kernels less than the
+# second share.
 HOST_SHARE, KERNEL_SHARE = 0.9, 0.5
 KERNEL_WALL_ROUNDS = 12
 _sizes: list[tuple[float, int]] = []
 
 
 def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """One case: unchanged, with every kernel slowdown, and with every host slowdown."""
+    """Measure one case without changes, with every kernel slowdown, and with every host slowdown."""
     import torch
 
     from pytest_torch_compile.speed.measuring.bench import Bench
@@ -51,7 +53,8 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
 
 
 def is_launch_bound(sample: Any) -> bool:
-    """Whether the compiled leg waits for its host nearly always; so on CPU, where nothing tells the two apart."""
+    """Whether the compiled leg nearly always waits for the host. Always true on a CPU, where the two cannot be
+    distinguished."""
     if sample.host is None or sample.device is None:
         return True
     host, kernels = (leg.compiled / sample.wall.compiled for leg in (sample.host, sample.device))
@@ -59,29 +62,29 @@ def is_launch_bound(sample: Any) -> bool:
 
 
 class LeadIn:
-    """A timer whose blocks begin with calls that are not timed: the other leg has just had the caches."""
+    """A timer whose blocks start with untimed calls, because the other leg has just used the caches."""
 
     def __init__(self, timer: Any) -> None:
         self._timer = timer
         self.synchronize = timer.synchronize
 
     def block(self, run: Callable[[], object], calls: int) -> tuple[float, float]:
-        """Wall and host seconds per call."""
+        """The wall and host seconds per call."""
         for _ in range(max(1, calls // 2)):
             run()
         return self._timer.block(run, calls)
 
 
 def percents(levels: str) -> list[int]:
-    """Sizes of slowdown, in percent."""
+    """Parse the sizes of the slowdowns, in percent."""
     return [int(level) for level in levels.split(",")]
 
 
 def brief(found: dict[str, Any]) -> dict[str, Any]:
-    """The case with the gate's figures for every leg in place of its rounds."""
+    """The case with the gate's figures for every leg instead of its rounds."""
     plain = found["plain"]
     slowed = {
-        # What was not measured again is that of the unchanged leg.
+        # Quantities that were not measured again are taken from the unchanged leg.
         side: {level: figures({**plain, **found[side][level]}) for level in found[side]}
         for side in ("kernel", "host")
         if side in found
@@ -91,7 +94,7 @@ def brief(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def figures(case: dict[str, Any]) -> dict[str, list[float]]:
-    """Eager, compiled and log ratio of each time of a case, and what was counted."""
+    """The eager time, compiled time and log ratio of each quantity of a case, and its counts."""
     from decide import measured
 
     run = measured(case).run
@@ -103,7 +106,7 @@ def figures(case: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
-    """Device time of eager and of each slowed leg, and wall time of the slowed legs."""
+    """The device time of eager and of each slowed leg, and the wall time of the slowed legs."""
     from pytest_torch_compile.speed.measuring import bench as measure
     from pytest_torch_compile.speed.measuring import kernels, timing
     from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
@@ -130,7 +133,7 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 
 
 def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str, Any]:
-    """Rounds of eager and each slowed leg, a pair at a time, as the gate measures them."""
+    """The rounds of eager and each slowed leg, one pair at a time, measured in the same way as by the gate."""
     from pytest_torch_compile.speed.measuring import timing
     from pytest_torch_compile.speed.measuring.python_calls import python_calls
     from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
@@ -153,7 +156,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
 
 
 def kernel_sizes(device: Any) -> list[tuple[float, int]]:
-    """Seconds of device time of the elementwise kernel over buffers of rising size."""
+    """The device seconds of the elementwise kernel over buffers of increasing size."""
     import torch
 
     table = []
@@ -165,7 +168,7 @@ def kernel_sizes(device: Any) -> list[tuple[float, int]]:
 
 
 def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Callable[[], object]:
-    """``run``, and then a kernel of about ``seconds``."""
+    """Call ``run``, followed by a kernel that takes about ``seconds``."""
     import torch
 
     if not _sizes:
@@ -182,14 +185,16 @@ def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Calla
 
         return slowed
 
-    # After a model the caches are cold and the kernel takes longer than alone, so it is sized again in its place.
+    # After a model has run, the caches are cold and the kernel takes longer than alone, so its size is adjusted in
+    # place.
     for _ in range(3):
         size = max(256, min(1 << 28, int(size * min(4.0, max(0.25, seconds / _last_kernel(slowed_by(size)))))))
     return slowed_by(size)
 
 
 def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
-    """Seconds of the last kernel of a call, as measured among the others; of the last call, if they differ in kernels."""
+    """The seconds of the last kernel of a call, measured together with the other kernels; for calls with different
+    kernels, of the last call."""
     from statistics import median
 
     from pytest_torch_compile.speed.measuring import kernels
@@ -200,7 +205,7 @@ def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
 
 
 def with_host(run: Callable[[], object], seconds: float) -> Callable[[], object]:
-    """Python code that is busy for ``seconds``, and then ``run``."""
+    """Run Python code for ``seconds``, and then call ``run``."""
 
     def slowed() -> object:
         end = perf_counter() + seconds

@@ -1,6 +1,6 @@
-"""Run measurements in fresh processes, one after another on one device, and keep what they return as compact JSON.
+"""Run measurements in fresh processes, one after another on one device, and store their results as compact JSON.
 
-A process imports while the one before it measures, then waits for its turn before it touches the device.
+A process runs its imports while the previous process measures, and then waits for its turn before it uses the device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _logs: dict[int, Any] = {}
 
 
 def main(script: str, description: str, measure: Measure, tiny: str) -> None:
-    """Drive the runs, or be one of them. ``tiny`` names the cases that try the script out."""
+    """Start the runs, or act as one of them. ``tiny`` lists the cases for testing the script."""
     options = parser(description).parse_args()
     if options.tiny:
         options.cases, options.seconds, options.backend = tiny, 0.3, "eager"
@@ -35,16 +35,18 @@ def main(script: str, description: str, measure: Measure, tiny: str) -> None:
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """The options every experiment has."""
+    """The options of all experiments."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--out", type=Path, help="JSON to write; runs already in it count")
-    options.add_argument("--processes", type=int, default=20, help="fresh processes wanted in all")
+    options.add_argument("--out", type=Path, help="JSON file to write; runs that it already contains count")
+    options.add_argument("--processes", type=int, default=20, help="total number of fresh processes")
     options.add_argument("--cases", default="core", help="core, all, rest, or names joined by commas")
-    options.add_argument("--seconds", type=float, default=4.0, help="rounds of one leg are taken for at most this long")
+    options.add_argument(
+        "--seconds", type=float, default=4.0, help=("maximum duration of the rounds of one leg in seconds")
+    )
     options.add_argument("--precision", type=float, default=0.002)
     options.add_argument("--budget-seconds", type=float, default=520.0)
     options.add_argument("--device", default="cuda")
-    options.add_argument("--tiny", action="store_true", help="one small case, eager backend: tries the script out")
+    options.add_argument("--tiny", action="store_true", help="test the script with one small case and backend eager")
     options.add_argument("--backend", default="inductor")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument(
@@ -54,17 +56,17 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--load-cache", type=Path, help="tar file to fill the compile cache from")
     options.add_argument("--save-cache", type=Path, help="tar file to save the compile cache to")
     for side in ("kernel", "host"):
-        sizes = "sizes of slowdown in percent, for inject.py"
+        sizes = "sizes of the slowdowns in percent, for inject.py"
         options.add_argument(f"--{side}-levels", default="1,2,3,5,10,20", help=sizes)
-    options.add_argument("--lead-in", action="store_true", help="begin each block untimed, for inject.py")
-    options.add_argument("--brief", action="store_true", help="keep the gate's figures instead of every round")
+    options.add_argument("--lead-in", action="store_true", help="start each block with untimed calls, for inject.py")
+    options.add_argument("--brief", action="store_true", help="keep only the gate's figures instead of every round")
     options.add_argument("--turn", type=int, default=-1, help=argparse.SUPPRESS)
     options.add_argument("--only-compile", action="store_true", help=argparse.SUPPRESS)
     return options
 
 
 def drive(script: str, options: argparse.Namespace, argv: list[str]) -> None:
-    """Start the fresh processes in turn until enough have answered or the time is up."""
+    """Start the fresh processes one after another until enough of them have returned results or the time is up."""
     start = time.monotonic()
     document = _read(options.out)
     if options.load_cache and options.load_cache.exists() and not options.cache.exists():
@@ -102,7 +104,8 @@ def drive(script: str, options: argparse.Namespace, argv: list[str]) -> None:
 
 
 def serve(options: argparse.Namespace, run: Measure) -> None:
-    """The inside of a fresh process: import, wait for the turn, run the cases in an order of its own, answer."""
+    """Run inside a fresh process: import, wait for the turn, run the cases in a process-specific order, and send the
+    results."""
     sys.path.insert(0, str(ROOT))
     import torch
     import torch._inductor.compile_fx
@@ -123,7 +126,7 @@ def serve(options: argparse.Namespace, run: Measure) -> None:
         started = time.perf_counter()
         try:
             found = run(options, name)
-        except Exception as error:  # one broken case must not cost the others their device time
+        except Exception as error:  # one broken case must not waste the device time of the other cases
             found = {"error": f"{type(error).__name__}: {error}"[:300]}
         torch.compiler.reset()
         if options.device == "cuda":
@@ -139,14 +142,14 @@ def serve(options: argparse.Namespace, run: Measure) -> None:
 
 
 def chosen(cases: dict[str, Any], wanted: str) -> list[str]:
-    """The case names that ``--cases`` means."""
+    """The names of the cases that ``--cases`` selects."""
     if wanted in ("all", "core", "rest"):
         return [n for n, case in cases.items() if wanted == "all" or case.core == (wanted == "core")]
     return wanted.split(",")
 
 
 def compact(sample: Any) -> dict[str, Any]:
-    """What a reader needs to recompute: microseconds per call of every round and profiler session."""
+    """The data needed to recompute the results: microseconds per call for every round and profiler session."""
     times = {q: {leg: micros(v) for leg, v in legs.items()} for q, legs in sample.raw.items() if legs["eager"]}
     memory = sample.memory and [round(sample.memory.eager), round(sample.memory.compiled)]
     return {
@@ -163,7 +166,7 @@ def compact(sample: Any) -> dict[str, Any]:
 
 
 def micros(seconds: list[float]) -> list[float]:
-    """Seconds as microseconds with two decimals: short in JSON."""
+    """Convert seconds to microseconds with two decimals, which are short in JSON."""
     return [round(value * 1e6, 2) for value in seconds]
 
 
@@ -211,12 +214,13 @@ def _answer(process: subprocess.Popen[str], seconds: float) -> dict[str, Any] | 
         return None
     lines = [line for line in text.splitlines() if line.startswith("answer ")]
     if not lines:
-        raise SystemExit(f"a process gave no answer: exit {process.returncode}: {_log(process)}")
+        raise SystemExit(f"a process returned no result: exit {process.returncode}: {_log(process)}")
     return json.loads(lines[-1][len("answer ") :])
 
 
 def _prewarm(script: str, options: argparse.Namespace, argv: list[str]) -> None:
-    """Fill the compile cache with several processes at once; the autotuned cases last, one process each."""
+    """Fill the compile cache with several processes at the same time, followed by the autotuned cases, with one process
+    each."""
     sys.path.insert(0, str(ROOT))
     from suites.speed.cases import CASES
 

@@ -1,4 +1,5 @@
-"""The sweep: real models over torch versions. `run FILE` in each environment, then `page FILE... -o PAGE`."""
+"""The sweep runs real models on several torch versions: `run FILE` in each environment, followed by `page FILE... -o
+PAGE`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ PAGE = Path("docs/compatibility.md")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 1 if it cannot be carried out."""
+    """Run a command. Returns 1 if it fails."""
     options = parser().parse_args(arguments)
     try:
         return int(options.do(options) or 0)
@@ -29,11 +30,11 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(required=True)
     run = commands.add_parser("run", help="run the cases that have no result yet")
     run.add_argument("store", type=Path, help="the JSON document of this torch version")
-    run.add_argument("--only", default="", help="cases whose name this regular expression finds")
-    run.add_argument("--limit", type=float, default=300, help="seconds for one case")
-    run.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no case is begun")
+    run.add_argument("--only", default="", help="only cases whose name matches this regular expression")
+    run.add_argument("--limit", type=float, default=300, help="time limit for one case in seconds")
+    run.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no more cases are started")
     run.set_defaults(do=do_run)
-    work = commands.add_parser("work", help="what `run` starts")
+    work = commands.add_parser("work", help="the worker that `run` starts")
     work.add_argument("only")
     work.add_argument("store", type=Path)
     work.add_argument("events", type=Path)

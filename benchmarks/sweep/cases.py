@@ -1,4 +1,5 @@
-"""What the sweep runs: every model of the breadth suites in fp32, and some of each family in Inductor."""
+"""The cases of the sweep: every model of the vision and transformers suites in fp32, and some models of each family in
+Inductor."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ FOLDERS = {"vision": VISION, "transformers": TRANSFORMERS}
 
 @dataclass(frozen=True)
 class Test:
-    """One table of the page: a test of the suites, and the backend that it is run in."""
+    """One table of the page: a test of the suites and its backend."""
 
     suite: str
     backend: str
 
 
-# Code generation takes ten times as long as all that comes before it, so that not every model goes through it: these do.
+# Code generation takes ten times as long as all earlier stages, so only these models run it.
 TESTS = {
     "training": Test("training", LIGHT_BACKEND),
     "inference": Test("inference", LIGHT_BACKEND),
@@ -33,7 +34,7 @@ IN_INDUCTOR = {
 
 
 def cases() -> dict[str, tuple[Case, str]]:
-    """Each case and its backend, under a name such as ``vision/resnet inference``; the cheap ones come first."""
+    """Maps names such as ``vision/resnet inference`` to each case and its backend. The cheapest cases come first."""
     return {
         f"{folder}/{model.name} {name}": (Case(model, test.suite, "fp32"), test.backend)
         for name, test in TESTS.items()
@@ -44,6 +45,7 @@ def cases() -> dict[str, tuple[Case, str]]:
 
 
 def runs(model: Model, test: Test) -> bool:
-    """Whether the suites run this test of the model in fp32; in Inductor, whether the model is chosen for it too."""
+    """Whether the suites run this test of the model in fp32 and, for Inductor, whether the model is among those
+    selected."""
     held = not model.only or f"{test.suite}-fp32" in model.only
     return held and (test.backend != "inductor" or model.name in IN_INDUCTOR[test.suite])

@@ -1,4 +1,5 @@
-"""Starts the worker until every case has a result: a crash or a time-out is one case's result and ends nothing else."""
+"""Start the worker repeatedly until every case has a result. A crash or a timeout is the result of one case, and does
+not affect others."""
 
 from __future__ import annotations
 
@@ -20,14 +21,15 @@ POLL_SECONDS = 0.2
 
 
 class SweepError(RuntimeError):
-    """The worker cannot run at all; the message holds the end of its output."""
+    """Raised if the worker cannot run at all; the message contains the end of its output."""
 
 
 @dataclass
 class Drive:
-    """One sweep in one environment. ``command`` gets two more arguments: the store and the file for its events.
+    """One sweep in one environment. Two arguments are appended to ``command``: the store and the file for events.
 
-    ``limit`` is in seconds for one case, ``budget`` for all: what it leaves undone, the next sweep does.
+    ``limit`` is the time limit for one case in seconds, and ``budget`` the limit for all cases. The next sweep runs the
+    remaining cases.
     """
 
     path: Path
@@ -44,14 +46,14 @@ class Drive:
         """Run until every case has a result.
 
         Raises:
-            SweepError: the worker ended before it began a case.
+            SweepError: If the worker ended before it started a case.
         """
         while not self._spent() and not self._one_worker():
             pass
         return self._document
 
     def _one_worker(self) -> bool:
-        """Start the worker and follow it to its end; True when nothing is left to do."""
+        """Start the worker and follow it to its end. Returns True if no cases are left."""
         self._current, self._since = "", time.monotonic()
         with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
             events, output = Path(folder) / "events.jsonl", Path(folder) / "output.txt"
@@ -75,7 +77,7 @@ class Drive:
             return True
 
     def _follow(self, process: subprocess.Popen[bytes], events: Path) -> str:
-        """Take events until the process ends or a case takes too long; how it ended, in words."""
+        """Process events until the process ends or a case takes too long. Returns a description of how it ended."""
         begun = ""
         with events.open(encoding="utf-8") as stream:
             while True:
@@ -113,7 +115,7 @@ class Drive:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Leave neither the process nor any that it started."""
+    """Terminate the process and all processes that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

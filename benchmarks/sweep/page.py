@@ -1,4 +1,5 @@
-"""The page of the sweep: model x version, and what changed between neighbours. Plain data in, Markdown out."""
+"""Create the page of the sweep from plain data, as Markdown: a table of models and versions, and the changes between
+adjacent versions."""
 
 from __future__ import annotations
 
@@ -23,18 +24,18 @@ TESTS = {
     "inference": "Inference, up to code generation",
     "training": "Training, up to code generation",
 }
-# Times of one machine differ from run to run: less than this is not told as a change.
+# Times on one machine vary from run to run, so smaller differences are not reported as changes.
 SLOWER, AT_LEAST_SECONDS = 1.5, 5.0
 Figures = Mapping[str, Any]
 
 
 def write(documents: Sequence[Document], path: Path) -> None:
-    """Render the documents, one for each version, into the page."""
+    """Write the page for these documents, one for each version."""
     write_atomically(path, render(documents))
 
 
 def render(documents: Sequence[Document]) -> str:
-    """The page as text; versions stand in their order, models in that of the suites."""
+    """The page as text. Versions are sorted, and models are in the order of the suites."""
     ordered = sorted(documents, key=lambda document: number_of(version_of(document)))
     surroundings = Environment(
         loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
@@ -52,7 +53,7 @@ def render(documents: Sequence[Document]) -> str:
 
 
 def version_of(document: Document) -> str:
-    """``2.13``."""
+    """The minor version, such as ``2.13``."""
     return ".".join(document["environment"]["torch"].split(".")[:2])
 
 
@@ -67,13 +68,13 @@ def names(documents: Sequence[Document], test: str) -> list[str]:
 
 
 def common(documents: Sequence[Document]) -> set[str]:
-    """The cases that compiled in every version, so that their times can be added up and compared."""
+    """The cases that compiled on every version, whose total times can be compared."""
     sets = [{name for name, found in document["cases"].items() if "error" not in found} for document in documents]
     return set.intersection(*sets) if sets else set()
 
 
 def table(documents: Sequence[Document], test: str) -> list[tuple[str, list[str]]]:
-    """A row for each case: the model, and a cell for each version."""
+    """A row for each case, with the model and a cell for each version."""
     return [
         (name.removesuffix(f" {test}"), [cell(document["cases"].get(name)) for document in documents])
         for name in names(documents, test)
@@ -81,7 +82,7 @@ def table(documents: Sequence[Document], test: str) -> list[tuple[str, list[str]
 
 
 def cell(figures: Figures | None) -> str:
-    """``0 / 1 / 14`` (graph breaks, recompiles, processor seconds), and before it what is wrong."""
+    """Text such as ``0 / 1 / 14`` (graph breaks, recompiles, processor seconds), preceded by any errors."""
     if figures is None:
         return "not run"
     if "error" in figures:
@@ -95,7 +96,7 @@ def cell(figures: Figures | None) -> str:
 
 
 def totals(document: Document, shared: set[str]) -> dict[str, Any]:
-    """The figures of a version at a glance."""
+    """A summary of the figures of one version."""
     cases = document["cases"]
     held = [found for found in cases.values() if "error" not in found]
     inductor = [cases[name]["seconds"] for name in shared if " inductor" in name]
@@ -114,7 +115,7 @@ def totals(document: Document, shared: set[str]) -> dict[str, Any]:
 
 
 def complaints(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """The first wrong result of each kind, with the versions that have it and all cases that say the same."""
+    """The first wrong result of each kind, with the versions and all cases in which it occurs."""
     seen: dict[tuple[str, str, str], list[str]] = {}
     for document in documents:
         for name in [name for test in TESTS for name in names([document], test)]:
@@ -132,7 +133,7 @@ def complaints(documents: Sequence[Document]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Change:
-    """What is different in a version from the one before it."""
+    """The differences between a version and the previous version."""
 
     old: str
     new: str
@@ -150,7 +151,7 @@ class Change:
 
 
 def differences(old: Figures, new: Figures) -> list[str]:
-    """What changed for one case, in words."""
+    """A description of the changes for one case."""
     if "error" in old or "error" in new:
         before, after = (_escaped(found.get("error", "runs")) for found in (old, new))
         return [] if before == after else [f"{before} -> {after}"]
@@ -160,7 +161,7 @@ def differences(old: Figures, new: Figures) -> list[str]:
         *_changed_counts("recompile", Counter(old["recompiles"]), Counter(new["recompiles"])),
         *_changed_number("eager fallbacks", old["fallbacks"], new["fallbacks"]),
         *_changed_number("graphs", old["graphs"], new["graphs"]),
-        # A compilation that ended in an error says nothing about time.
+        # The time of a compilation that failed is meaningless.
         *(_changed_time(old["seconds"], new["seconds"]) if not old["wrong"] and not new["wrong"] else []),
     ]
 

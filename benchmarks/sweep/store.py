@@ -1,4 +1,4 @@
-"""The results of one torch version: one JSON document, written whole after every case. No torch."""
+"""The results of one torch version, in one JSON document that is rewritten after every case. Does not import torch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from pytest_torch_compile.disk import write_atomically
 
 SCHEMA_VERSION = 1
-# Findings that have figures of their own; every other kind says that the numbers, or what came with them, are wrong.
+# The kinds of findings that have separate figures. All other kinds mean that the results or their metadata are wrong.
 SHARED_KINDS = ("graph-break", "recompile", "eager-fallback", "cudagraph-skip")
 Document = dict[str, Any]
 
 
 class StoreError(ValueError):
-    """A file that holds no results of the sweep."""
+    """Raised for a file that does not contain results of the sweep."""
 
 
 def new(environment: Mapping[str, str]) -> Document:
@@ -27,7 +27,7 @@ def read(path: Path) -> Document:
     """The document in a file.
 
     Raises:
-        StoreError: it is no JSON, or of another schema.
+        StoreError: If the file is not JSON, or has a different schema.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def read(path: Path) -> Document:
 
 
 def resumed(path: Path, environment: Mapping[str, str]) -> Document:
-    """The document to go on with: what is there of this environment, otherwise an empty one."""
+    """The document to continue with: the existing results of this environment, or an empty document."""
     if path.exists() and (found := read(path))["environment"] == dict(environment):
         return found
     return new(environment)
@@ -51,5 +51,5 @@ def done(path: Path, environment: Mapping[str, str]) -> set[str]:
 
 
 def write(document: Document, path: Path) -> None:
-    """Write a document so that a reader sees the old one or the new one."""
+    """Write a document atomically, so that a reader sees either the old or the new document."""
     write_atomically(path, json.dumps(document, indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""Runs the cases that have no result yet, one after the other, and says in a file what it does."""
+"""Run the cases that have no result yet, one after the other, and report progress in a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ LIBRARIES = ("torch", "torchvision", "transformers")
 
 
 def work(store: Path, events: Path, only: str = "") -> None:
-    """Run what ``store`` lacks; write ``environment``, ``begin`` and ``end`` as lines of JSON to ``events``."""
+    """Run the cases that are missing in ``store``, and write ``environment``, ``begin`` and ``end`` events as JSON
+    lines to ``events``."""
     with events.open("a", encoding="utf-8") as stream:
 
         def say(event: Mapping[str, Any]) -> None:
@@ -42,12 +43,12 @@ def work(store: Path, events: Path, only: str = "") -> None:
 
 
 def here() -> dict[str, str]:
-    """The versions that a result depends on."""
+    """The versions on which a result depends."""
     return {library: metadata.version(library).split("+")[0] for library in LIBRARIES}
 
 
 def measured(case: Case, backend: str) -> dict[str, Any]:
-    """The figures of one case, from nothing compiled and an empty cache."""
+    """The figures of one case, starting without compiled code and with an empty cache."""
     cache = CacheFolder("fresh")
     cache.enter_test()
     torch._dynamo.reset()
@@ -63,13 +64,14 @@ def measured(case: Case, backend: str) -> dict[str, Any]:
 
 
 def processor_seconds() -> float:
-    """Processor time of this process and of the compilers it has run, which other work on the machine hardly moves."""
+    """The processor time of this process and of the compilers that it has run, which hardly depends on other work on
+    the machine."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 def report_of(case: Case, backend: str) -> CompileReport:
-    """Check a case in the mode that ``torch.compile(model)`` has, and keep the report, failed or not."""
+    """Check a case in the default mode of ``torch.compile(model)``, and return the report even if the check failed."""
     try:
         return check_compile(
             case.target(), calls=case.calls(), fullgraph=False, backend=backend, diagnose="off", **case.options()
@@ -81,7 +83,7 @@ def report_of(case: Case, backend: str) -> CompileReport:
 
 
 def figures(report: CompileReport) -> dict[str, Any]:
-    """What the page tells of a report."""
+    """The parts of a report that the page shows."""
     return {
         "wrong": [
             {"kind": finding.kind, "message": headline(finding)}
@@ -97,7 +99,7 @@ def figures(report: CompileReport) -> dict[str, Any]:
 
 
 def place(location: Any) -> str:
-    """A file without the folders that differ between environments, and the function."""
+    """The file, without folders that differ between environments, and the function."""
     file = location.file.replace("\\", "/").rpartition("/site-packages/")[2]
     return f"{Path(file).name if file.startswith('/') else file} in {location.function}"
 

@@ -1,4 +1,5 @@
-"""diffusers under torch.compile: networks whole and by repeated blocks, over shapes, in training and in pipelines."""
+"""diffusers under torch.compile: whole networks and their repeated blocks, with several shapes, in training and in
+pipelines."""
 
 import pytest
 import torch

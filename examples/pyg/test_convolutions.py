@@ -1,4 +1,5 @@
-"""PyTorch Geometric under torch.compile: results and gradients equal to eager, one graph, graphs of changing size."""
+"""PyTorch Geometric under torch.compile: results and gradients match eager, with one graph for inputs of changing
+size."""
 
 import pytest
 import torch

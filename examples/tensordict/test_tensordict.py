@@ -1,4 +1,5 @@
-"""tensordict under torch.compile: every operation on a TensorDict in one graph, and modules made for it."""
+"""tensordict under torch.compile: every operation on a TensorDict compiles to one graph, and modules built for
+TensorDicts work."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""geoopt: points on manifolds (parameters of a class of their own), and optimizers that stay on them."""
+"""geoopt: points on manifolds (parameters with a special class), and optimizers that keep points on the manifold."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tangents(manifold: Any, *shape: int) -> Calls:
 
 
 def stepping(make: Make, manifold: Any, *shape: int, wrapped: bool = True) -> Target:
-    """Three steps of an optimizer, on a parameter that has its gradient."""
+    """Three steps of an optimizer on a parameter that already has a gradient."""
     seed = drawn(manifold, *shape)
     point = geoopt.ManifoldParameter(seed, manifold=manifold) if wrapped else nn.Parameter(seed)
     point.grad = torch.randn_like(seed)
@@ -46,7 +46,7 @@ def stepping(make: Make, manifold: Any, *shape: int, wrapped: bool = True) -> Ta
 
 
 class Embedding(nn.Module):
-    """Distances to points that are learned."""
+    """Computes distances to learned points."""
 
     def __init__(self, manifold: Any, *shape: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Embedding(nn.Module):
 
 
 class OfTheTensor(nn.Module):
-    """Methods of the parameter itself."""
+    """Calls methods of the parameter itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class OfTheTensor(nn.Module):
 
 
 class Projecting(nn.Module):
-    """Puts its parameter back onto the manifold in forward."""
+    """Projects its parameter onto the manifold in forward."""
 
     def __init__(self) -> None:
         super().__init__()

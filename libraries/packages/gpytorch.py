@@ -12,7 +12,7 @@ from libraries.targets import Target
 
 
 class Dense(nn.Module):
-    """A kernel whose lazy matrix is asked for."""
+    """A kernel whose lazy matrix is converted to a dense matrix."""
 
     def __init__(self, kernel: kernels.Kernel) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Variational(gpytorch.models.ApproximateGP):
 
 
 class MeanAndVariance(nn.Module):
-    """What a model or a likelihood says, as tensors."""
+    """The output of a model or a likelihood, as tensors."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ TARGETS = {
     "Squeeze": lambda: Target(flows.Squeeze(), maps()),
     "GlowBlock": lambda: Target(flows.GlowBlock(4, 8), maps()),
     "PeriodicShift": lambda: Target(flows.PeriodicShift([0, 1]), tensors(4)),
-    # In training the number of its terms, and with it that of recompiles, is random.
+    # In training, the number of its terms is random, and therefore the number of recompiles as well.
     "Residual": lambda: Target(flows.Residual(nf.nets.LipschitzMLP([4, 8, 4])), tensors(4), train=False),
     "DiagGaussian.log_prob": lambda: Target(nf.distributions.DiagGaussian(4).log_prob, tensors(4)),
     "GaussianMixture.log_prob": lambda: Target(nf.distributions.GaussianMixture(3, 4).log_prob, tensors(4)),

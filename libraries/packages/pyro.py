@@ -18,7 +18,7 @@ from libraries.targets import Target
 
 
 class Drawn(PyroModule):
-    """A layer whose weights are drawn anew in each call."""
+    """A layer whose weights are drawn again in each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,14 +49,14 @@ def elbo(x: torch.Tensor) -> torch.Tensor:
 
 
 def stored(x: torch.Tensor) -> torch.Tensor:
-    """A parameter of the global store, which is made in the first call."""
+    """A parameter in the global store, which is created in the first call."""
     return x * pyro.param("slope", torch.ones(3), constraint=dist.constraints.positive)
 
 
 def stored_before(target: Any, given: list[tuple[Any, ...]], **how: Any) -> Target:
     """A target whose parameters are in the global store before its calls.
 
-    The store belongs to pyro, and not to the package of the target, so a check does not put it back between its runs.
+    The store belongs to pyro rather than to the package of the target, so a check does not restore it between runs.
     """
     pyro.clear_param_store()
     target(*given[0])

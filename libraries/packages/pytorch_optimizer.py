@@ -12,7 +12,7 @@ from torch import nn
 from libraries.inputs import calls
 from libraries.targets import Target
 
-# One for each way of keeping state, and some with random numbers, foreach ops, factored moments or rotations.
+# One optimizer for each way of keeping state, and some with random numbers, foreach ops, factored moments or rotations.
 STEPPING: dict[str, dict[str, Any]] = {
     "ADOPT": {}, "AdEMAMix": {}, "AdaBelief": {"rectify": True}, "AdaFactor": {}, "AdaShift": {}, "AdamMini": {},
     "Adan": {}, "AggMo": {}, "AliG": {}, "Amos": {}, "CAME": {}, "DAdaptAdam": {}, "Kate": {}, "LaProp": {}, "Lamb": {},
@@ -22,7 +22,7 @@ STEPPING: dict[str, dict[str, Any]] = {
 
 
 def stepping(name: str, **how: Any) -> Target:
-    """Three steps, on a matrix and a vector that have gradients."""
+    """Three steps on a matrix and a vector that have gradients."""
     held = [nn.Parameter(torch.randn(4, 3)), nn.Parameter(torch.randn(5))]
     for parameter in held:
         parameter.grad = torch.randn_like(parameter)

@@ -1,4 +1,4 @@
-"""timm: layers, and whole models in small."""
+"""timm: layers, and small versions of whole models."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from libraries.targets import Target
 
 
 class Dynamics(nn.Module):
-    """What changes the state, with a count of the evaluations."""
+    """The derivative of the state, with a count of its evaluations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Dynamics(nn.Module):
 
 
 class Buffered(Dynamics):
-    """The count in a buffer."""
+    """Keeps the count in a buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Buffered(Dynamics):
 
 
 class Watched(Dynamics):
-    """Solvers call this at each step."""
+    """Has a method that solvers call at each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Pair(Dynamics):
 
 
 class Solved(nn.Module):
-    """A layer that solves."""
+    """A layer that runs a solver."""
 
     def __init__(self, dynamics: nn.Module, adjoint: bool = False, times: int = 3, **how: Any) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Solved(nn.Module):
 
 
 class Times(nn.Module):
-    """Gradients of the times."""
+    """Computes gradients with respect to the times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Times(nn.Module):
 
 
 class Falling(nn.Module):
-    """A ball, until it meets the ground."""
+    """Simulates a ball until it hits the ground."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Falling(nn.Module):
 
 
 def solved(dynamics: nn.Module, **how: Any) -> Target:
-    """Two sizes only, because dynamo needs seconds for the loops of a solver."""
+    """Only two sizes, because dynamo needs seconds for the loops of a solver."""
     return Target(Solved(dynamics, **how), tensors(3, sizes=(2, 3)))
 
 

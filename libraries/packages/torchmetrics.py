@@ -30,7 +30,7 @@ def vectors() -> Calls:
 
 
 def metric(made: tm.Metric, inputs: Calls) -> Target:
-    """A metric's own call: it updates its state and gives the value of the batch."""
+    """A call of the metric itself, which updates its state and returns the value for the batch."""
     return Target(made, inputs, train=False)
 
 

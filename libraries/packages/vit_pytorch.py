@@ -17,7 +17,8 @@ def few(channels: int = 3, size: int = 16) -> Calls:
 
 
 def vit(module: str, name: str, **options) -> Target:
-    """A model of the package; it is imported when it is built, since a module of it may need more than is there."""
+    """A model of the package. It is imported when it is built, because its module may require packages that are not
+    installed."""
     made = getattr(importlib.import_module(f"vit_pytorch.{module}"), name)
     return Target(made(**options), few())
 

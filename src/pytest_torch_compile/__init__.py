@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-# Loaded on first use: in a project that has the plugin installed but does not use it, torch must not be imported.
+# Loaded on first use, because torch must not be imported in a project that has the plugin installed but does not use
+# it.
 _HOMES = {
     "check.check_compile": ("check_compile",),
     "check.compile_guard": ("compile_guard",),

@@ -9,56 +9,54 @@ from .observation import GraphBreak
 
 # Recompiles and eager fallback, by the kind of guard that failed.
 EXPLANATIONS: dict[str, str] = {
-    "size": "a tensor size changed; mark the dimension dynamic (dynamic_dims=...), compile with dynamic=True, "
-    "or pad to a fixed set of sizes",
-    "size-0-or-1": "torch specialises on the sizes 0 and 1, so each of them needs a separate graph "
-    "even with dynamic=True; "
-    "allow one recompile for it, or avoid these sizes",
-    "duck-shape": "two dimensions happened to have the same size, and torch assumed that they are always equal "
-    "(duck shaping); use different sizes in the first call, or mark both dynamic",
+    "size": "a tensor size changed; mark the dimension as dynamic (dynamic_dims=...), compile with dynamic=True, or "
+    "pad to a fixed set of sizes",
+    "size-0-or-1": "torch specialises on sizes 0 and 1, and compiles a separate graph for each even with "
+    "dynamic=True; allow a recompile for each, or avoid these sizes",
+    "duck-shape": "two dimensions had the same size in the first call, so torch assumed that they are always equal "
+    "(duck shaping); use different sizes in the first call, or mark both dimensions as dynamic",
     "stride": "the memory layout of a tensor changed; make it contiguous, or always pass the same memory format",
-    "rank": "the number of dimensions of a tensor changed; reshape it before the compiled code",
-    "dtype": "the dtype of a tensor changed; cast it before the compiled code",
+    "rank": "the number of dimensions of a tensor changed; reshape it before it reaches the compiled code",
+    "dtype": "the dtype of a tensor changed; cast it before it reaches the compiled code",
     "device": "the device of a tensor changed, and torch compiles a graph for each device; move it with "
     ".to(device) before the call, or allow one recompile for each device with max_recompiles",
-    "requires-grad": "requires_grad of a tensor changed; detach() it in all calls or in none, or allow one recompile "
-    "with max_recompiles",
+    "requires-grad": "the requires_grad flag of a tensor changed; set it to the same value in every call (for "
+    "example with detach()), or allow one recompile with max_recompiles",
     "type": "the type of an argument changed (tensor, None, Parameter, subclass), and torch compiles a graph "
     "for each type; always pass the same type (an empty tensor instead of None), or allow the "
     "recompiles with max_recompiles",
-    "dispatch-keys": "a tensor was created in a different mode (inference mode, autocast, a wrapper subclass); create "
-    "all inputs in the same mode, or clone() them outside that mode before the call",
+    "dispatch-keys": "a tensor was created in a different mode (inference mode, autocast, or a wrapper subclass); "
+    "create all inputs in the same mode, or clone() them outside that mode before the call",
     "grad-mode": "grad mode changed; use the same grad mode (torch.no_grad()) for every call",
     "inference-mode": "inference mode changed; use the same mode for every call",
     "autocast": "the autocast state changed; use the same state for every call",
-    "threads": "the number of threads changed, and code is generated for a fixed number of threads; set "
-    "it once, before "
-    "the first call (torch.set_num_threads)",
+    "threads": "the number of threads changed, but torch generates code for a fixed number of threads; set it once, "
+    "before the first call (torch.set_num_threads)",
     "deterministic": "deterministic algorithms were turned on or off; set them once, before the first call "
     "(torch.use_deterministic_algorithms)",
     "default-dtype": "the default dtype changed; set it once, before the first call (torch.set_default_dtype)",
     "global-state": "the global torch state in the guard changed; set it once, before the first call",
-    "train-or-eval": "the module switched between train() and eval(), and torch compiles a graph for each; allow one "
-    "recompile with max_recompiles, or check train and eval separately",
-    "length": "the length or the keys of a container changed; pass a tensor, or always use the same structure",
-    "new-object": "a different object (function, module or None) was passed, and the graph is only valid for the "
-    "first one; create it once, outside the call, and always pass the same object",
+    "train-or-eval": "the module switched between train() and eval(), and torch compiles a graph for each mode; "
+    "allow one recompile with max_recompiles, or check train() and eval() separately",
+    "length": "the length or the keys of a container changed; always pass the same structure, or pass a tensor instead",
+    "new-object": "a different object (function, module or None) was passed, and the graph is valid only for the "
+    "first object; create the object once, outside the call, and always pass the same object",
     "closure": "a variable of an enclosing function changed, and its value is part of the graph; pass it as an "
     "argument (as a tensor if it is a number), or do not change it between calls",
     "global": "a global variable changed, and its value is part of the graph; pass it as an argument (as a "
     "tensor if it is a number), or set it once, before the first call",
     "python-number": "a Python number changed; pass it as a tensor, or mark it as dynamic",
     "python-bool": "a Python flag changed, and torch compiles a graph for each value; allow one recompile for it "
-    "with max_recompiles, or use a tensor and torch.where",
-    "python-string": "a Python string changed, and torch compiles a graph for each value; do not pass it to compiled "
-    "code (use it to choose the function or tensor before the call), or allow one recompile for each "
-    "value with max_recompiles",
+    "with max_recompiles, or replace it with a tensor and torch.where",
+    "python-string": "a Python string changed, and torch compiles a graph for each value; keep it out of compiled "
+    "code (for example, use it before the call to choose the function or tensor), or allow one "
+    "recompile for each value with max_recompiles",
     "python-value": "a Python value (a dtype, a device, ...) changed, and torch compiles a graph for each value; do "
     "not change it between calls, or allow one recompile for each value with max_recompiles",
-    "new-code": "a new function object from the same source line was compiled; define the function once, outside "
+    "new-code": "torch compiled a new function object from the same source line; define the function once, outside "
     "the call",
     "new-backend": "a different backend object was used; create one backend callable and use it for every compilation",
-    "dynamic-mark": "the dynamic marks of a tensor changed; mark it in all calls or in none",
+    "dynamic-mark": "the dimensions marked as dynamic changed; mark the same dimensions of this tensor in every call",
     "other": "the guard above shows which value changed; do not change it between calls, or pass it as a tensor",
 }
 
@@ -77,20 +75,22 @@ BREAK_HINTS = {
     "torch.compiler.is_compiling(), or move it out of the "
     "compiled "
     "function",
-    "graph that the backend refuses": "torch traced the code, but its backend cannot compile the graph: the op that "
-    "torch names has a result that depends on data, often in the backward; replace it, for example x[mask] "
-    "by torch.where(c, a, b), or keep it out of the compiled function",
-    "function that dynamo skips": "dynamo does not trace this function; replace it, or "
-    "call it outside the compiled function",
+    "graph that the backend refuses": "torch traced the code, but the backend cannot compile the graph: the result "
+    "of the op named above depends on data, often in the backward pass; replace "
+    "the op (for example, x[mask] with torch.where(c, a, b)), or move it out of "
+    "the compiled function",
+    "function that dynamo skips": "dynamo cannot trace this function; replace it, or call it outside the compiled "
+    "function",
 }
 NUMBERS_BREAK = ("unsupported code", "scalar from a tensor")  # categories of breaks that a NumPy number can cause
 NUMPY_NUMBER = (
-    "a NumPy number, which torch traces as a tensor; convert it to a Python number where it is set, "
-    "with float(...) or int(...)"
+    "torch traces a NumPy number as a tensor; convert it to a Python number where it is set, with float(...) or "
+    "int(...)"
 )
 REWRITE = "rewrite the line with operations that torch.compile can trace"
 FOLLOWS = (
-    "this break may follow from another one, in the same function or in one that it calls; remove the other one first"
+    "this break may be a consequence of another break in the same function or in a function that it calls; "
+    "remove that break first"
 )
 NO_FULLGRAPH = f"{REWRITE}, or check the default mode with fullgraph=False"
 
@@ -102,158 +102,158 @@ CALL_INSIDE = "call the compiled code inside the block"
 OPEN_EARLIER = (
     "enter the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
 )
-WARM_UP_ALL = "run this once during the warm-up: each function, size and flag, and backward() if it is used"
-WARM_UP_TWICE = (
-    "call each size twice during the warm-up: the first call warms up the CUDA graph, the second call records it"
+WARM_UP_ALL = (
+    "call the code during the warm-up with every function, size and flag that it is used with, including backward()"
 )
-LEAVE_LIMIT_OUT = "remove this limit, or set it only for some torch versions: {'>=2.11': 4}"
+WARM_UP_TWICE = (
+    "call the code twice with each size during the warm-up: the first call warms up the CUDA graph, and the "
+    "second call records it"
+)
+LEAVE_LIMIT_OUT = "remove this limit, or set it only for the torch versions that report the number: {'>=2.11': 4}"
 EXACT_LIMITS = {
-    "structure": "if the increase is intended, raise the limit; otherwise look for added code, or code that is "
+    "structure": "if the increase is intended, raise the limit; otherwise look for code that was added or is "
     "compiled twice",
     "memory": "look for tensors that are kept after the call, a mode that needs more memory (CUDA graphs, "
-    "max-autotune), or a copy",
-    "host-sync": "keep values on the GPU: avoid .item(), .tolist(), .cpu(), nonzero() and Python branches on "
-    "tensors here",
+    "max-autotune), or an extra copy",
+    "host-sync": "keep values on the GPU: avoid .item(), .tolist(), .cpu(), nonzero() and Python branches on tensors "
+    "on these lines",
 }
 OTHER_TORCH = (
-    "update pytest-torch-compile, or use a supported torch version (see pytest-torch-compile "
-    "doctor); the results were still compared with eager"
+    "update pytest-torch-compile, or use a supported torch version (run pytest-torch-compile doctor); the results "
+    "were still compared with those of the eager run"
 )
 MAKE_AFRESH = (
-    "check factory(make_target), which creates the target and these objects for each run, or leave the result out with "
-    "Tolerances(ignored=[...])"
+    "pass factory(make_target) to the check, so that every run creates its own target and objects, or ignore the "
+    "result with Tolerances(ignored=[...])"
 )
-LONGER = "if it is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
-ISOLATE = "with --compile-isolate such a test is terminated, and the run continues"
-FIND_STAGE = "try backend='eager' and then 'aot_eager': the first that fails is the stage at fault"
+LONGER = "if the check is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
+ISOLATE = "use --compile-isolate to terminate a test that hangs and continue with the next"
+FIND_STAGE = "try backend='eager', then backend='aot_eager': the first that fails shows the stage at fault"
 TIED_SIZE = (
-    "the code requires this size to equal another one or to be in a range; set the range, "
-    "dynamic_dims={'x': {0: (low, high)}}, or remove the mark from one of the dimensions"
+    "the code requires this size to equal another size or to lie in a range; declare the range with "
+    "dynamic_dims={'x': {0: (low, high)}}, or do not mark one of the dimensions as dynamic"
 )
 CUDAGRAPHS = (
     "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use 'max-autotune-no-cudagraphs'"
 )
 
 # Compiled results that differ from eager.
-COMPARE_STAGES = "try backend='eager' and then 'aot_eager': the first that fails is the stage at fault"
+COMPARE_STAGES = "try backend='eager', then backend='aot_eager': the first that fails shows the stage at fault"
 LOOK_FOR_A_DEFECT = (
-    f"this is more than rounding, so look for a bug; a looser tolerance would only hide it. To find the stage, "
-    f"{COMPARE_STAGES}"
+    "the difference is larger than rounding errors, so look for a bug; a looser tolerance would only hide it. To "
+    f"find the stage at fault, {COMPARE_STAGES}"
 )
-LOST_WRITE = "return the new value instead of writing it in place, or write it with copy_() on the tensor itself"
-UNEXPECTED_WRITE = "clone the tensor before you pass it to the compiled function"
+LOST_WRITE = "return the new value instead of writing it in place, or write it to the tensor itself with copy_()"
+UNEXPECTED_WRITE = "clone the tensor before passing it to the compiled function"
 ONE_SIDED_GRADIENT = (
-    "only one of eager and compiled code has this gradient; look for detach(), no_grad() or unused branches near "
-    "this tensor"
+    "this gradient exists in only one of the two runs (eager and compiled); look for detach(), no_grad() or unused "
+    "branches near this tensor"
 )
 SAME_CONTAINERS = "return the same container types in every branch of the checked function"
-CONTIGUOUS = (
-    "call .contiguous() (or .contiguous(memory_format=...)) on it before you return it, in eager and compiled code"
-)
+CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on the tensor before returning it"
 # Metadata of a tensor that differs, by the first differing part in the message.
 METADATA = {
-    "type": "return the same tensor class in eager and compiled code: to keep a subclass, define "
+    "type": "return the same tensor class in the eager and compiled runs: to keep a subclass, define "
     "__torch_function__ or __torch_dispatch__, or wrap the result outside the compiled function",
     "shape": f"{COMPARE_STAGES}. Create tensors with torch's factory functions, such as torch.empty(size): "
     "torch.Tensor(size) interprets a traced size as a value",
-    "dtype": "set the dtype explicitly where the value is created (dtype=..., .to(...)): the promotion rules "
-    "of NumPy and Python differ from those of traced code",
+    "dtype": "set the dtype explicitly where the value is created (dtype=..., .to(...)): the promotion rules of "
+    "NumPy and Python differ from the rules in traced code",
     "device": "set the device explicitly where the value is created (device=..., .to(...))",
-    "layout": "convert it to a fixed layout before you return it (.to_dense(), .to_sparse())",
+    "layout": "convert the tensor to a fixed layout before returning it (.to_dense(), .to_sparse())",
     "requires_grad": "look for detach(), no_grad(), .data or requires_grad_() in the code that computes this tensor, "
-    "and detach() it if it should have no gradient",
+    "or call detach() on it if it should not have a gradient",
     "strides": CONTIGUOUS,
 }
-ALIASING = "clone() the output if callers may write to it; a view in one mode but a copy in the other is a bug"
+ALIASING = (
+    "clone() the output if callers may write to it; code that returns a view in one run and a copy in the other is a "
+    "bug"
+)
 RANDOM_STREAM = (
     "compiled code drew different random numbers; look for seeds set inside the compiled code, or for custom "
     "random ops. tolerances=Tolerances(rng=False) turns this comparison off"
 )
-ONLY_COMPILED_RAISES = "try backend='eager' to see whether tracing or the backend raises"
+ONLY_COMPILED_RAISES = "try backend='eager' to find out whether tracing or the backend raises the exception"
 ONLY_EAGER_RAISES = (
-    "compiled code skips a check that eager makes; check data with torch._check(), and shapes before the call"
+    "compiled code skips a check that runs in eager; use torch._check() to check data, and check shapes before the call"
 )
 RAISES_SOMETHING_ELSE = (
-    "callers that catch eager's exception do not catch this one; raise outside the compiled "
-    "function, or allow both if intended: raises(IndexError, RuntimeError)"
+    "callers that catch the eager exception do not catch this exception; raise it outside the compiled function or, "
+    "if both are intended, allow both: raises(IndexError, RuntimeError)"
 )
 RAISE_LAST = (
-    "check inputs before the compiled function. If falling back to eager after such an input is "
-    "acceptable, put the calls that raise last, or accept the fingerprint with accepted_breaks"
+    "validate inputs before calling the compiled function. If it is acceptable that later calls run in eager, put "
+    "the calls that raise last, or accept the fingerprint with accepted_breaks"
 )
-BOTH_RAISE = "catch the exceptions of both modes, or raise outside the compiled function"
+BOTH_RAISE = "catch the exceptions of both runs, or raise the exception outside the compiled function"
 
 
 # For torch.library ops: the opcheck test that fails.
 CUSTOM_OPS = {
-    "test_schema": "list every argument that the op writes to in mutates_args (or as Tensor(a!) in the schema), and "
-    "do not return an input unchanged; or clone() first",
-    "test_autograd_registration": "register the formula with "
-    "torch.library.register_autograd, not for a CPU or CUDA "
-    "key; an op "
-    "composed of torch ops can be a plain function",
+    "test_schema": "list every argument that the op writes to in mutates_args (or declare it as Tensor(a!) in the "
+    "schema), and return a clone() rather than an input itself",
+    "test_autograd_registration": "register the formula with torch.library.register_autograd instead of under a CPU "
+    "or CUDA key; an op composed of torch ops can be a plain function",
     "test_faketensor": "make the fake (torch.library.register_fake) return the "
     "same shapes, dtypes, strides and devices "
     "as the op",
-    "test_aot_dispatch_dynamic": "compare the op with its fake and its gradient formula: "
-    "when traced, it gives a different result "
-    "from eager, or works only for fixed sizes",
-    "the autograd formula": "register one with torch.library.register_autograd, or detach() the inputs if they need no "
-    "gradient",
+    "test_aot_dispatch_dynamic": "compare the op with its fake and its gradient formula: when traced, the op returns "
+    "a different result than in eager, or works only for fixed sizes",
+    "the autograd formula": "register a formula with torch.library.register_autograd, or detach() the inputs if they "
+    "do not need gradients",
 }
 
 # Artifacts, and other checks in a fresh process.
 SKIP_ON_THIS_TORCH = "skip the test on this torch version"
 PREPARE = (
-    "pass as prepare= a function that imports the modules that the artifact needs, such as the modules of custom ops"
+    "pass a function as prepare= that imports the modules that the artifact needs, such as those that define custom ops"
 )
 OWN_CPP_LIBRARY = (
     "the package contains a second copy of the C++ library, because the compiler links it "
     "statically; set CXX to a compiler that links libstdc++.so"
 )
 ARTIFACT_STATE = (
-    "torch's state differs from when the artifact was built; set the same state before loading it, "
-    "in this check with prepare="
+    "torch's state is not the same as when the artifact was built; set the same state before loading the artifact "
+    "(in this check, with prepare=)"
 )
 ARTIFACT_REFUSES = (
-    "declare the dimensions that vary, dynamic_dims={'x': 0}; if a declared dimension is still "
-    "fixed, the code constrains it to a number: TORCH_LOGS=+dynamic shows where"
+    "declare the dimensions that vary with dynamic_dims={'x': 0}; if a declared dimension is still fixed, the code "
+    "constrains it to a number: set TORCH_LOGS=+dynamic to see where"
 )
 ARTIFACT_SIZES = (
-    "the artifact was built for the sizes of call 1, and does not reject others; declare the "
-    "dimensions that vary, dynamic_dims={'x': 0}"
+    "the artifact was built for the sizes of call 1, but does not reject other sizes; declare the dimensions that "
+    "vary with dynamic_dims={'x': 0}"
 )
 COMPARE_ARTIFACT = (
-    "check the model itself with check_compile(model, calls=[...]), and try via='export': if that "
-    "fails too, the package is not the cause"
+    "check the model itself with check_compile(model, calls=[...]), and try via='export': if this also fails, the "
+    "package is not the cause"
 )
-# Used if eager differs by far more than rounding: the code is the cause, and a tolerance or a different kernel would
-# not help.
+# Used if the eager results differ by far more than rounding errors. In that case the code is the cause, and a tolerance
+# or a different kernel would not help.
 VARIANT_IN_EAGER = {
-    "batch": "eager differs too, by more than rounding: the code mixes the rows of a batch. Look for a mean, "
-    "sum, norm or softmax over the batch dimension, or batch norm in train(); if that is intended, "
-    "remove 'batch' from over=",
-    "run": "eager differs too, by more than rounding: the code keeps state between runs, or draws random "
-    "numbers that torch's seed does not control. Look for counters, caches and separate random "
+    "batch": "the eager results also differ by more than rounding errors, so the code mixes the rows of a batch. "
+    "Look for a mean, sum, norm or softmax over the batch dimension, or batch norm in train(); if this is "
+    "intended, remove 'batch' from over=",
+    "run": "the eager results also differ by more than rounding errors, so the code keeps state between runs, or "
+    "draws random numbers that torch's seed does not control. Look for counters, caches and separate random "
     "generators",
-    "process": "eager differs too, by more than rounding: the code depends on the process. Look for seeds "
-    "derived from the process, hash(), the order of sets, and environment variables",
+    "process": "the eager results also differ by more than rounding errors, so the code depends on the process. Look "
+    "for seeds derived from the process, hash(), the order of sets, and environment variables",
 }
 VARIANT = {
-    "batch": "kernels are chosen by the batch size; pad to a fixed size, or allow a difference: "
-    "tolerance=Tolerance(rtol=..., atol=...)",
-    "run": "look for atomic adds (index_add, scatter_add, some backward kernels) and uninitialised memory: "
+    "batch": "the choice of kernels depends on the batch size; pad the batch to a fixed size, or allow a difference "
+    "with tolerance=Tolerance(rtol=..., atol=...)",
+    "run": "look for atomic adds (index_add, scatter_add, some backward kernels) and uninitialised memory; "
     "torch.use_deterministic_algorithms(True) reports them",
-    "process": "look for decisions based on timing (max-autotune, coordinate descent tuning), seeds derived "
-    "from the process, and sets, whose order depends on the process",
+    "process": "look for decisions based on timing (max-autotune, coordinate descent tuning), seeds derived from the "
+    "process, and the order of sets, which depends on the process",
 }
 COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks called by the artifact"
 
 # For a warm start that compiled something.
 WHAT_DIFFERS = (
-    "the cache key depends on the graph, shapes, device, torch version and configuration; look for a "
-    "difference from the run that filled the cache, and make sure that --compile-cache points to the "
-    "same cache"
+    "the cache key depends on the graph, shapes, device, torch version and configuration; find out which of these "
+    "differs from the run that filled the cache, and make sure that --compile-cache selects the same cache"
 )
 ONLY_INDUCTOR = (
     "only Inductor has a cache; make sure that the backend is 'inductor' and that force_disable_caches is not set"
@@ -261,20 +261,21 @@ ONLY_INDUCTOR = (
 
 
 def for_break(found: GraphBreak, *, others: bool = False) -> str:
-    """The fix for a graph break: the plugin's text for known categories, otherwise torch's hint.
+    """The fix for a graph break: the plugin's text for a known category, and torch's hint otherwise.
 
-    ``others`` is true if there are other breaks, from which this one may follow. If the line is in an installed
-    package, the user cannot change it, so options for the caller come first.
+    ``others`` is true if there are other breaks, which may have caused this break. If the line is in an installed
+    package, the user cannot change it, so the options for the caller come first.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
     elif found.category == "dynamic output shape":
         fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
     else:
-        # Torch's hint says that the code may fail in eager too, but eager has already run without an error.
+        # torch's hint mentions that the code may also fail in eager, but the eager run has already finished without an
+        # error.
         hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
         if others and any(map(MAY_FOLLOW.search, hints)):
-            hints = [FOLLOWS]  # torch's other hints are about code that would break on its own
+            hints = [FOLLOWS]  # torch's other hints are about code that would break the graph on its own
         fix = BREAK_HINTS.get(
             found.category, hints[0] if hints else f"{REWRITE}, or accept the break by its fingerprint"
         )
@@ -282,13 +283,13 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
         return fix
     package = found.package
     return (
-        f"the line belongs to {package}; call it outside the compiled function, or allow breaks in "
-        f"{package} with max_graph_breaks={{{package!r}: 1, '*': 0}}. To fix {package} itself: {fix}"
+        f"this line belongs to {package}; call it outside the compiled function, or allow breaks in {package} with "
+        f"max_graph_breaks={{{package!r}: 1, '*': 0}}. To fix {package} itself: {fix}"
     )
 
 
 def for_artifact(hint: str) -> str:
-    """A comparison's fix, adapted to artifacts, which have no backend to change."""
+    """The fix for a comparison, adapted to artifacts, whose backend cannot be changed."""
     return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
 
 
@@ -316,23 +317,20 @@ def loosen(path: str) -> str:
 def keep_out_of_state(path: str) -> str:
     """The fix for state of the target that only eager or only compiled code writes."""
     return (
-        "make eager and compiled code write it in the same way, or move the write out of the "
-        "compiled function; if the difference is intended, ignore it: "
-        f"tolerances=Tolerances(ignored=[{path!r}])"
+        "move the write out of the compiled function, or change the code so that both runs write the same value; if "
+        f"the difference is intended, ignore it: tolerances=Tolerances(ignored=[{path!r}])"
     )
 
 
 def fixed_size(size: str) -> str:
     """The fix for a dimension that is marked dynamic but fixed to one size by the code."""
     return (
-        f"the code works only for size {size}, because it compares the size with a number or uses it "
-        "as a number; rewrite that line, or remove the mark (dynamic_dims=..., mark_dynamic) from the "
-        "dimension"
+        f"the code works only for size {size}, because it compares the size with a number or converts it to a number; "
+        "rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"
     )
 
 
 RANKS_DIFFER = (
-    "run the same code and calls on every rank: avoid branches on the rank in compiled code, use the "
-    "same shapes and types, or mark sizes that vary as dynamic. If ranks "
-    "differ on purpose, as pipeline stages do, use same=()"
+    "run the same code and calls on every rank: avoid branches that depend on the rank, use the same shapes and "
+    "types, and mark sizes that vary as dynamic. If the ranks differ on purpose, like pipeline stages, use same=()"
 )

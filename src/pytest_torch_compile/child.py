@@ -1,8 +1,8 @@
 """Start child processes that run pytest like their parent, apart from a few options.
 
 Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment. So the
-child has the same ini file, plugins, conftest files and options, including those of other plugins. Options that must
-differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled,
+child has the same ini file, plugins, conftest files and options, including the options of other plugins. Options that
+must differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled,
 because addopts may contain its options, which pytest would then reject.
 """
 
@@ -28,7 +28,7 @@ from .disk import TemporaryFolder
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
 OF_RUN = "of the run"  # the key of a result for the whole run
 
-# Options that children do not inherit, by their names in pytest. All other options are inherited.
+# The options that children do not inherit, by their names in pytest. All other options are inherited.
 NOT_INHERITED: dict[str, Any] = {
     # One test needs one process, and pytest-benchmark is disabled under pytest-xdist.
     "numprocesses": 0,
@@ -59,7 +59,7 @@ NOT_INHERITED: dict[str, Any] = {
 }
 # Plugins that remember failed tests between runs; only the parent should do this.
 UNREGISTERED = ("lfplugin", "nfplugin", "stepwiseplugin")
-# Pytest stores the current test here; a child would inherit the parent's.
+# pytest stores the current test in this variable; a child would inherit the parent's value.
 FORGOTTEN = ("PYTEST_CURRENT_TEST",)
 # Seconds that a child may take to write its stacks before it is terminated.
 STACK_SECONDS = 5.0
@@ -71,20 +71,20 @@ PROGRESS_SECONDS = 30.0
 class Job:
     """A child's task, sent to it as a JSON file.
 
-    An environment variable contains the path of the file, and is removed when the child starts.
+    An environment variable contains the path of this file; it is removed when the child starts.
     """
 
-    tests: Sequence[str] | None = None  # test ids or paths that replace those of the command line
+    tests: Sequence[str] | None = None  # test ids or paths that replace those on the command line
     options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
     speed_tests: int = 0  # number of comparisons in the parent's run, for the error rate of its gate
     results: str = ""  # file for the child's messages, one JSON value per line
     stacks: str = ""  # file for the stacks of its threads, written on SIGUSR1
-    parent: int = -1  # end of a pipe that closes whenever the parent ends
+    parent: int = -1  # the end of a pipe that is closed when the parent ends
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The way a child ended. ``status`` is None if the child took too long; ``stacks`` then contains its stacks from
+    """How a child ended. If the child took too long, ``status`` is None and ``stacks`` contains its stacks from
     faulthandler.
 
     ``collected`` lists the tests that the child collected. ``finished`` is false if pytest did not run to its end, for
@@ -130,8 +130,9 @@ class Child:
     ) -> Ended:
         """Start the child and wait at most ``seconds``; an exception from ``too_long`` also terminates it.
 
-        ``environment`` adds variables, and removes variables that are set to None. Without ``seconds``, ``progress`` is
-        called from time to time with the number of results. Processes that the child started end with it.
+        ``environment`` adds variables, and removes the variables that are set to None. Without ``seconds``,
+        ``progress`` is called from time to time with the number of results. Processes that the child started are
+        terminated with it.
         """
         with TemporaryFolder("torch-compile-child-") as place:
             # A file instead of a pipe, because a process left behind by the child would keep a pipe open.
@@ -166,8 +167,8 @@ class Child:
     def _start(
         self, job: Job, output: Path, environment: Mapping[str, str | None]
     ) -> tuple[subprocess.Popen[bytes], int]:
-        """Start the process in a separate process group. Returns it and this process's end of the pipe that tells it
-        when this process ends.
+        """Start the process in a separate process group. Returns the process and one end of a pipe, through which the
+        child detects that this process has ended.
         """
         end_of_child, end_of_parent = os.pipe()
         # A long list of test ids does not fit into an environment variable.
@@ -203,9 +204,9 @@ def _text(path: Path) -> str:
 
 
 def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
-    """Ask a hanging child for the stacks of its threads, and wait for them."""
+    """Request the stacks of all threads from a hanging child, and wait for them."""
     if not _text(stacks):
-        return  # it has not installed its signal handler yet, so the signal would end it
+        return  # it has not installed its signal handler yet, so the signal would terminate it
     before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS
     process.send_signal(signal.SIGUSR1)
     while stacks.stat().st_size == before and time.monotonic() < end:
@@ -221,7 +222,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def take_job() -> Job | None:
-    """The job of this process. Returned only once: processes that the tests start are not the plugin's children."""
+    """The job of this process. It is returned only once, because processes that the tests start are not the plugin's
+    children.
+    """
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return None

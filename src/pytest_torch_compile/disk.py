@@ -36,7 +36,7 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
             stream.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
-            os.chmod(name, 0o644)  # mkstemp makes it unreadable for other users
+            os.chmod(name, 0o644)  # mkstemp creates files that other users cannot read
             os.replace(name, path)
     except BaseException:  # even Ctrl-C must not leave a partial file behind
         Path(name).unlink(missing_ok=True)
@@ -114,8 +114,8 @@ def _remove_if_left(path: Path) -> None:
 def machine_lock(name: str, directory: Path | None = None) -> FileLock:
     """A lock between processes on this machine, which the system releases when its holder ends.
 
-    The lock file is in the temporary directory, so that it is not left among a user's files. All users of the machine
-    may open it, since they share its devices.
+    The lock file is in the temporary directory, so it does not clutter a user's files. All users of the machine may
+    open it, because they share its devices.
     """
     from filelock import FileLock  # imported here because most sessions need no lock
 

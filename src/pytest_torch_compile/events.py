@@ -1,6 +1,6 @@
 """Listeners for finished checks, opened guards and long-running work.
 
-Imports nothing else from this package, so that listening costs nothing while no check runs.
+Imports nothing else from this package, so listening costs nothing while no check runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def announce(report: CompileReport) -> None:
 
 @contextmanager
 def heard_only_by(listener: Callable[[CompileReport], None]) -> Iterator[None]:
-    """Notify only ``listener`` of checks that end inside the ``with`` block: they do not belong to the running test."""
+    """Notify only ``listener`` of checks that end inside the ``with`` block, because they do not belong to the running
+    test.
+    """
     before = list(_listeners)
     _listeners[:] = [listener]
     try:
@@ -72,14 +74,14 @@ def hearing_guards(listener: Callable[[], None]) -> Iterator[None]:
 
 
 def guard_opens() -> None:
-    """Notify all listeners that a guard opens."""
+    """Notify all listeners that a guard is being opened."""
     for listener in list(_on_guard):
         listener()
 
 
 @contextmanager
 def checking(name: str) -> Iterator[None]:
-    """Mark the ``with`` block as a running check, so that listeners receive its observations while it runs."""
+    """Mark the ``with`` block as a running check, whose observations are passed to listeners while it runs."""
     _running.append(check := RunningCheck(name))
     try:
         yield
@@ -104,8 +106,8 @@ def progress(check: RunningCheck, seen: Observation) -> None:
 
 @contextmanager
 def hearing_progress(listener: Callable[[RunningCheck, Observation], None]) -> Iterator[None]:
-    """Call the listener with the observations of checks inside the ``with`` block: as they are made, and once more at
-    the end.
+    """Call the listener with the observations of checks inside the ``with`` block, both during the check and once at
+    its end.
     """
     _on_progress.append(listener)
     try:
@@ -116,7 +118,7 @@ def hearing_progress(listener: Callable[[RunningCheck, Observation], None]) -> I
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Describe the work of the ``with`` block, for progress messages."""
+    """Describe the work done in the ``with`` block, for progress messages."""
     _activity.append(what)
     try:
         yield

@@ -23,7 +23,7 @@ BrokenPromise = Literal["custom-op", "invariance"]
 Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time", "cudagraph-skip", "cache-miss"]
 FindingKind = Literal[WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
-NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that are not about the code under check
+NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that are not about the checked code
 NO_LONGER_FAILS = "known failure no longer fails"  # start of the message for a marker that can be removed
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)
@@ -46,9 +46,10 @@ class Finding:
     """One problem; ``report.failure_text.headline`` turns it into a sentence.
 
     ``message`` describes the problem, without the affected calls (counted from 1) and ranks. ``subject`` is the leaf or
-    frame that it concerns. ``measured`` is the observed value and ``limit`` the allowed value; ``measure`` names the
-    quantity if the message does not (``largest error``). ``evidence`` contains details (guard text, worst element,
-    source line), ``hint`` the likely fix. ``cause`` is the torch setting that caused it, if any.
+    frame that the problem is about. ``measured`` is the observed value and ``limit`` the allowed value; ``measure`` is
+    the name of the quantity (``largest error``) if the message does not contain it. ``evidence`` contains details
+    (guard text, worst element, source line), and ``hint`` the likely fix. ``cause`` is the torch setting that caused
+    the problem, if any.
     """
 
     kind: FindingKind
@@ -84,11 +85,11 @@ class Budget:
     """The limits of a check, in exact units. None means no limit.
 
     A limit may depend on the torch version: a mapping from a version specifier to a number, for example ``{"<2.8": 2,
-    ">=2.8": 0}``. The first matching specifier applies; without a match the limit is 0.
+    ">=2.8": 0}``. The first matching specifier applies; if no specifier matches, the limit is 0.
 
     The limit of graph breaks may depend on the package that contains the breaking line, for example ``{"mypackage": 0,
-    "*": 3}``: none in mypackage, three in all other code together. The longest matching name applies,
-    ``"mypackage.layers"`` before ``"mypackage"``; without ``"*"``, other code may not have any.
+    "*": 3}``: no breaks in mypackage, and three in all other code together. The longest matching name applies
+    (``"mypackage.layers"`` before ``"mypackage"``); without ``"*"``, no breaks are allowed in other code.
 
     Args:
         max_graph_breaks: Distinct graph breaks, in total or by package.
@@ -96,16 +97,17 @@ class Budget:
         accepted_breaks: Fingerprints of graph breaks that do not count.
         max_graphs: Compiled graphs, over all calls.
         max_guards: Total guards of all graphs.
-        max_kernels: Kernels in the call that has the most. On a GPU, these are the kernels that a warm call launches,
-            including copies and fills. On a CPU, they are the loops that Inductor generates for the call, without
-            library calls. ``compile_guard`` counts all kernels that Inductor generates inside the ``with`` block.
+        max_kernels: Kernels in the call that has the most kernels. On a GPU, these are the kernels that a warm call
+            launches, including copies and fills. On a CPU, they are the loops that Inductor generates for the call,
+            without library calls. ``compile_guard`` counts all kernels that Inductor generates inside the ``with``
+            block.
         max_cudagraphs: Recorded CUDA graphs, over all calls. CUDA graphs recorded by a custom backend are not counted.
-        max_memory: Peak GPU memory in bytes, including the model and its inputs, in the warm call that needs the most.
-            For ``compile_guard``: the peak inside the ``with`` block, minus the memory in use at its start.
-        max_memory_ratio: Peak GPU memory as a multiple of eager's. Not available in ``compile_guard``, which does not
-            run eager.
-        max_syncs: Number of times the host waits for the GPU, in the warm call that has the most, or inside
-            ``compile_guard``'s ``with`` block.
+        max_memory: Peak GPU memory in bytes, including the model and its inputs, in the warm call that needs the most
+            memory. For ``compile_guard``: the peak inside the ``with`` block, minus the memory in use at its start.
+        max_memory_ratio: Peak GPU memory as a multiple of the eager run's peak. Not available in ``compile_guard``,
+            which does not run the code in eager.
+        max_syncs: Number of times that the host waits for the GPU, in the warm call with the most waits, or inside the
+            ``with`` block of ``compile_guard``.
 
     Raises:
         CompileUsageError: If a limit is negative, a specifier is invalid, packages are mixed with torch versions, or
@@ -132,7 +134,7 @@ class Budget:
         ratio = self.max_memory_ratio
         if ratio is not None and not (isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and ratio > 0):
             raise CompileUsageError(
-                f"max_memory_ratio is {ratio!r}; it must be a multiple of eager's memory, such as 1.1"
+                f"max_memory_ratio is {ratio!r}; it must be a multiple of the memory that eager uses, such as 1.1"
             )
 
     def on(self, torch_version: str) -> Budget:
@@ -142,7 +144,7 @@ class Budget:
 
     @property
     def breaks_by_package(self) -> dict[str, int]:
-        """Maps packages to their limits of graph breaks; ``*`` stands for all code that no other name matches.
+        """Maps packages to their limits of graph breaks; ``*`` matches all code that no other name matches.
 
         Raises:
             TypeError: If the budget depends on the torch version.
@@ -165,7 +167,7 @@ class Budget:
         return {name: found for name, found in counted.items() if len(found) > limits[name]}
 
     def limits(self) -> dict[str, Any]:
-        """Maps names to the limits that are set, as stored in a report; accepted breaks are not included."""
+        """Maps names to the limits that are set, in the form stored in a report; accepted breaks are not included."""
         named = {name: getattr(self, name) for name in (*_COUNTS, "max_memory_ratio")}
         return {name: limit for name, limit in named.items() if limit is not None}
 
@@ -200,7 +202,7 @@ def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
     for fingerprint in fingerprints:
         if not isinstance(fingerprint, str):
             raise CompileUsageError(
-                f"accepted_breaks contains {fingerprint!r}; a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+                f"accepted_breaks contains {fingerprint!r}, but a fingerprint is a string such as 'gb-1a2b3c4d5e'"
             )
     return frozenset(fingerprints)
 
@@ -211,7 +213,8 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
         by_package = name == "max_graph_breaks" and _PACKAGE.fullmatch(str(key)) is not None
         if by_package and by_version:
             raise CompileUsageError(
-                f"{name} names torch versions ({by_version[0]!r}) and packages ({key!r}); use only one of the two"
+                f"{name} names torch versions ({by_version[0]!r}) and packages ({key!r}); use only versions or "
+                "only packages"
             )
         if not (by_package or _is_specifier(key)):
             or_package = " or a package; write '>=2.8', 'mypackage' or '*'" if name == "max_graph_breaks" else ""
@@ -252,11 +255,11 @@ class CallReport:
 
 @dataclass(frozen=True)
 class NumericsReport:
-    """How close compiled results were to eager. ``worst_ratio`` is error / limit: above 1 is a finding.
+    """How close compiled results were to eager. ``worst_ratio`` is error / limit; a value above 1 is a finding.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, so that equality with them
-    proves little. ``ill_conditioned`` counts the leaves that passed because eager is equally sensitive to rounding
-    there.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, so agreement with them
+    proves little. ``ill_conditioned`` counts the leaves that passed because they are equally sensitive to rounding in
+    eager.
     """
 
     leaves: int = 0
@@ -270,12 +273,12 @@ class NumericsReport:
 
 @dataclass(frozen=True)
 class Fault:
-    """The origin of a failure, as far as the diagnosis could find it; fields it did not determine are empty.
+    """The origin of a failure, as far as the diagnosis could determine it; fields that it did not determine are empty.
 
     ``stage`` is the first backend that fails: ``eager`` (dynamo), ``aot_eager``, ``aot_eager_decomp_partition`` or
-    ``inductor``. ``op`` is the op whose decomposition or generated code is wrong, ``switch`` the first Inductor option
-    that fixes it. ``module`` is the path of the smallest submodule that shows the finding on its own, ``module_type``
-    its class.
+    ``inductor``. ``op`` is the op whose decomposition or generated code is wrong, and ``switch`` the first Inductor
+    option that fixes it. ``module`` is the path of the smallest submodule that shows the finding on its own, and
+    ``module_type`` is its class.
     """
 
     stage: str = ""
@@ -308,7 +311,7 @@ class CompileReport:
     ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch versions, fullgraph compiles some code that the
     default mode breaks on, so neither mode implies the other. ``remarks`` are notes that are not failures, such as an
     accepted break that no longer occurs. ``deviations`` are the torch settings that differed from their defaults when
-    the check started. ``fault`` holds the cause that the diagnosis found, in machine-readable form. ``reproduction`` is
+    the check started. ``fault`` is the cause that the diagnosis found, in machine-readable form. ``reproduction`` is
     the file that ``--compile-repro`` wrote. ``text`` is the whole report as text.
     """
 
@@ -370,7 +373,7 @@ class CompileReport:
 
 
 class CompileCheckFailed(AssertionError):
-    """A check found a problem or exceeded its budget. ``report`` contains all observations."""
+    """Raised if a check found a problem or exceeded its budget. ``report`` contains all observations."""
 
     def __init__(self, text: str, report: CompileReport | None = None, findings: Iterable[Finding] = ()) -> None:
         super().__init__(text)
@@ -379,11 +382,13 @@ class CompileCheckFailed(AssertionError):
 
 
 class CompileUsageError(ValueError):
-    """The check was called incorrectly; the message explains how to correct the call."""
+    """Raised if the check was called incorrectly; the message explains how to correct the call."""
 
 
 class CompileCheckWarning(UserWarning):
-    """A check could not compare everything. ``-W error::pytest_torch_compile.CompileCheckWarning`` makes it fail."""
+    """Issued if a check could not compare everything. ``-W error::pytest_torch_compile.CompileCheckWarning`` makes such
+    checks fail.
+    """
 
 
 # Test reports show these classes under the names that users import.

@@ -1,4 +1,4 @@
-"""Observations made while code compiled, filled in by the observer and read by checks and reports."""
+"""Observations of compilations, filled in by the observer and read by checks and reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ _T = TypeVar("_T", bound=_OfCall)
 
 @dataclass(frozen=True)
 class Graph:
-    """One graph that dynamo passed to the backend. ``guards`` is the number of guards that must hold for its reuse."""
+    """One graph that dynamo passed to the backend. ``guards`` is the number of guards that must pass before the graph
+    is reused.
+    """
 
     frame: str
     ops: tuple[str, ...]
@@ -58,9 +60,9 @@ class GraphBreak:
     """One location where a graph broke, reached by one chain of calls.
 
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
-    ``callers`` are the user's lines in it that lead to ``location``. ``times`` counts the compilations with this break.
-    ``module`` contains the breaking line (``kornia.filters.canny``); ``installed`` is true if it belongs to an
-    installed package. ``numbers`` are the target's NumPy numbers that the line uses.
+    ``callers`` are the user's lines in this chain that lead to ``location``. ``times`` counts the compilations with
+    this break. ``module`` contains the breaking line (``kornia.filters.canny``); ``installed`` is true if it belongs to
+    an installed package. ``numbers`` are the target's NumPy numbers that the line uses.
     """
 
     location: Location
@@ -88,8 +90,8 @@ class GraphBreak:
 class FailedGuard:
     """A guard that prevented the reuse of one cache entry.
 
-    ``entry`` is dynamo's name of the entry (``0/1``), ``names`` the argument or attribute that the guard reads, and
-    ``cause`` the kind of guard (``size``, ``dtype``, ``python-number``, ...).
+    ``entry`` is dynamo's name for the entry (``0/1``), ``names`` is the argument or attribute that the guard reads, and
+    ``cause`` is the kind of guard (``size``, ``dtype``, ``python-number``, ...).
     """
 
     entry: str
@@ -135,7 +137,7 @@ class EagerFallback:
 class CompileError:
     """A frame whose compilation failed; ``error`` is the exception's type.
 
-    ``swallowed`` is true if torch's settings made it run the frame in eager instead of raising the exception.
+    ``swallowed`` is true if torch, because of its settings, ran the frame in eager instead of raising the exception.
     """
 
     frame: str
@@ -149,7 +151,7 @@ class CompileError:
 
 @dataclass(frozen=True)
 class LateCompilation:
-    """A compilation or autotuning that happened although everything should have been warm.
+    """A compilation or autotuning that happened after the warm-up.
 
     ``frame`` is the function and ``location`` its first line; ``caller`` is the user's line that ran.
     """
@@ -196,7 +198,7 @@ class CudagraphRuns:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective in a graph. ``ranks`` are the ranks of its ``group``, empty if unknown.
+    """A collective in a graph. ``ranks`` are the ranks of its ``group``, or empty if they are unknown.
 
     ``how`` contains its other arguments, such as the reduction. ``graph`` is the graph that contains it: ``captured``
     by dynamo, or AOTAutograd's ``forward`` or ``backward``.
@@ -226,7 +228,9 @@ class CacheCounts:
 
 @dataclass
 class CompileSeconds:
-    """Compile time in seconds. ``total`` covers whole frames, the other fields the parts that torch reports."""
+    """Compile time in seconds. ``total`` covers whole frames, and the other fields cover the parts that torch
+    reports.
+    """
 
     total: float = 0.0
     dynamo: float = 0.0

@@ -1,6 +1,6 @@
 """Read untrusted JSON documents: they are limited in size and depth, and validated against a schema before use.
 
-Supports the JSON Schema keywords below. Integers must fit into 64 bits, numbers into a float.
+Supports the JSON Schema keywords below. Integers must fit into 64 bits, and other numbers into a float.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Refused(ValueError):
-    """A document that cannot be used; the message completes a sentence such as "the file ..."."""
+    """Raised for a document that cannot be used; the message completes a sentence such as "the file ..."."""
 
 
 def read(path: Path) -> Any:
@@ -79,14 +79,14 @@ def _inside(value: Any) -> Iterator[Any]:
 def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "") -> str:
     """A description of the first schema violation in a value; empty if it is valid.
 
-    ``whole`` is the schema for resolving references, ``at`` the path of the value.
+    ``whole`` is the schema in which references are resolved, and ``at`` is the path of the value.
     """
     whole = schema if whole is None else whole
     if "$ref" in schema:
         return problem(value, whole["$defs"][schema["$ref"].rpartition("/")[2]], whole, at)
     if "anyOf" in schema:
         problems = [problem(value, choice, whole, at) for choice in schema["anyOf"]]
-        # Report the error of the alternative that matched the furthest.
+        # Report the error of the alternative that matched furthest.
         return "" if "" in problems else max(problems, key=lambda text: len(text.partition(" ")[0]))
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds

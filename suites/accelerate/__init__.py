@@ -1,1 +1,1 @@
-"""Hugging Face Accelerate around compiled models."""
+"""Compiled models under Hugging Face Accelerate."""

@@ -1,4 +1,4 @@
-"""What each rank does in these tests."""
+"""The functions that each rank runs in these tests."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from .._ranks import Parallel, device, gathered, net_and_batch, sgd, train_besid
 
 
 def accelerator(regional: bool, backend: str, **options: Any) -> Accelerator:
-    """Accelerate on this rank's device, as its launcher would set it up."""
+    """Accelerate on this rank's device, configured in the same way as by its launcher."""
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
     plugin = TorchDynamoPlugin(backend=backend, use_regional_compilation=regional)
     tf32 = torch.backends.cuda.matmul.allow_tf32
     found = Accelerator(cpu=device().type == "cpu", dynamo_plugin=plugin, **options)
-    # With a compile plugin, Accelerate allows TF32 for the whole process, which the steps in one process do without.
+    # With a compile plugin, Accelerate allows TF32 for the whole process, but the reference steps in one process do not
+    # use it.
     torch.backends.cuda.matmul.allow_tf32 = tf32
     return found
 
 
 def under_ddp(regional: bool, backend: str = "aot_eager", **budget: Any) -> dict[str, Any]:
-    """Trained under DDP, as ``prepare`` sets it up."""
+    """Train under DDP, as configured by ``prepare``."""
 
     def setup(model: nn.Module) -> Parallel:
         accelerate = accelerator(regional, backend)
@@ -37,7 +38,7 @@ def under_ddp(regional: bool, backend: str = "aot_eager", **budget: Any) -> dict
 
 
 def under_fsdp(regional: bool, backend: str = "aot_eager", **budget: Any) -> dict[str, Any]:
-    """Trained under FSDP 2, each layer a unit of its own."""
+    """Train under FSDP 2, with each layer as a separate unit."""
 
     def setup(model: nn.Module) -> Parallel:
         plugin = FullyShardedDataParallelPlugin(
@@ -51,7 +52,7 @@ def under_fsdp(regional: bool, backend: str = "aot_eager", **budget: Any) -> dic
 
 
 def under_deepspeed(regional: bool, backend: str = "aot_eager", **budget: Any) -> dict[str, Any]:
-    """Trained under DeepSpeed's ZeRO 2."""
+    """Train under DeepSpeed's ZeRO 2."""
     from accelerate.utils import DeepSpeedPlugin
 
     def setup(model: nn.Module) -> Parallel:
@@ -68,5 +69,5 @@ def under_deepspeed(regional: bool, backend: str = "aot_eager", **budget: Any) -
 
 
 def device_name() -> str:
-    """The device that Accelerate has put this rank on."""
+    """The device that Accelerate has assigned to this rank."""
     return str(torch.device(accelerator(False, "no").device))

@@ -1,7 +1,7 @@
 """Row 12: the options that Accelerate's `TorchDynamoPlugin` passes to `torch.compile`, and the regions that it finds.
 
-Backend, mode, fullgraph and dynamic arrive. `compile_regions` finds the repeated blocks of a model by class, compiles
-one of them and reuses it for the others, so that two layers cost as many graphs as one.
+Backend, mode, fullgraph and dynamic are passed on. `compile_regions` finds the repeated blocks of a model by class,
+compiles one of them and reuses it for the others, so two layers need as many graphs as one layer.
 
 Published: regional compilation has "comparable speed, much faster compile".
 """
@@ -20,8 +20,8 @@ from pytest_torch_compile import CompileCheckFailed, check_compile, sizes
 
 from .._ranks import Net
 
-# What GPT-2 has beside its blocks (two embeddings, a dropout, a norm, the head) is compiled through one function of
-# torch's, so that all but the first count as recompiles of it.
+# The modules of GPT-2 other than its blocks (two embeddings, a dropout, a norm and the head) are compiled through one
+# torch function, so all except the first count as recompiles of this function.
 LEAVES = 4
 
 
@@ -30,7 +30,7 @@ def batch(rows):
 
 
 def prepared(**options):
-    """``compile=`` for ``check_compile``: what ``prepare`` makes of a model."""
+    """The ``compile=`` argument for ``check_compile``: the model that ``prepare`` returns."""
 
     def prepare(module):
         AcceleratorState._reset_state(reset_partial_state=True)

@@ -1,7 +1,7 @@
 """Row 12: Accelerate's `prepare` with a `TorchDynamoPlugin`, full and regional, under DDP, FSDP and DeepSpeed.
 
-Two steps on two ranks change the parameters as one process in eager on the whole batch does, whether `prepare` compiles
-the model whole or region by region.
+Two steps on two ranks change the parameters in the same way as one process in eager on the whole batch, whether
+`prepare` compiles the whole model or its regions.
 
 Published: regional compilation has "comparable speed, much faster compile".
 """
@@ -15,7 +15,8 @@ pytest.importorskip("accelerate", reason="the Accelerate suite needs accelerate"
 from .._ranks import BREAKS_AT_SHARDS, BREAKS_INSIDE_DDP
 from .on_ranks import under_ddp, under_deepspeed, under_fsdp
 
-# The first block's input needs no gradient, that of the others does: one recompile of the region.
+# The first block's input does not require a gradient, but the inputs of the other blocks do, which causes one recompile
+# of the region.
 FULL = {"max_graph_breaks": BREAKS_INSIDE_DDP}
 REGIONAL = {"max_recompiles": 1}
 

@@ -1,6 +1,6 @@
-"""Backends by name: torch's backends, a custom one, a missing one, and one that compiles nothing.
+"""Backends by name: torch's backends, a custom backend, a missing backend, and a backend that compiles nothing.
 
-Guards row 23 of the coverage: a wrong name is a clear error, and a run in which nothing was compiled is a finding.
+Covers row 23 of the coverage: a wrong name causes a clear error, and a run in which nothing was compiled is a finding.
 `--compile-backend` accepts the same names.
 """
 

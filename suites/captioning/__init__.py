@@ -1,1 +1,1 @@
-"""Image captioning: a ViT encoder and a GPT-2 decoder, with everything that was published about compiling it."""
+"""Image captioning: a ViT encoder and a GPT-2 decoder, with all published practices for compiling it."""

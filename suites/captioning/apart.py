@@ -1,4 +1,4 @@
-"""The captioner's two parts compiled on their own."""
+"""Compile the two parts of the captioner separately."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from transformers import VisionEncoderDecoderModel
 
 
 def compile_parts(model: VisionEncoderDecoderModel, **options: Any) -> VisionEncoderDecoderModel:
-    """Compile in place the encoder for images of one size and the decoder for captions of any length."""
+    """Compile the encoder for images of one size and the decoder for captions of any length, in place."""
     model.encoder.compile(dynamic=False, **options)
     model.decoder.compile(dynamic=True, **options)
     return model

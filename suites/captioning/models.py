@@ -1,4 +1,4 @@
-"""The captioner that these suites train, in a tiny and in the published size, and its batches."""
+"""The captioner that these suites train, in a tiny size and in the published size, and its batches."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def tiny(
 ) -> VisionEncoderDecoderModel:
     """A captioner that compiles in seconds on one core.
 
-    Attention has no dropout: on a GPU transformers picks another attention kernel while it is traced, which draws other
-    random numbers than the one of eager.
+    Attention has no dropout, because on a GPU transformers selects a different attention kernel during tracing, which
+    draws different random numbers than the eager kernel.
     """
     encoder = ViTConfig(
         hidden_size=32,
@@ -35,14 +35,14 @@ def tiny(
 
 
 def tiny_decoder(dropout: float = 0.0) -> GPT2LMHeadModel:
-    """Only GPT-2 of the tiny captioner, with its loss set, which halves the tracing time."""
+    """Only the GPT-2 part of the tiny captioner, with its loss set, which halves the tracing time."""
     model = GPT2LMHeadModel(tiny_decoder_config(dropout=dropout))
     model.loss_type = "ForCausalLM"
     return model
 
 
 def tiny_decoder_config(layers: int = 1, dropout: float = 0.0) -> GPT2Config:
-    """GPT-2 of the tiny captioner."""
+    """The configuration of GPT-2 in the tiny captioner."""
     return GPT2Config(
         vocab_size=WORDS,
         n_positions=LONGEST,
@@ -76,13 +76,13 @@ def captions(lengths: Sequence[int], padded_to: int | None = None, seed: int = 0
 
 
 def words(lengths: Sequence[int], seed: int = 0) -> dict[str, torch.Tensor]:
-    """A tiny batch for the decoder alone."""
+    """A tiny batch for only the decoder."""
     labels = captions(lengths, seed=seed)["labels"].clamp(min=1)
     return {"input_ids": labels, "labels": labels}
 
 
 def published_captions(lengths: Sequence[int], padded_to: int | None = None, seed: int = 0) -> dict[str, torch.Tensor]:
-    """The same in the published size."""
+    """A batch in the published size."""
     return _batch(lengths, padded_to, seed, PUBLISHED_WORDS, PUBLISHED_SIDE)
 
 

@@ -1,14 +1,14 @@
-"""Row 16: captions of changing length, and what each of four strategies costs in recompiles.
+"""Row 16: captions of changing length, and the number of recompiles under each of four strategies.
 
-Published (A100, torch 2.7): 4.73 steps/s in eager; automatic dynamic shapes with padding to a multiple of 8, which the
-attention kernel's guard asks for, 7.78; `mark_dynamic` 7.77; `dynamic=True` 7.77; with max-autotune 8.13, 7.89 and
-8.04 for a fixed number of static shapes, the multiples of 32, within the recompile limit.
+Published steps/s (A100, torch 2.7): 4.73 in eager; 7.78 with automatic dynamic shapes and padding to a multiple of 8,
+which the guard of the attention kernel requires; 7.77 with `mark_dynamic`; and 7.77 with `dynamic=True`. With
+max-autotune: 8.13, 7.89, and 8.04 for a fixed number of static shapes (multiples of 32) within the recompile limit.
 
-The trap: two dimensions of one size become one symbol. With `dynamic=True`, a first caption as long as the batch is large
-costs one more compile when another length comes.
+A pitfall is that two dimensions of the same size become one symbol. With `dynamic=True`, if the length of the first
+caption equals the batch size, the next different length causes one more recompile.
 
-On an H200 with torch 2.11 Inductor treats lengths up to 16 apart: the dynamic strategies cost one recompile more when such
-a length comes, and `mark_dynamic` is refused, also for other lengths in larger models.
+On an H200 with torch 2.11, Inductor treats lengths up to 16 separately: such a length causes one more recompile under
+the dynamic strategies, and `mark_dynamic` is rejected, in larger models also for other lengths.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ from pytest_torch_compile import call, padded, random_lengths
 from .models import LONGEST, captions, loss_of, on_device, tiny
 
 LENGTHS = random_lengths(6, low=9, high=LONGEST - 16, seed=5)
-LONG = random_lengths(6, low=17, high=LONGEST - 16, seed=5)  # see above for those up to 16
+LONG = random_lengths(6, low=17, high=LONGEST - 16, seed=5)  # see the module docstring for lengths up to 16
 DYNAMIC = {"labels": 1, "decoder_attention_mask": 1}
 
 

@@ -1,11 +1,12 @@
-"""Row 13: the loss function's graph break, and its fix.
+"""Row 13: the graph break in the loss function, and its fix.
 
-A transformers model that was not told its loss function looks one up in every forward and warns about it; the warning
-breaks the graph. Naming the loss function removes the break. Published (A100, torch 2.7, batch 64, 256 tokens, bf16
-autocast, Adam): 3.11 steps/s in eager, 5.17 compiled with the fix.
+A transformers model whose loss function is not set looks it up in every forward and logs a warning, which breaks the
+graph. Setting the loss function removes the break. Published (A100, torch 2.7, batch 64, 256 tokens, bf16 autocast,
+Adam): 3.11 steps/s in eager, 5.17 compiled with the fix.
 
-With transformers 5.23 the captioner has no break even without the fix, as it computes its own loss. The lookup is still
-there: GPT-2 on its own breaks until its loss is named, and so does a captioner that uses its decoder's loss.
+With transformers 5.23, the captioner has no break even without the fix, because it computes its loss itself. The lookup
+still exists: GPT-2 on its own has a graph break until its loss is set, and so does a captioner that uses the loss of
+its decoder.
 """
 
 from functools import partial
@@ -21,7 +22,9 @@ from .models import captions, loss_of, tiny, tiny_decoder_config, words
 
 
 def leave_unnamed(model):
-    assert model.loss_type is None, "this transformers knows a loss for GPT-2: the row no longer shows the lookup"
+    assert model.loss_type is None, (
+        "this transformers version sets a loss for GPT-2, so the test no longer covers the lookup"
+    )
 
 
 def name_the_function(model):
@@ -33,7 +36,7 @@ def name_the_type(model):
 
 
 class LooksItsLossUp(VisionEncoderDecoderModel):
-    """The captioner with the loss that its decoder looks up."""
+    """The captioner with the loss function that its decoder looks up."""
 
     def forward(self, labels, **inputs):
         output = super().forward(decoder_input_ids=labels.clamp(min=0), **inputs)
@@ -45,7 +48,8 @@ def test_captioner_trains_in_one_graph(compile_check, compile_device):
     autocast = partial(torch.autocast, compile_device.type, torch.bfloat16)
     calls = [call(**captions([8, 6], seed=seed)).under(autocast) for seed in range(2)]
 
-    # With Adam's usual eps the first update is the sign of each gradient, which rounding decides where it is near zero.
+    # With Adam's default eps, the first update is the sign of each gradient. For gradients near zero, rounding decides
+    # the sign.
     adam = partial(torch.optim.Adam, lr=1e-3, eps=1e-2)
     report = compile_check(tiny(), calls=calls, train=loss_of, optimizer=adam)
 
@@ -53,7 +57,7 @@ def test_captioner_trains_in_one_graph(compile_check, compile_device):
 
 
 UNNAMED = pytest.mark.compile_known_failure(
-    "GPT-2's loss is looked up in every forward until it is named, and the lookup warns", kind="graph-break"
+    "GPT-2's loss is looked up in every forward until it is set, and the lookup logs a warning", kind="graph-break"
 )
 
 

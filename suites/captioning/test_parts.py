@@ -1,7 +1,8 @@
-"""Row 17: the encoder and the decoder compiled apart, each with options of its own.
+"""Row 17: the encoder and the decoder are compiled separately, each with its own options.
 
-Images have one size, captions do not: the encoder is compiled static, the decoder dynamic, and what lies between and the
-loss stay in eager. Published (A100, torch 2.7): 7.93 steps/s, and 8.04 with max-autotune for the encoder.
+Images have a fixed size, but captions do not. So the encoder is compiled with static shapes and the decoder with
+dynamic shapes, and the code between them and the loss run in eager. Published (A100, torch 2.7): 7.93 steps/s, and 8.04
+with max-autotune for the encoder.
 """
 
 from functools import partial
@@ -41,8 +42,8 @@ def test_parts_recompile_on_their_own(compile_check, apart):
 
 
 @pytest.mark.compile_known_failure(
-    "the pooler is compiled with the encoder and unused after it: its gradients are zeros, where eager leaves None, so "
-    "that an optimizer with weight decay moves it",
+    "the pooler is compiled with the encoder, but its output is not used: its gradients are zeros instead of None as "
+    "in eager, so an optimizer with weight decay changes it",
     kind="gradient",
 )
 def test_unused_pooler_gets_no_gradient(compile_check, apart):

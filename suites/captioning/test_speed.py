@@ -1,11 +1,11 @@
-"""Rows 13, 14, 16, 17 and 18 on a GPU: how fast the captioner trains under each of the published practices.
+"""Rows 13, 14, 16, 17 and 18 on a GPU: the training speed of the captioner with each of the published practices.
 
-Published steps/s (A100, torch 2.7, batch 64, 256 tokens, bf16 autocast, Adam): 3.11 in eager; 5.17 compiled; 5.54 with the
-best mode, 5.32 with the optimizer compiled, 5.28 with static gradients and `foreach_map`; on captions of changing length
-4.73 in eager, 7.78, 7.77 and 7.77 with the dynamic strategies, 8.04 with static shapes; 7.93 with encoder and decoder
-apart; a start from the compile cache 3.5x faster. Widths, vocabulary, batch and lengths are the published ones; the layers
-are two instead of twelve, and captions of changing length come in batches of 16, so that a case takes seconds.
-`benchmarks/coverage` measures all twelve layers.
+Published steps/s (A100, torch 2.7, batch 64, 256 tokens, bf16 autocast, Adam): 3.11 in eager; 5.17 compiled; 5.54 with
+the best mode, 5.32 with the optimizer compiled, 5.28 with static gradients and `foreach_map`; on captions of changing
+length 4.73 in eager, 7.78, 7.77 and 7.77 with the dynamic strategies, 8.04 with static shapes; 7.93 with encoder and
+decoder apart; a start from the compile cache 3.5x faster. Widths, vocabulary, batch size and lengths are the same as
+published. There are two layers instead of twelve, and captions of changing length use batches of 16, so that a case
+takes seconds. `benchmarks/coverage` measures the model with all twelve layers.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ LENGTHS = [130, 197, 250]
 
 @dataclass(frozen=True)
 class Practice:
-    """Which parts of the step are compiled, and how."""
+    """The parts of the step that are compiled, and how they are compiled."""
 
     model: dict[str, Any] = field(default_factory=dict)
     update: dict[str, Any] | None = None
@@ -69,7 +69,7 @@ def test_step_from_a_cold_and_a_warm_cache(compile_benchmark):
 
 
 class Lengths:
-    """One train step for each of several batches, given as the tensors of one after the other."""
+    """One training step for each of several batches, whose tensors are passed one batch after the other."""
 
     def __init__(self, step: steps.TrainStep, marked: bool = False) -> None:
         self.step = step
@@ -78,7 +78,7 @@ class Lengths:
     def __call__(self, *tensors: torch.Tensor) -> None:
         for pixels, labels, mask in zip(*[iter(tensors)] * 3, strict=True):
             if self.marked:
-                # mark_dynamic itself is refused here: see test_lengths.py.
+                # mark_dynamic itself is rejected here: see test_lengths.py.
                 torch._dynamo.maybe_mark_dynamic(labels, 1)
                 torch._dynamo.maybe_mark_dynamic(mask, 1)
             self.step(pixel_values=pixels, labels=labels, decoder_attention_mask=mask)

@@ -1,7 +1,7 @@
-"""Compile cache artifacts of one process in the next: every graph is a hit, and one that is not is a finding.
+"""Compile cache artifacts of one process are used in the next: every graph is a cache hit, and a miss is a finding.
 
-Guards row 18 of the coverage. Published: 196 s cold to 56 s warm (3.5x); measured on an H200 with torch 2.11: 169.8 s
-to 18.3 s (9.3x), 73 MB. How artifacts are stored, refused and merged over workers is held by tests/cache/test_store.py.
+Covers row 18 of the coverage. Published: 196 s cold to 56 s warm (3.5x); measured on an H200 with torch 2.11: 169.8 s
+to 18.3 s (9.3x), 73 MB. tests/cache/test_store.py covers how artifacts are stored, rejected and merged across workers.
 """
 
 import pytest
@@ -32,7 +32,7 @@ def check(device="cpu", length=16, train=False, **options):
 
 @pytest.fixture
 def next_process(tmp_path, monkeypatch):
-    """Like a new process: discard compiled code, use a new cache folder, and load the saved artifacts."""
+    """Simulate a new process: discard compiled code, use a new cache folder, and load the saved artifacts."""
 
     def start():
         content, _ = torch.compiler.save_cache_artifacts()

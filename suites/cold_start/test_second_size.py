@@ -1,7 +1,8 @@
-"""The cold seconds of batch 16 and then 8, with automatic dynamic on and off: recorded, never asserted.
+"""The cold start times of batch size 16 and then 8, with automatic dynamic shapes on and off. They are recorded but not
+asserted.
 
-Guards row 5 of the coverage. Published for a large model: 41.9 s and then 89.3 s with it, 42.1 s and 47.8 s without.
-The dynamic compilation is more expensive, but pays off from the third size on.
+Covers row 5 of the coverage. Published for a large model: 41.9 s and then 89.3 s with automatic dynamic shapes, and
+42.1 s and 47.8 s without. The dynamic compilation is more expensive, but pays off from the third size on.
 """
 
 import pytest
@@ -22,7 +23,7 @@ def nothing_cached(monkeypatch, tmp_path):
 
 
 def cold_seconds(model, batches, side):
-    """Seconds of compilation that each batch size costs."""
+    """The seconds of compilation for each batch size."""
     spent = []
     compiled = torch.compile(model)
     device = next(model.parameters()).device

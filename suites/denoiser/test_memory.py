@@ -1,4 +1,5 @@
-"""Row 28: a denoiser, compiled by blocks, needs no more memory than eager, and does not wait for the GPU between steps.
+"""Row 28: a denoiser whose blocks are compiled needs no more memory than in eager, and does not wait for the GPU
+between steps.
 
 This follows the tests of diffusion libraries: the repeated blocks are compiled, and a loop of denoising steps runs with
 a memory limit. Memory and synchronizations need a CUDA device; on a CPU, the loop's graphs and recompiles are limited.
@@ -10,11 +11,13 @@ import torch
 from pytest_torch_compile import Budget, CompileCheckFailed, check_compile, compile_guard
 
 WIDTH, HEADS, BLOCKS, STEPS = 64, 4, 3, 4
-on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="memory and waits are those of a CUDA device")
+on_gpu = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason=("memory and waits can be measured only on a CUDA device")
+)
 
 
 class Block(torch.nn.Module):
-    """Attention and a feed-forward part, both shifted and scaled by the time step."""
+    """Attention and a feed-forward layer, both shifted and scaled depending on the time step."""
 
     def __init__(self, width):
         super().__init__()

@@ -1,8 +1,8 @@
 """A failed check automatically reports what explain(), the logs, stances and backend tiers would show.
 
-Guards row 20 of the coverage: a defect is planted deep in a real model, and the message of the one-line check has to
-name the line (explain, the log graph_breaks), the guard (the log recompiles), the stage (eager, aot_eager, inductor),
-the smallest module (bottom-up), and the advice that holds. No figure is published for it.
+Covers row 20 of the coverage: a defect is planted deep in a real model, and the message of the one-line check must
+contain the line (explain, the graph_breaks log), the guard (the recompiles log), the stage (eager, aot_eager,
+inductor), the smallest module (bottom-up), and the correct advice. No figures were published.
 """
 
 import pytest
@@ -27,7 +27,7 @@ class Breaking(nn.Module):
 
 
 class Halved(nn.Module):
-    """Breaks in its middle; a break at a function's start or end is one that explain() does not count."""
+    """Has a graph break in its middle, because explain() does not count a break at the start or end of a function."""
 
     def forward(self, x):
         x = x.sin()
@@ -36,7 +36,7 @@ class Halved(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Doubles its result when compiled, like an untested branch for export."""
+    """Doubles its result in compiled code, like an untested branch for export."""
 
     def forward(self, x):
         return x * 2 if torch.compiler.is_compiling() else x
@@ -79,10 +79,12 @@ def test_smallest_module_is_named():
 
 @pytest.mark.torch_compile
 def test_stage_is_named_without_trying_the_tiers_by_hand():
-    failed = failure(bert_with(Scaled()), backend="aot_eager", diagnose="full")  # auto tries as time allows
+    failed = failure(
+        bert_with(Scaled()), backend="aot_eager", diagnose="full"
+    )  # auto tries as many fixes as time allows
     assert {finding.kind for finding in failed.findings} == {"numerics"}
     (stage,) = [line for line in failed.report.diagnosis if line.startswith("stage: ")]
-    assert "not in torch" in stage and "test_diagnosis.py" in stage  # the branch is the model's
+    assert "not in torch" in stage and "test_diagnosis.py" in stage  # the branch is in the model
 
 
 @pytest.mark.torch_compile

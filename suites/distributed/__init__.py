@@ -1,1 +1,1 @@
-"""Data-parallel, sharded and tensor-parallel models, compiled."""
+"""Compiled data-parallel, sharded and tensor-parallel models."""

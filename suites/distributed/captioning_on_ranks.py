@@ -1,4 +1,4 @@
-"""What each rank does with the captioner."""
+"""The functions that each rank runs with the captioner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .on_ranks import in_order
 
 
 def captioner_and_batch() -> tuple[nn.Module, dict[str, torch.Tensor]]:
-    """The same on every rank: the tiny captioner, and captions of one length, so that the mean of means is the mean."""
+    """The tiny captioner and captions of one length, equal on every rank. With one length, the mean over ranks equals
+    the mean over the batch."""
     torch.manual_seed(0)
     batch = captions([12] * 8)
     return tiny().to(device()), {name: tensor.to(device()) for name, tensor in batch.items()}

@@ -1,4 +1,4 @@
-"""What each rank does in these tests."""
+"""The functions that each rank runs in these tests."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .._ranks import (
 
 
 def ddp(module: nn.Module) -> DistributedDataParallel:
-    """The module under DDP, with the smallest buckets that the bucket-splitting optimizer takes."""
+    """The module under DDP, with the smallest buckets that the bucket-splitting optimizer accepts."""
     on_cuda = device().type == "cuda"
     return DistributedDataParallel(module, device_ids=[device().index] if on_cuda else None, bucket_cap_mb=1)
 
 
 def in_order(order: str, compile: Callable[[nn.Module], nn.Module]) -> Callable[[nn.Module], nn.Module]:
-    """``compile(DDP(m))`` or ``DDP(compile(m))``."""
+    """Either ``compile(DDP(m))`` or ``DDP(compile(m))``."""
     return (lambda m: compile(ddp(m))) if order == "compile(DDP)" else (lambda m: ddp(compile(m)))
 
 
@@ -71,7 +71,7 @@ def trained_by_python_reducer(mode: str) -> dict[str, Any]:
 
 
 def gradients_of_one_process(model: nn.Module, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The gradients of the mean square over the whole batch; the model is left without any."""
+    """The gradients of the mean square over the whole batch. The model's own gradients are removed afterwards."""
     model(batch).square().mean().backward()
     gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
     model.zero_grad()
@@ -85,7 +85,8 @@ def worst_error(gradients: dict[str, torch.Tensor], expected: dict[str, torch.Te
 
 
 def sharded(order: str, backend: str | None = None, **budget: Any) -> dict[str, int]:
-    """Compare two steps of a model under ``fully_shard``, each layer a separate unit, with one process."""
+    """Compare two steps of a model under ``fully_shard``, with each layer as a separate unit, with the same steps in
+    one process."""
     noting = NotingBackend()
 
     def wrap(module: nn.Module) -> nn.Module:
@@ -101,7 +102,7 @@ def sharded(order: str, backend: str | None = None, **budget: Any) -> dict[str, 
 
 
 def tensor_parallel(backend: str | None = None, **budget: Any) -> dict[str, Any]:
-    """Two steps of a model whose layers are split over the ranks, with the whole batch on each; returns its
+    """Run two steps of a model whose layers are split over the ranks, with the whole batch on each rank. Returns its
     collectives."""
     noting = NotingBackend()
 

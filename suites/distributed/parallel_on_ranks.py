@@ -1,4 +1,4 @@
-"""Five kinds of parallelism, compiled in both orders, each with a way to make the last rank differ."""
+"""Five kinds of parallelism, compiled in both orders. For each there is a way to make the last rank differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 32
 
 
 class Layers(nn.Module):
-    """Equal layers, as many as there are ranks: a stage of a pipeline each."""
+    """One layer for each rank, all of them equal; each layer is one stage of a pipeline."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Experts(nn.Module):
 
 
 class ExpertParallel(nn.Module):
-    """The same model with one expert per rank: rows are sent to it and back."""
+    """The same model with one expert per rank: rows are sent to the expert's rank and back."""
 
     def __init__(self, experts: nn.ModuleList) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class ExpertParallel(nn.Module):
 
 
 def exchanged(rows: torch.Tensor) -> torch.Tensor:
-    """Rank n's n-th part of the rows of each rank."""
+    """Exchange rows: rank n receives the n-th part of the rows of each rank."""
     from torch.distributed import _functional_collectives as collectives
 
     rows = collectives.all_to_all_single_autograd(rows.contiguous(), None, None, distributed.group.WORLD)
@@ -114,7 +114,7 @@ def expert_parallel(module: nn.Module, compile: Callable[[Any], Any], outside: b
     odd, inner = isinstance(module, OddLayer), getattr(module, "layer", module)
     parallel: nn.Module = ExpertParallel(inner.experts)
     parallel = OddLayer(parallel, module.how, module.own) if odd else parallel
-    # The mean over ranks gives each expert its gradient: the others have none of it.
+    # The mean over ranks yields the gradient of each expert, because the other ranks contribute nothing to it.
     options = {"find_unused_parameters": True}
     return compile(ddp(parallel, **options)) if outside else ddp(compile(parallel), **options)
 
@@ -140,7 +140,7 @@ def pipeline_stage(module: nn.Module, compile: Callable[[Any], Any], outside: bo
 
 
 KINDS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], bool]] = {
-    # the model, how it is made parallel, and whether each rank has its part of the batch
+    # the model, the way it is parallelised, and whether each rank has a part of the batch
     "ddp": (Layers, data_parallel, True),
     "fully_shard": (Layers, fully_sharded, True),
     "tensor parallel": (FeedForward, tensor_parallel, False),
@@ -165,7 +165,8 @@ def trained(kind: str, outside: bool, **budget: Any) -> dict[str, int]:
 
 
 def diverging(kind: str, outside: bool, how: str) -> None:
-    """Two calls, in which the last rank has another branch, one more collective, or a second batch of another size."""
+    """Run two calls in which the last rank has a different branch, an additional collective, or a second batch of a
+    different size."""
     make, parallel, _ = KINDS[kind]
     torch.manual_seed(0)
     groups = [distributed.new_group([rank]) for rank in range(distributed.get_world_size())]

@@ -1,15 +1,16 @@
-"""Row 15: image captioning (ViT encoder, GPT-2 decoder) under DDP, compiled in both orders, fullgraph off.
+"""Row 15: image captioning (ViT encoder, GPT-2 decoder) under DDP, compiled in both orders without fullgraph.
 
-Two ranks on half a batch each change the parameters as one process in eager on the whole batch does.
+Two ranks that each process half a batch change the parameters in the same way as one process in eager on the whole
+batch.
 
-Published: 4.59 steps/s on 8 A100, about twice the baseline; on two H200, torch 2.11: eager 8.87, `compile(DDP)` 10.68
-with 3 breaks counted, `DDP(compile)` 10.67 with none, `compile(DDP)` without the bucket-splitting optimizer 11.03.
-The speed on a machine is measured by `benchmarks/coverage/parallel.py`.
+Published: 4.59 steps/s on 8 A100, about twice the baseline. Measured on two H200 with torch 2.11: 8.87 in eager, 10.68
+with `compile(DDP)` and 3 counted breaks, 10.67 with `DDP(compile)` and no breaks, and 11.03 with `compile(DDP)` without
+the bucket-splitting optimizer. `benchmarks/coverage/parallel.py` measures the speed on a machine.
 """
 
 import pytest
 
-pytest.importorskip("transformers", reason="the captioner is of transformers")
+pytest.importorskip("transformers", reason="the captioner requires transformers")
 
 from .._ranks import BREAKS_INSIDE_DDP
 from .captioning_on_ranks import trained

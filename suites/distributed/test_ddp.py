@@ -1,12 +1,13 @@
-"""Row 7: DDP and torch.compile in both orders, with each `optimize_ddp` mode.
+"""Row 7: DDP and torch.compile in either order, with each `optimize_ddp` mode.
 
-Two ranks on half a batch each give the gradients, and the parameters after two steps, of one process in eager on the
-whole batch. The bucket-splitting optimizer hands the backend one graph for each bucket, so that a bucket's all-reduce
-overlaps with the backward of the next, and does so in both orders; without it, there is one. `compile(DDP(m))` breaks
-inside DDP's own forward, before the model's graph; `DDP(compile(m))` does not. With compiled autograd, the Python
-reducer's all-reduces stand in the backward graph.
+Two ranks that each process half a batch compute the same gradients, and the same parameters after two steps, as one
+process in eager on the whole batch. In both orders, the bucket-splitting optimizer passes one graph for each bucket to
+the backend, so that the all-reduce of a bucket overlaps with the backward of the next bucket. Without this optimizer,
+there is only one graph. `compile(DDP(m))` has a graph break inside DDP's own forward, before the model's graph, but
+`DDP(compile(m))` does not. With compiled autograd, the all-reduces of the Python reducer are in the backward graph.
 
-Published: captioning on two GPUs, `compile(DDP(m))` 1 graph and 3 breaks counted, `DDP(compile(m))` no break.
+Published for captioning on two GPUs: 1 graph and 3 counted breaks for `compile(DDP(m))`, and no break for
+`DDP(compile(m))`.
 """
 
 import pytest
@@ -23,18 +24,20 @@ REDUCERS = [
         "python_reducer",
         marks=pytest.mark.xfail(
             torch_version < Version("2.8"),
-            reason="on torch 2.6 no all-reduce reaches the backward graph, nor any gradient",
+            reason="on torch 2.6, neither an all-reduce nor a gradient reaches the backward graph",
         ),
     ),
     pytest.param(
         "python_reducer_without_compiled_forward",
         marks=[
             pytest.mark.compile_known_failure(
-                "DDP takes no notice of this mode and keeps its C++ reducer, which compiled autograd refuses",
+                "DDP ignores this mode and keeps its C++ reducer, which compiled autograd rejects",
                 kind="exception",
                 torch=">=2.11",
             ),
-            pytest.mark.skipif(torch_version < Version("2.11"), reason="this mode is only tested from torch 2.11 on"),
+            pytest.mark.skipif(
+                torch_version < Version("2.11"), reason=("this mode is tested only on torch 2.11 and newer")
+            ),
         ],
     ),
 ]
@@ -60,7 +63,7 @@ def test_in_inductor(ranks):
 
 @pytest.mark.parametrize("mode", REDUCERS)
 def test_python_reducer_captures_the_all_reduces(ranks, mode):
-    # In processes of its own: after it, `compile(DDP(m))` breaks in more places of DDP's forward than before.
+    # This runs in separate processes, because after it `compile(DDP(m))` has breaks in more places of DDP's forward.
     with RankGroup(ranks.world_size, backend=ranks.backend) as own:
         found = own.run(trained_by_python_reducer, mode)
     for seen in found:

@@ -1,8 +1,9 @@
 """Row 8: a model that moves to another device or dtype, before and after it is compiled.
 
-Moved first, it compiles once. Moved after its first call, it compiles once more at the next, and never again.
+A model that is moved first compiles once. A model that is moved after its first call compiles again at the next call,
+and never after that.
 
-Published: move the model before it is compiled.
+Published recommendation: move the model before it is compiled.
 """
 
 import pytest

@@ -1,10 +1,10 @@
-"""Row 3, in plain torch: `fully_shard` and tensor parallel, compiled, against one unsharded process.
+"""Row 3, in plain torch: compiled `fully_shard` and tensor parallelism are compared with one unsharded process.
 
-Outputs, gradients and the parameters after two steps are gathered and held against one process in eager on the whole
-batch. Tensor parallel compiles whole, and its collectives stand in the graph, where Inductor can reorder them. The hooks
-of `fully_shard` run in eager between the graphs, which is why each layer is compiled on its own.
+Outputs, gradients and the parameters after two steps are gathered and compared with one process in eager on the whole
+batch. A tensor-parallel model compiles to one graph that contains its collectives, which Inductor can reorder. The
+hooks of `fully_shard` run in eager between the graphs, so each layer is compiled separately.
 
-Published: compile after sharding, and each repeated layer on its own.
+Published recommendation: compile after sharding, and compile each repeated layer separately.
 """
 
 import pytest
@@ -18,7 +18,8 @@ ORDERS = [("compile(fully_shard)", BREAKS_AT_SHARDS), ("fully_shard(compile each
 @pytest.mark.parametrize(("order", "breaks"), ORDERS)
 def test_fully_shard(request, ranks, order, breaks):
     expect_sharding_to_fail_on_cpu(request, ranks)
-    # The first layer's input needs no gradient, that of the others does: one recompile.
+    # The first layer's input does not require a gradient, but the inputs of the other layers do, which causes one
+    # recompile.
     for seen in ranks.run(sharded, order, max_graph_breaks=breaks, max_recompiles=1):
         assert (seen["graphs"], seen["breaks"]) == (2, breaks)
 

@@ -1,7 +1,7 @@
-"""More shapes than dynamo keeps graphs for: the fallback to eager is reported as a finding.
+"""With more shapes than dynamo keeps graphs for, the fallback to eager is reported as a finding.
 
-Guards row 21 of the coverage. Published by nobody; measured on torch 2.11: of 18 shapes 8 are compiled and 10 run in
-eager, without an error or a warning that a test would see. Every torch since 2.6 does the same.
+Covers row 21 of the coverage. No figures were published. Measured on torch 2.11: 8 of 18 shapes are compiled and 10 run
+in eager, without an error or warning that a test would notice. All torch versions since 2.6 behave in the same way.
 """
 
 import pytest

@@ -1,7 +1,8 @@
-"""What a new size costs: with automatic dynamic on and off, for 0 and 1, and with the dimension named.
+"""The cost of a new size: with automatic dynamic shapes on and off, for sizes 0 and 1, and with a marked dimension.
 
-Guards row 5 of the coverage, batch 16 and then 8: one recompile each way, but with automatic dynamic it is the last
-one, and without it every further size costs another. suites/cold_start/test_second_size.py records the seconds.
+Covers row 5 of the coverage: batch size 16 and then 8. Both settings cause one recompile, but with automatic dynamic
+shapes it is the last recompile, and without them every new size causes another. suites/cold_start/test_second_size.py
+records the times.
 """
 
 import pytest
@@ -59,8 +60,8 @@ def test_named_batch_costs_none(compile_check, sizes):
 
 
 ASKS_FOR_16 = pytest.mark.compile_known_failure(
-    "on the CPU, ATen asks whether a convolution has 16 images or more before it takes oneDNN or NNPACK, and the answer "
-    "is a guard: a named batch dimension still costs a recompile on the way from 16 to 8",
+    "on a CPU, ATen checks whether a convolution has at least 16 images before it selects oneDNN or NNPACK, and the "
+    "result becomes a guard: even a marked batch dimension causes a recompile when its size changes from 16 to 8",
     kind="recompile",
 )
 
@@ -88,7 +89,7 @@ def test_sizes_zero_and_one_cost_a_graph_of_their_own(options, expected):
 
 @pytest.mark.torch_compile
 def test_two_dimensions_of_one_size_are_taken_for_one():
-    """Duck shaping: a square input first, so that the graph of all sizes holds for squares only."""
+    """Duck shaping: the first input is square, so the dynamic graph is valid only for square inputs."""
     calls = [(torch.randn(*size),) for size in ((8, 8), (16, 16), (16, 24), (40, 56))]
     report = check_compile(
         lambda x: x.sin() @ x.mT, calls=calls, backend="eager", dynamic=True, max_recompiles=len(calls)

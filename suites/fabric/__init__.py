@@ -1,1 +1,1 @@
-"""Lightning Fabric around compiled models."""
+"""Compiled models under Lightning Fabric."""

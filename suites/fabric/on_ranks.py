@@ -1,4 +1,4 @@
-"""What each rank does in these tests."""
+"""The functions that each rank runs in these tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _fabric(strategy: Any) -> Fabric:
 
 
 def under_ddp(reapply: bool, backend: str | None = None, **budget: Any) -> dict[str, Any]:
-    """Compiled before ``setup()``, trained under DDP."""
+    """Compile before ``setup()``, and train under DDP."""
     noting = NotingBackend()
 
     def setup(model: nn.Module) -> Parallel:
@@ -46,7 +46,7 @@ def under_ddp(reapply: bool, backend: str | None = None, **budget: Any) -> dict[
 
 
 def under_fsdp(reapply: bool, **budget: Any) -> dict[str, Any]:
-    """Compiled before ``setup()``, trained under FSDP, which Fabric offers on CUDA devices only."""
+    """Compile before ``setup()``, and train under FSDP, which Fabric supports only on CUDA devices."""
     from torch.distributed.fsdp import FullyShardedDataParallel
 
     noting = NotingBackend()
@@ -69,7 +69,7 @@ def under_fsdp(reapply: bool, **budget: Any) -> dict[str, Any]:
 
 
 def under_model_parallel(how: str, backend: str | None = None, **budget: Any) -> dict[str, Any]:
-    """Sharded or split inside ``parallelize_fn``, and compiled there."""
+    """Shard or split the model inside ``parallelize_fn``, and compile it there."""
     noting = NotingBackend()
     sharded = how == "fully_shard"
 

@@ -1,10 +1,12 @@
-"""Row 2: Lightning Fabric, the model compiled before `setup()`, under DDP and FSDP.
+"""Row 2: Lightning Fabric with a model that is compiled before `setup()`, under DDP and FSDP.
 
-With `_reapply_compile` (the default) Fabric takes the compilation off, wraps the model, and compiles the wrapper:
-`compile(DDP(m))`, which breaks inside DDP's own forward. Without it, the wrapper stays outside: `DDP(compile(m))`, no
-break. Either way there is a graph for each bucket, and two steps change the parameters as one process in eager on the whole batch does.
+With `_reapply_compile` (the default), Fabric removes the compilation, wraps the model and compiles the wrapper:
+`compile(DDP(m))`, which has a graph break inside DDP's own forward. Otherwise, the wrapper is outside:
+`DDP(compile(m))`, without a break. In both cases there is a graph for each bucket, and two steps change the parameters
+in the same way as one process in eager on the whole batch.
 
-Published: compile before `setup()`, and leave `_reapply_compile` on unless compiling the wrapper causes issues.
+Published recommendation: compile before `setup()`, and leave `_reapply_compile` on unless compiling the wrapper causes
+problems.
 """
 
 import pytest
@@ -34,6 +36,6 @@ def test_under_ddp_in_inductor(ranks):
 @pytest.mark.parametrize("reapply", [True, False])
 def test_under_fsdp(ranks, reapply):
     if ranks.backend != "nccl":
-        pytest.skip("Fabric offers its FSDP strategy on CUDA devices only")
+        pytest.skip("Fabric supports its FSDP strategy only on CUDA devices")
     for seen in ranks.run(under_fsdp, reapply, max_graph_breaks=BREAKS_INSIDE_FSDP if reapply else 0):
         assert seen["error"] < 1e-4

@@ -1,9 +1,10 @@
-"""Row 3: Lightning Fabric's `ModelParallelStrategy`, sharded or split inside `parallelize_fn`, then compiled.
+"""Row 3: Lightning Fabric's `ModelParallelStrategy` with a model that is sharded or split inside `parallelize_fn`, and
+then compiled.
 
-Two steps change the gathered parameters as one unsharded process in eager does. Under tensor parallel the whole model
-is one graph, and its collectives stand in it.
+Two steps change the gathered parameters in the same way as one unsharded process in eager. Under tensor parallelism,
+the whole model is one graph that contains its collectives.
 
-Published: `fully_shard` and tensor parallel go into `parallelize_fn`, and `torch.compile` after them.
+Published recommendation: apply `fully_shard` and tensor parallelism in `parallelize_fn`, followed by `torch.compile`.
 """
 
 import pytest
@@ -16,7 +17,8 @@ from .on_ranks import under_model_parallel
 
 def test_fully_shard(request, ranks):
     expect_sharding_to_fail_on_cpu(request, ranks)
-    # The first layer's input needs no gradient, that of the others does: one recompile.
+    # The first layer's input does not require a gradient, but the inputs of the other layers do, which causes one
+    # recompile.
     budget = {"max_graph_breaks": BREAKS_AT_SHARDS, "max_recompiles": 1}
     for seen in ranks.run(under_model_parallel, "fully_shard", **budget):
         assert seen["error"] < 1e-4

@@ -1,1 +1,1 @@
-"""torchao's float8 training, compiled."""
+"""Compiled float8 training with torchao."""

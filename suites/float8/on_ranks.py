@@ -1,4 +1,4 @@
-"""What each rank does in these tests."""
+"""The functions that each rank runs in these tests."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ WIDTH = 256
 
 
 def float8(module: nn.Module) -> nn.Module:
-    """The module with float8 products in its blocks; emulated where its device has none (before SM89, and on CPU)."""
+    """The module with float8 products in its blocks, which are emulated on devices without float8 support (before SM89,
+    and CPUs)."""
     config = Float8LinearConfig(emulate=not has_float8(next(module.parameters()).device))
     return convert_to_float8_training(module, config=config, module_filter_fn=lambda m, name: "layers" in name)
 
 
 def has_float8(where: torch.device) -> bool:
-    """Whether a device multiplies float8 in hardware."""
+    """Whether a device supports float8 products in hardware."""
     return where.type == "cuda" and torch.cuda.get_device_capability(where) >= (8, 9)
 
 
 def in_order(order: str, backend: str | None = None, **budget: Any) -> dict[str, Any]:
-    """Two steps of ``compile(distributed(quantized(model)))`` beside one process without float8."""
+    """Compare two steps of ``compile(distributed(quantized(model)))`` with one process without float8."""
     noting = NotingBackend()
 
     def setup(model: nn.Module) -> Parallel:

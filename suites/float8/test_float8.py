@@ -1,9 +1,11 @@
 """Row 4: torchao's float8 training, sharded and compiled: `compile(distributed(quantized(model)))`.
 
-Quantize first, then shard or replicate, then compile. Compiled float8 gives the numbers of eager float8; the loss is
-that of the same training without float8 within float8's precision (e4m3 has three bits of mantissa: one part in 16).
+The model is quantized, then sharded or replicated, and then compiled. Compiled float8 training matches eager float8
+training, and its loss matches training without float8 within the precision of float8 (e4m3 has three mantissa bits, or
+one part in 16).
 
-Published: no figure; float8 products need compute capability 8.9. Without it they are emulated here, on the same path.
+No figures were published. float8 products require compute capability 8.9. On other devices they are emulated, using the
+same code path.
 """
 
 import pytest
@@ -34,8 +36,9 @@ def test_compiled_float8_is_eager_float8(device, backend):
 
 @pytest.mark.parametrize(("order", "breaks"), [("ddp", BREAKS_INSIDE_DDP), ("fully_shard", BREAKS_AT_SHARDS)])
 def test_quantized_distributed_compiled(ranks, order, breaks):
-    # Sharded, each layer is a graph: the first one's input needs no gradient, which costs a recompile.
+    # In a sharded model, each layer is a graph. The input of the first layer does not require a gradient, which causes
+    # a recompile.
     budget = {"max_graph_breaks": breaks, "max_recompiles": int(order == "fully_shard")}
     for seen in ranks.run(in_order, order, **budget):
         assert seen["loss_error"] < 1 / 16
-        assert 0 < seen["error"] < 0.5  # its largest part is rounding, and the direction holds
+        assert 0 < seen["error"] < 0.5  # it consists mainly of rounding errors, but the direction is reliable

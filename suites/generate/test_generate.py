@@ -1,7 +1,8 @@
-"""generate() with a compiled forward and a static cache: eager's tokens, and three graphs for all prompt lengths.
+"""generate() with a compiled forward and a static cache produces the same tokens as eager, and needs three graphs for
+all prompt lengths.
 
-Guards row 11 of the coverage: prefill and decode are a graph each, the first new prompt length makes the prefill
-dynamic, and no later one compiles anything. No figure is published for it.
+Covers row 11 of the coverage: prefill and decoding are one graph each, the first new prompt length makes the prefill
+dynamic, and no later length compiles anything. No figures were published.
 """
 
 import copy
@@ -34,14 +35,15 @@ MODELS = pytest.mark.parametrize("make", [make_cached_llama, make_gpt2], ids=["l
 
 
 def compiled(model, **options):
-    """A copy of the model whose forward is compiled, the way transformers documents it."""
+    """A copy of the model whose forward is compiled as described in the documentation of transformers."""
     copied = copy.deepcopy(model)
     copied.forward = torch.compile(copied.forward, **options)
     return copied
 
 
 def tokens(model, length, cache="static", *, unasked=False):
-    """Greedy tokens; ``unasked`` lets transformers compile the decoding step by itself, as it does on CUDA."""
+    """The greedy tokens. ``unasked`` allows transformers to compile the decoding step by itself, which is its default
+    on CUDA."""
     prompt = torch.randint(3, VOCAB, (2, length), generator=torch.Generator().manual_seed(length))
     options = {"max_length": LENGTH, "min_length": LENGTH, "do_sample": False, "disable_compile": not unasked}
     return model.generate(prompt.to(model.device), **options, cache_implementation=cache)
@@ -89,7 +91,7 @@ def test_sampling_draws_eager_tokens():
 @pytest.mark.gpu
 @pytest.mark.torch_compile
 def test_generate_compiles_itself_on_a_gpu():
-    """With a static cache on CUDA, transformers compiles the decoding step unasked."""
+    """With a static cache on CUDA, transformers compiles the decoding step by itself."""
     model = make_cached_llama().eval().cuda()
     expected = tokens(model, 6, "dynamic")
     with compile_guard(max_graph_breaks=0, max_recompiles=1):

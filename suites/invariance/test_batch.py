@@ -1,4 +1,4 @@
-"""A text gives the same result in a batch and on its own, in every run and process.
+"""A text produces the same result in a batch and on its own, in every run and process.
 
 A server that batches requests needs this. On a CPU, the rounding of matrix products in a small Llama depends on the
 batch size, so rows are compared within a tolerance; runs and processes are exactly equal.

@@ -10,14 +10,14 @@ WORDS = 50257
 
 
 def gpt2(layers: int) -> GPT2LMHeadModel:
-    """GPT-2 small with fewer layers and its loss named."""
+    """GPT-2 small with fewer layers and with its loss set."""
     model = GPT2LMHeadModel(GPT2Config(n_layer=layers, use_cache=False))
     model.loss_function = ForCausalLMLoss
     return model
 
 
 def words(batch: int, length: int) -> dict[str, torch.Tensor]:
-    """Random words on the CUDA device, which are the labels too."""
+    """Random tokens on the CUDA device, which also serve as labels."""
     ids = torch.randint(1, WORDS, (batch, length), device="cuda")
     return {"input_ids": ids, "labels": ids.clone()}
 

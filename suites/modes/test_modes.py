@@ -1,9 +1,10 @@
-"""Row 6: CUDA graphs, shape padding and autotuning give eager's numbers, and say so when they were skipped.
+"""Row 6: CUDA graphs, shape padding and autotuning match eager, and skipped CUDA graphs are reported.
 
 Measured (H200, torch 2.11): the CUDA-graph leg was 2.19x faster than eager on BERT and 2.68x on ResNet-50.
 
-On CPU there is no CUDA graph: a mode that asks for one compiles, is right, and is reported as skipped. Autotuning there
-chooses among templates for matrix products. On a GPU a region that writes to its input cannot be recorded.
+On a CPU there are no CUDA graphs: a mode that requests them compiles and returns correct results, and the CUDA graphs
+are reported as skipped. Autotuning on a CPU chooses among templates for matrix products. On a GPU, a region that writes
+to its input cannot be recorded.
 """
 
 import pytest
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.torch_compile(backend="inductor")
 
 
 def model():
-    """Odd sizes, so that padding has something to pad."""
+    """A model with odd sizes, so that padding has an effect."""
     return nn.Sequential(nn.Linear(33, 65), nn.ReLU(), nn.Linear(65, 7))
 
 

@@ -1,4 +1,4 @@
-"""Row 6 on a GPU: what each mode gains on GPT-2 in training, with a vocabulary whose odd size padding can help."""
+"""Row 6 on a GPU: the gain of each mode when training GPT-2, with a vocabulary whose odd size benefits from padding."""
 
 from functools import partial
 

@@ -1,13 +1,14 @@
-"""Row 14, the optimizer: its step compiled, gradients with static addresses, and Adam written with `foreach_map`.
+"""Row 14, the optimizer: a compiled step, gradients with static addresses, and Adam written with `foreach_map`.
 
-Published (A100, torch 2.7, the captioner, steps/s): 5.54 with the best mode, 5.32 with the optimizer compiled, 5.28 with
-static gradients and `foreach_map`. Measured (H200, torch 2.11): 12.05 to 12.18, where the model alone gives 11.75.
+Published (A100, torch 2.7, the captioner, steps/s): 5.54 with the best mode, 5.32 with the optimizer compiled, 5.28
+with static gradients and `foreach_map`. Measured (H200, torch 2.11): 12.05 to 12.18, compared with 11.75 if only the
+model is compiled.
 
-Every optimizer's `step` breaks the graph by itself, on purpose, before its work begins: so `fullgraph` cannot hold it, and
-the work is one graph behind that break.
+The `step` of every optimizer intentionally breaks the graph before its work starts. So it cannot be compiled with
+`fullgraph`, and its work is one graph after that break.
 
-A learning rate that is a Python number is part of the graph: each change of a schedule compiles the step again. As a
-tensor it is an input, and costs nothing.
+A learning rate that is a Python number is part of the graph, so each change by a schedule compiles the step again. A
+learning rate that is a tensor is an input, and does not cause recompiles.
 """
 
 from functools import partial
@@ -39,7 +40,7 @@ OPTIMIZERS = {
 
 @pytest.fixture
 def train_step(compile_device):
-    """Makes the train step of a small model, with an optimizer."""
+    """Creates the training step of a small model with an optimizer."""
 
     def make(factory, **options):
         model = Regression().to(compile_device)
@@ -52,13 +53,13 @@ def batches(count):
     return [call(x=torch.randn(4, 8), y=torch.randn(4, 4)) for _ in range(count)]
 
 
-# The momentum of SGD does not exist before the second step, which is compiled anew.
+# The momentum of SGD does not exist before the second step, which is therefore compiled again.
 MAKES_ITS_STATE = {"sgd": 1}
 
 
 @pytest.fixture
 def check(compile_check, backend):
-    """Requires one graph after the break that torch itself adds before every optimizer step."""
+    """Requires one graph after the break that torch itself inserts before every optimizer step."""
 
     def run(step, calls, how=optimizer_only, tolerances=None, **options):
         compiled = partial(how, compile=partial(torch.compile, backend=backend))
@@ -118,9 +119,9 @@ def test_adam_in_inductor(check, train_step):
     check(train_step(partial(torch.optim.Adam, lr=RATE)), batches(2))
 
 
-@pytest.mark.skipif(find_spec("torch._higher_order_ops.foreach_map") is None, reason="foreach_map came with torch 2.7")
+@pytest.mark.skipif(find_spec("torch._higher_order_ops.foreach_map") is None, reason="foreach_map requires torch 2.7")
 def test_foreach_map_adam(check, train_step):
-    # It keeps its moments in lists of its own, and none in the optimizer's state.
+    # It keeps its moments in its own lists rather than in the optimizer's state.
     elsewhere = Tolerances(ignored=["attribute optimizer.state*"])
     report = check(train_step(partial(torch.optim.Adam, lr=RATE)), batches(3), foreach_map_adam, elsewhere)
 

@@ -1,4 +1,4 @@
-"""Ways to compile an optimizer's step beside plain `torch.compile(optimizer.step)`."""
+"""Ways to compile an optimizer's step other than `torch.compile(optimizer.step)`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from ..training.steps import Compile, TrainStep
 
 
 def static_gradients(step: TrainStep, compile: Compile) -> TrainStep:
-    """Compile the optimizer's step over gradients that keep their addresses: a CUDA graph need not copy them in."""
-    assert step.keep_gradients, "gradients that are dropped have a new address at every step"
+    """Compile the optimizer's step with gradients that keep their addresses, so that a CUDA graph does not need to copy
+    them."""
+    assert step.keep_gradients, "gradients that are discarded have a new address in every step"
     step.clear_gradients()
     for _, gradient in step.kept:
         torch._dynamo.mark_static_address(gradient)
@@ -18,7 +19,7 @@ def static_gradients(step: TrainStep, compile: Compile) -> TrainStep:
 
 
 def foreach_map_adam(step: TrainStep, compile: Compile) -> TrainStep:
-    """Compile an Adam that is written as maps over the list of parameters, in place of the step's own."""
+    """Replace the optimizer's step with a compiled Adam that is written as maps over the list of parameters."""
     step.update = compile(ForeachMapAdam(step.optimizer).step)
     return step
 
@@ -26,7 +27,7 @@ def foreach_map_adam(step: TrainStep, compile: Compile) -> TrainStep:
 class ForeachMapAdam:
     """Adam with each formula written once and mapped over all parameters, which Inductor fuses horizontally.
 
-    `foreach_map` is a prototype of torch, from 2.7 on, without a public name.
+    `foreach_map` is a prototype in torch 2.7 and newer without a public name.
     """
 
     def __init__(self, adam: torch.optim.Optimizer) -> None:
@@ -40,7 +41,7 @@ class ForeachMapAdam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step over the gradients that the parameters hold."""
+        """One step with the current gradients of the parameters."""
         from torch._higher_order_ops.foreach_map import foreach_map
 
         used = [place for place, parameter in enumerate(self.parameters) if parameter.grad is not None]
@@ -76,6 +77,6 @@ def new_parameter(
     rate: float,
     eps: float,
 ) -> torch.Tensor:
-    """The parameter after Adam's step, with both means corrected for their start at zero."""
+    """The parameter after Adam's step, with both means corrected for starting at zero."""
     deviation = torch.sqrt(square / (1 - torch.pow(second, steps))) + eps
     return parameter - rate * (mean / (1 - torch.pow(first, steps))) / deviation

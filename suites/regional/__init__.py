@@ -1,1 +1,1 @@
-"""Regional compilation: the repeated blocks of a model, not the whole."""
+"""Regional compilation: compile the repeated blocks of a model rather than the whole model."""

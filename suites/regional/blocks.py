@@ -1,4 +1,4 @@
-"""Regional compilation by class: the blocks that a model repeats, wherever they are."""
+"""Regional compilation by class: find the blocks that a model repeats, wherever they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 
 def repeated_blocks(model: nn.Module) -> dict[type[nn.Module], list[nn.Module]]:
-    """The members of the model's lists of modules, by class, of each class that a list repeats."""
+    """Maps each class that occurs more than once in a module list to its members."""
     found: dict[type[nn.Module], list[nn.Module]] = defaultdict(list)
     for blocks in model.modules():
         if isinstance(blocks, (nn.ModuleList, nn.Sequential)) and len({type(block) for block in blocks}) == 1:

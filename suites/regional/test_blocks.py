@@ -1,12 +1,15 @@
-"""Row 19: regional compilation of the repeated blocks: one compile for each class of block, however many there are.
+"""Row 19: regional compilation of repeated blocks compiles once for each class of block, regardless of the number of
+blocks.
 
-Published (A100, torch 2.7, the captioner): 7.78 steps/s for the whole model and 7.61 for its blocks, and a cold start of
-196 s against 80 s (2.45x).
+Published (A100, torch 2.7, the captioner): 7.78 steps/s for the whole model and 7.61 for its blocks, and cold starts of
+196 s and 80 s (2.45x).
 
-Where all blocks are called through one function, as in transformers from about 5.20 on, they share its cache: the second
-class is then counted as a recompile of the first, and more than eight classes run into the recompile limit.
+If all blocks are called through one function, as in transformers since about 5.20, they share the cache of this
+function: the second class then counts as a recompile of the first, and more than eight classes exceed the recompile
+limit.
 
-Blocks are found by class and not by path: `ViTModel` has lost the attribute `encoder` that its blocks were under.
+Blocks are found by class rather than by path, because `ViTModel` no longer has the attribute `encoder` that contained
+its blocks.
 """
 
 from functools import partial

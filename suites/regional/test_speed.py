@@ -1,7 +1,8 @@
-"""Row 19 on a GPU: the captioner with its repeated blocks compiled, against eager.
+"""Row 19 on a GPU: the captioner with compiled repeated blocks, compared with eager.
 
-Published (A100, torch 2.7): 7.78 steps/s for the whole model, 7.61 for its blocks, cold starts of 196 s and 80 s. The whole
-model is `suites/captioning/test_speed.py::test_step[default]`, and `benchmarks/coverage` measures the cold starts.
+Published (A100, torch 2.7): 7.78 steps/s for the whole model, 7.61 for its blocks, cold starts of 196 s and 80 s.
+`suites/captioning/test_speed.py::test_step[default]` measures the whole model, and `benchmarks/coverage` the cold
+starts.
 """
 
 import pytest

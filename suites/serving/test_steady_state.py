@@ -1,7 +1,7 @@
-"""Row 27: after a warm-up over sizes, no request of a server compiles anything.
+"""Row 27: after a warm-up over all sizes, no request to a server compiles anything.
 
-Like in servers such as vLLM, each batch size is run twice before the first request, with a dynamic length, followed by
-requests of random sizes. A request that compiles takes seconds.
+As in servers such as vLLM, each batch size runs twice with a dynamic length before the first request. Then requests of
+random sizes follow. A request that compiles code takes seconds.
 """
 
 import random
@@ -25,7 +25,7 @@ def tokens(batch, length):
 
 
 def server(backend, model=None):
-    """What answers a request: the batch is padded to a size that was warmed up."""
+    """Answer a request, with the batch padded to a size that was warmed up."""
     compiled = torch.compile(model or make_llama().eval(), backend=backend)
 
     @torch.no_grad()

@@ -1,7 +1,8 @@
-"""Deployment artifacts match eager: a vision and a text model, built here and loaded in a fresh process.
+"""Deployment artifacts of a vision model and a text model match eager. They are built in this process and loaded in a
+fresh process.
 
-Each is built from one shape and run at three others. Results must match eager by the same rule, nothing compiles after
-loading, and calls that fail in eager also fail in the artifact.
+Each artifact is built from one shape and run with three other shapes. Results must match eager by the same rule as in a
+check, nothing may compile after loading, and calls that fail in eager must also fail in the artifact.
 """
 
 import os
@@ -35,7 +36,7 @@ def vision(device="cpu"):
 
 
 class Logits(torch.nn.Module):
-    """A text model for deployment: ids and mask in, logits out."""
+    """A text model for deployment, which maps ids and a mask to logits."""
 
     def __init__(self):
         super().__init__()
@@ -63,7 +64,8 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def shared_cpp_library(tmp_path_factory):
-    """Inductor's options for a compiler that links ``libstdc++.so``: beside torch's, a copy of its own crashes."""
+    """Inductor's options for a compiler that links ``libstdc++.so`` dynamically, because a second copy next to torch's
+    crashes."""
     folder = tmp_path_factory.mktemp("linked")
     source, library = folder / "probe.cpp", folder / "probe.so"
     source.write_text('#include <regex>\nbool probe(const char* s) { return std::regex_match(s, std::regex("a+")); }\n')
@@ -72,7 +74,10 @@ def shared_cpp_library(tmp_path_factory):
         linked = shutil.which(name) and subprocess.run(command, capture_output=True, check=False).returncode == 0
         if linked and b"libstdc++.so" in library.read_bytes():
             return {"cpp.cxx": (None, name)}
-    pytest.skip("no C++ compiler of this machine links libstdc++.so: a package would crash beside torch's copy")
+    pytest.skip(
+        "no C++ compiler on this machine links libstdc++.so dynamically, so a package would crash because of a "
+        "second copy"
+    )
 
 
 def check(make, via, record_property, request, device="cpu"):

@@ -1,4 +1,4 @@
-"""The speed cases: which model, on what input, doing what, in which mode."""
+"""The speed cases, each with a model, an input, the work to measure and a mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Inputs = Callable[[torch.device, torch.dtype], dict[str, torch.Tensor]]
 
 @dataclass(frozen=True)
 class Case:
-    """One speed test. ``work`` is forward, backward (forward and backward) or step (with the optimizer)."""
+    """One speed test. ``work`` is "forward", "backward" (forward and backward) or "step" (which includes the
+    optimizer)."""
 
     subject: str
     model: Callable[[], nn.Module]
@@ -40,7 +41,7 @@ class Case:
 
 
 def loss_of(output: Any) -> torch.Tensor:
-    """The loss a model computed from its labels, or else a plain one over its logits."""
+    """The loss that a model computed from its labels, or else a simple loss over its logits."""
     if getattr(output, "loss", None) is not None:
         return output.loss
     logits = output if isinstance(output, torch.Tensor) else output.logits
@@ -68,12 +69,12 @@ def words(batch: int, length: int, *, labels: bool = False, name: str = "input_i
 
 
 def both(first: Inputs, second: Inputs) -> Inputs:
-    """Images and words together."""
+    """Images together with tokens."""
     return lambda device, dtype: {**first(device, dtype), **second(device, dtype)}
 
 
 def captions(batch: int, length: int, labels: bool = False) -> Inputs:
-    """Images and the words so far."""
+    """Images and the tokens so far."""
     names = words(batch, length, name="labels" if labels else "decoder_input_ids")
     return both(images(batch), names)
 

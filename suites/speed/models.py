@@ -25,7 +25,7 @@ def mobilenet() -> nn.Module:
 
 
 def convnext() -> nn.Module:
-    """A shallow ConvNeXt at the widths of ConvNeXt tiny."""
+    """A shallow ConvNeXt with the widths of ConvNeXt tiny."""
     from transformers import ConvNextConfig, ConvNextForImageClassification
 
     return ConvNextForImageClassification(ConvNextConfig(depths=[1, 1, 2, 1], num_labels=100))
@@ -100,7 +100,7 @@ class ConvCaptioner(nn.Module):
         self.head = nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, pixels: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        """The logits of every next word."""
+        """The logits of each next token."""
         memory = self.trunk(pixels).flatten(2).transpose(1, 2)
         length = words.shape[1]
         mask = torch.ones(length, length, dtype=torch.bool, device=words.device).triu(1)

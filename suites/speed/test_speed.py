@@ -1,4 +1,4 @@
-"""How fast real models are compiled, against eager and against the stored baseline. Needs a CUDA device."""
+"""The speed of compiled real models, compared with eager and with the stored baseline. Requires a CUDA device."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="speed is gated on a CUDA device only"),
 ]
-# SLOW_CASE=bert-forward-default:host:30 adds 30 microseconds to one compiled model, to see the gate catch it; and
-# SLOW_CASE=bert-forward-default:memory:10 has it keep 10 MB more.
-SLOW_CASE = os.environ.get("SLOW_CASE", "")  # several are joined by commas
+# SLOW_CASE=bert-forward-default:host:30 adds 30 microseconds to one compiled model, to demonstrate that the gate
+# detects it, and SLOW_CASE=bert-forward-default:memory:10 makes it keep 10 MB more.
+SLOW_CASE = os.environ.get("SLOW_CASE", "")  # several values are separated by commas
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -32,7 +32,8 @@ def test_speed(name: str, compile_benchmark: Callable[..., Any]) -> None:
 
 
 def slowed(compiled: Callable[..., Any], slowdown: str) -> Callable[..., Any]:
-    """The compiled model with extra device work (``kernel:MICROSECONDS``), Python (``host:...``) or ``memory:MB``."""
+    """The compiled model with additional device work (``kernel:MICROSECONDS``), Python work (``host:MICROSECONDS``) or
+    memory (``memory:MB``)."""
     side, _, amount = slowdown.partition(":")
     if side == "memory":
         kept = torch.zeros(int(float(amount) * 1e6), dtype=torch.uint8, device="cuda")

@@ -1,1 +1,1 @@
-"""What of a train step is compiled, and in which autocast and grad mode."""
+"""The parts of a training step that are compiled, and the autocast and grad modes in which they run."""

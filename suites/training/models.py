@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Output(NamedTuple):
-    """What the model returns."""
+    """The output of the model."""
 
     loss: torch.Tensor
 

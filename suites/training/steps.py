@@ -1,4 +1,4 @@
-"""A train step as people write it, and what of it can be compiled."""
+"""A typical training step, and the parts of it that can be compiled."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Compile = Callable[[Any], Any]
 class TrainStep:
     """Forward and loss under autocast, backward, optimizer: ``step(**batch)`` returns the loss.
 
-    ``compute`` and ``update`` are the two parts that the scopes below replace by compiled ones. ``keep_gradients``
-    accumulates into the same gradient tensors at every step, instead of dropping them.
+    ``compute`` and ``update`` are the two parts that the functions below replace with compiled versions.
+    ``keep_gradients`` keeps the same gradient tensors in every step instead of discarding them.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TrainStep:
         self.optimizer.step()
 
     def clear_gradients(self) -> None:
-        """Drop the gradients, or set to zero the tensors that are kept for them."""
+        """Discard the gradients, or set them to zero if they are kept."""
         if not self.keep_gradients:
             self.optimizer.zero_grad()
             return
@@ -62,7 +62,7 @@ class TrainStep:
 
 
 def published_step(layers: int, keep_gradients: bool = False) -> TrainStep:
-    """The train step of the published figures on a CUDA device: the captioner, bf16 autocast, Adam."""
+    """The training step of the published figures on a CUDA device: the captioner with bf16 autocast and Adam."""
     model = published(layers).cuda().train()
     autocast = partial(torch.autocast, "cuda", torch.bfloat16)
     return TrainStep(model, torch.optim.Adam(model.parameters(), lr=1e-5), autocast, keep_gradients)
@@ -81,7 +81,7 @@ def module_and_loss(step: TrainStep, compile: Compile) -> TrainStep:
 
 
 def optimizer(step: TrainStep, compile: Compile) -> TrainStep:
-    """Compile the model, and the optimizer's step apart from it."""
+    """Compile the model and, separately, the optimizer's step."""
     return optimizer_only(module(step, compile), compile)
 
 
@@ -92,5 +92,5 @@ def optimizer_only(step: TrainStep, compile: Compile) -> TrainStep:
 
 
 def whole_step(step: TrainStep, compile: Compile) -> Any:
-    """Compile the whole step, backward and optimizer included."""
+    """Compile the whole step, including backward and the optimizer."""
     return compile(step)

@@ -1,7 +1,7 @@
 """Row 9, first half: autocast inside or around the compiled region.
 
-Both are one graph with eager's numbers. What the region is called under is a guard: entering autocast around code that
-was compiled without it costs one recompile, going back costs none.
+Both compile to one graph that matches eager. The autocast state around the region is a guard: entering autocast around
+code that was compiled without it causes one recompile, but leaving it again causes none.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """Row 9, second half: switching between training, `no_grad` and `inference_mode`.
 
-Each mode is a graph of its own: the first call in it costs a recompile, returning to a mode that was seen costs none. What
-`inference_mode` computed is an inference tensor, and stays one.
+Each mode has its own graph: the first call in a mode causes a recompile, but returning to an earlier mode does not.
+Results computed under `inference_mode` are inference tensors, and remain so.
 """
 
 import pytest

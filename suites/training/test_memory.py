@@ -1,7 +1,8 @@
-"""Row 22: compiled training keeps less memory than eager.
+"""Row 22: compiled training uses less memory than eager.
 
-Measured (H200, torch 2.11, the captioner): 19.4 GB compiled against 23.7 GB in eager. On a GPU the peaks are compared; on
-CPU, where torch counts none, what forward saves for backward: the partitioner recomputes what is cheap instead.
+Measured (H200, torch 2.11, the captioner): 19.4 GB compiled against 23.7 GB in eager. On a GPU, the peaks are compared.
+On a CPU, where torch does not measure the peak, the memory that forward saves for backward is compared: the partitioner
+recomputes cheap values instead of saving them.
 """
 
 from functools import partial
@@ -16,7 +17,7 @@ from .steps import module, published_step
 
 
 def saved_bytes(model, batch):
-    """The bytes that forward keeps for backward, each storage once, parameters and inputs left out."""
+    """The bytes that forward keeps for backward, without parameters and inputs. Each storage is counted once."""
     own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *batch.values())}
     kept = {}
 
@@ -43,7 +44,7 @@ def test_forward_saves_less_for_backward(backend):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the peak is that of a CUDA device")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the peak can be measured only on a CUDA device")
 def test_peak_is_lower_than_eager():
     step, batch = published_step(layers=2), on_device(published_captions([256] * 64))
 

@@ -1,9 +1,11 @@
-"""Row 10: what of a train step is compiled: the model, the loss with it, the optimizer too, or the whole step.
+"""Row 10: the compiled part of a training step is the model, the model and the loss, also the optimizer, or the whole
+step.
 
-Measured (H200, torch 2.11, the captioner): 11.75 steps/s with the model compiled, 12.05 with the optimizer too.
+Measured (H200, torch 2.11, the captioner): 11.75 steps/s with the model compiled, and 12.05 with the optimizer compiled
+as well.
 
-The model with its loss and autocast is one graph, the optimizer's step one more. Compiling the whole step gains nothing
-over that: `zero_grad()`, `backward()` and the optimizer each break the graph.
+The model with its loss and autocast is one graph, and the optimizer's step is another graph. Compiling the whole step
+has no advantage over this, because `zero_grad()`, `backward()` and the optimizer each break the graph.
 """
 
 from functools import partial
@@ -19,7 +21,7 @@ from . import steps
 
 @pytest.fixture
 def step(compile_device):
-    """The train step of a tiny GPT-2: bf16 autocast and Adam."""
+    """The training step of a tiny GPT-2 with bf16 autocast and Adam."""
     model = tiny_decoder().to(compile_device)
     autocast = partial(torch.autocast, compile_device.type, torch.bfloat16)
     return steps.TrainStep(model, torch.optim.Adam(model.parameters(), lr=1e-3), autocast)

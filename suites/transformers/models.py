@@ -1,4 +1,4 @@
-"""The transformers models this suite compiles: real classes from small configurations, with random weights.
+"""The transformers models that this suite compiles: real classes with small configurations and random weights.
 
 To add one, write a factory, then add one entry to `MODELS`.
 """
@@ -12,7 +12,8 @@ from .._models import Known, Model
 
 VOCAB = 64
 CLASSES = 5
-# Dropout inside a fused attention kernel: on CUDA a compiled graph has another kernel, which draws other numbers.
+# Models with dropout inside a fused attention kernel: on CUDA, a compiled graph uses a different kernel, which draws
+# different random numbers.
 SAME_NUMBERS = 0.0
 
 
@@ -214,8 +215,8 @@ MODELS = [
         only=["training-fp32"],
         known=[
             Known(
-                "the class name tells transformers no loss, so it warns through a logger while it is traced; "
-                "setting model.loss_type is the fix, which the entry gpt2 holds",
+                "transformers cannot derive the loss from the class name, so it logs a warning while it is traced; "
+                "the fix is to set model.loss_type, which the entry gpt2 covers",
                 kind=["graph-break"],
             )
         ],
@@ -240,8 +241,8 @@ MODELS = [
         only=["inference-fp32"],
         known=[
             Known(
-                "a cache starts as an empty tensor: eager's torch.cat of it and the transposed keys is contiguous, its "
-                "decomposition returns the strides of the keys",
+                "a cache starts as an empty tensor: in eager, torch.cat of it and the transposed keys is contiguous, "
+                "but its decomposition returns the strides of the keys",
                 kind="metadata",
             )
         ],
@@ -265,13 +266,17 @@ MODELS = [
         only=["inference-bf16"],
         known=[
             Known(
-                "without its CUDA kernel the scan is torch's associative_scan, on the CPU a Python recursion that "
-                "halves the length: its depth and the parity of each level are guards (a plain loop before torch 2.9)",
+                "without its CUDA kernel, the scan is torch's associative_scan, which on the CPU is a Python "
+                "recursion that halves the length: its depth and the parity of each level are guards (before torch "
+                "2.9, it is a plain loop)",
                 kind="recompile",
                 device="cpu",
             ),
             Known(
-                "on CUDA the same scan makes the length, which is named dynamic, a constant, and torch.compile refuses",
+                (
+                    "on CUDA, the same scan turns the length into a constant although it is marked as dynamic, which "
+                    "torch.compile rejects"
+                ),
                 kind="compile-error",
                 device="cuda",
             ),
@@ -288,8 +293,8 @@ MODELS = [
         model_loss,
         known=[
             Known(
-                "the backward of the experts in float32 reads the number of tokens of each from the device; "
-                "transformers 5.23 keeps it there",
+                "the backward of the experts in float32 reads the number of tokens of each expert from the device; "
+                "in transformers 5.23, the numbers remain on the device",
                 kind=["graph-break", "recompile", "not-observable"],
                 test="training",
                 dtype="fp32",
@@ -313,8 +318,8 @@ MODELS = [
         only=["training-fp32"],
         known=[
             Known(
-                "the first loss writes config.problem_type, on which the graph is guarded, so the second step recompiles; "
-                "setting it in the configuration is the fix, held by the entry dinov2",
+                "the first loss writes config.problem_type, on which the graph is guarded, so the second step "
+                "recompiles; the fix is to set it in the configuration, which the entry dinov2 covers",
                 kind="recompile",
             )
         ],
@@ -329,8 +334,9 @@ MODELS = [
         only=["inference-fp32"],
         known=[
             Known(
-                "asked for hidden states, transformers installs its hooks in the first call, under a lock: compiled "
-                "before any eager call it breaks there; one eager call first is the fix, held by the entry segformer",
+                "if hidden states are requested, transformers installs its hooks in the first call, under a lock, "
+                "which breaks the graph if the model is compiled before any eager call; the fix is one eager call "
+                "first, which the entry segformer covers",
                 kind=["graph-break", "recompile"],
             )
         ],

@@ -1,11 +1,12 @@
-"""transformers models compile whole: one graph, eager's numbers, and one graph for all batch sizes and lengths.
+"""Whole transformers models compile to one graph that matches eager, and use one graph for all batch sizes and lengths.
 
-Guards the breadth of the field: encoders, decoders, a state space model, mixture of experts, encoder-decoders, vision
-and speech.
+Covers many kinds of models: encoders, decoders, a state space model, mixture of experts, encoder-decoders, vision and
+speech.
 
-Each runs in inference and training, fp32 and bf16. Inference in fp32 marks nothing, so that the first new size costs
-one recompile and no later one does; training in fp32 repeats a size, and the second step costs nothing; in bf16 the
-varying dimensions are marked dynamic, and no size costs anything (in training, the batch).
+Each model runs in inference and training, in fp32 and bf16. Inference in fp32 does not mark any dimension, so the first
+new size causes one recompile and later sizes cause none. Training in fp32 repeats a size, and the second step does not
+recompile. In bf16, the dimensions that vary are marked as dynamic (in training, only the batch), and no size causes a
+recompile.
 """
 
 import pytest

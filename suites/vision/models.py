@@ -1,4 +1,5 @@
-"""The torchvision models this suite compiles: real classes, narrow and shallow, with random weights.
+"""The torchvision models that this suite compiles: real classes in narrow and shallow configurations, with random
+weights.
 
 To add one, write a factory, then add one entry to `MODELS`.
 """
@@ -34,7 +35,7 @@ def clips(batch):
 
 
 def photos(batch):
-    """A detector's input: a list of images, each of its own size."""
+    """The input of a detector: a list of images of different sizes."""
     return {"images": [torch.rand(3, 48 + 8 * i, 64) for i in range(batch)]}
 
 
@@ -155,7 +156,7 @@ def make_faster_rcnn():
 BATCHES = {"batch": [4, 6, 3]}
 BATCH = {"x": 0}
 
-# The longest stand first, so that no worker is left with one when the others are done.
+# The longest cases come first, so that no worker still runs one when the other workers have finished.
 MODELS = [
     # detection
     Model(
@@ -167,7 +168,7 @@ MODELS = [
         targets=boxes,
         loss=total_loss,
         only=["inference-fp32", "training-fp32"],
-        light="eager",  # 41 graphs: what breaks is found while tracing, and each further pass takes as long again
+        light="eager",  # 41 graphs: the breaks are found during tracing, and each additional pass takes the same time again
         known=[
             Known(
                 "the number of boxes depends on the data (nms, nonzero), and the pooler and the resize call .item()",
@@ -175,9 +176,9 @@ MODELS = [
             )
         ],
     ),
-    # inception
-    # Its last maps are a pixel or four at these sizes: batch norm over so few values is noise in bf16, in eager as well,
-    # so that a training run in bf16 would compare nothing. One size, as each tracing of its 400 ops takes long.
+    # inception At these sizes, its last feature maps have one or four pixels. Batch norm over so few values is noise in
+    # bf16, even in eager, so a training run in bf16 would not compare anything. Only one size is used, because tracing
+    # its 400 ops takes a long time.
     Model(
         "inception_v3",
         make_inception_v3,

@@ -1,4 +1,4 @@
-"""The custom ops of torchvision, with the inputs that its own layers and models give them, through opcheck.
+"""Run opcheck on the custom ops of torchvision, with the inputs that torchvision's own layers and models pass to them.
 
 The results are listed in docs/how-to/custom-ops.md.
 """

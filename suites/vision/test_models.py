@@ -1,11 +1,11 @@
-"""torchvision models compile whole: one graph, eager's numbers, and one graph for all batch sizes.
+"""Whole torchvision models compile to one graph that matches eager, and use one graph for all batch sizes.
 
-Guards the breadth of the field: residual, mobile, inception, ConvNeXt, ViT, Swin, video, segmentation and detection
-models.
+Covers many kinds of models: residual, mobile, inception, ConvNeXt, ViT, Swin, video, segmentation and detection models.
 
-Each runs in inference and training, fp32 and bf16. Inference in fp32 marks nothing, so that the first new size costs
-one recompile and no later one does; training in fp32 repeats a size, and the second step costs nothing; in bf16 the
-varying dimensions are marked dynamic, and no size costs anything (in training, the batch).
+Each model runs in inference and training, in fp32 and bf16. Inference in fp32 does not mark any dimension, so the first
+new size causes one recompile and later sizes cause none. Training in fp32 repeats a size, and the second step does not
+recompile. In bf16, the dimensions that vary are marked as dynamic (in training, only the batch), and no size causes a
+recompile.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """Row 1: torchvision's Inception v3, batch 16, 510 x 512, fp32: the speedup of a forward pass.
 
-Published: 1.4x (A100, torch 2.2), the first call excluded, device events, median. Measured (H200, torch 2.11): 1.33x for a
-forward pass in train mode, which keeps what backward needs, and 1.73x in eval mode without gradients.
+Published: 1.4x (A100, torch 2.2; median of device events, without the first call). Measured (H200, torch 2.11): 1.33x
+for a forward pass in train mode, which keeps values for backward, and 1.73x in eval mode without gradients.
 """
 
 import pytest
@@ -17,7 +17,7 @@ pytestmark = [
 
 
 class WithGradients:
-    """A forward pass as a training loop does it."""
+    """A forward pass as in a training loop."""
 
     def __init__(self, model):
         self.model = model

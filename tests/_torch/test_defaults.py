@@ -127,7 +127,8 @@ class TestUnderADefaultDevice:
 
     def test_error_in_eager_names_it(self):
         with pytest.raises(
-            CompileUsageError, match=r"(?s)raises in eager.*likely cause: torch.set_default_device is 'meta'"
+            CompileUsageError,
+            match=r"(?s)raises an exception in eager.*likely cause: torch.set_default_device is 'meta'",
         ):
             check_compile(lambda x: (x + torch.ones(4)).tolist(), ones(4), backend="eager")
 

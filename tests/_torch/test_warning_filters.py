@@ -73,7 +73,7 @@ def loud(x):
 
 @pytest.mark.parametrize("target", [loud, library("some_model").f])
 def test_warning_of_the_model_is_an_error(target):
-    with pytest.raises(CompileUsageError, match=r"call 1 raises in eager.* UserWarning"):
+    with pytest.raises(CompileUsageError, match=r"call 1 raises an exception in eager.* UserWarning"):
         check_compile(target, X, backend="eager")
 
 

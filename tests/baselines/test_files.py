@@ -90,13 +90,13 @@ def test_missing_file_names_the_nearest_environment(tmp_path: Path) -> None:
     found = load(tmp_path, H200)
     assert not found.entries
     assert found.missing == (
-        f"no baseline for {H200} in {tmp_path}; the nearest environment with baselines is "
+        f"no baseline exists for {H200} in {tmp_path}; the nearest environment with baselines is "
         f"NVIDIA-H200_torch-2.10_cuda-12.9"
     )
 
 
 def test_missing_folder_is_no_error(tmp_path: Path) -> None:
-    assert load(tmp_path / "none", H200).missing == f"no baseline for {H200} in {tmp_path / 'none'}"
+    assert load(tmp_path / "none", H200).missing == f"no baseline exists for {H200} in {tmp_path / 'none'}"
 
 
 def holding(*three: Any) -> str:
@@ -110,8 +110,8 @@ BROKEN = {
     "cut off": ('{"benchmarks": [', "cannot be read"),
     "empty": ("", "cannot be read"),
     "not text": (b"\xff\xfe\x00", "cannot be read"),
-    "a list": ("[]", "its top level is a list"),
-    "another document": ('{"benchmarks": []}', "has no 'torch_compile' header"),
+    "a list": ("[]", "its top level is a list, not a mapping"),
+    "another document": ('{"benchmarks": []}', "lacks the header 'torch_compile'"),
     "an entry without a name": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [{}]}),
         "has no fullname",
@@ -165,7 +165,7 @@ def test_another_schema_is_refused_and_untouched(tmp_path: Path) -> None:
     document["torch_compile"]["schema_version"] = 2
     path.write_text(json.dumps(document))
     before = path.read_bytes()
-    assert "has schema 2, but this version reads 1" in load(tmp_path, H200).problem
+    assert "has schema 2, but this version of the plugin reads 1" in load(tmp_path, H200).problem
     with pytest.raises(BaselineError, match="has schema 2"):
         put(tmp_path, entry("b.py::test_b"))
     assert path.read_bytes() == before

@@ -56,7 +56,7 @@ def test_urls_are_told_from_folders():
 
 
 def test_first_run_stores_and_second_loads(url, compiled):
-    assert any("started cold" in line for line in session(url))
+    assert any("starts with an empty cache" in line for line in session(url))
     assert session(url) == [f"{url}: 2 artifacts loaded"]
     assert compiled["loaded"] == KEYS
 
@@ -81,7 +81,7 @@ def test_truncated_artifacts_are_one_line_and_stay(url, compiled):
     damaged = stored_file(url).read_bytes()[:-1]
     stored_file(url).write_bytes(damaged)
     (line,) = session(url)
-    assert "ignored because it is truncated" in line
+    assert "ignored, because it is truncated" in line
     assert "\n" not in line
     assert compiled["loaded"] == set()
     assert stored_file(url).read_bytes() == damaged
@@ -93,7 +93,7 @@ def test_artifacts_of_another_torch_under_our_name_are_not_used(url, compiled, m
     monkeypatch.setattr(cache, "environment", lambda: {**mine, "torch": "9.9.0"})
     name.rename(name.with_name(name.name.replace(mine["torch"].replace("+", "-"), "9.9.0")))
     (line,) = session(url)
-    assert f"created with torch {mine['torch']}, but this is torch 9.9.0" in line
+    assert f"created with torch {mine['torch']}, but this environment has torch 9.9.0" in line
     assert compiled["loaded"] == set()
 
 
@@ -101,8 +101,8 @@ def test_artifacts_of_another_environment_are_named(url, compiled, monkeypatch):
     session(url)
     mine = cache.environment()
     monkeypatch.setattr(cache, "environment", lambda: {**mine, "device": "NVIDIA H200"})
-    (cold,) = [line for line in session(url) if "started cold" in line]
-    assert "of other environments: device-cpu" in cold
+    (cold,) = [line for line in session(url) if "starts with an empty cache" in line]
+    assert "artifacts for other environments: device-cpu" in cold
 
 
 def test_storage_that_cannot_be_reached_is_a_line_and_no_failure(tmp_path, compiled):
@@ -114,7 +114,9 @@ def test_storage_that_cannot_be_reached_is_a_line_and_no_failure(tmp_path, compi
 
 def test_torch_without_artifacts_says_so(url, compiled, monkeypatch):
     monkeypatch.setattr(cache, "unavailable", lambda: "torch 2.6.0 cannot save compile cache artifacts")
-    assert session(url) == [f"{url}: torch 2.6.0 cannot save compile cache artifacts: runs start cold"]
+    assert session(url) == [
+        f"{url}: torch 2.6.0 cannot save compile cache artifacts: compilation starts with an empty cache"
+    ]
 
 
 def test_worker_hands_over_and_stores_nothing_itself(url, compiled):

@@ -59,12 +59,15 @@ def test_what_was_packed_comes_back():
 
 def test_artifacts_of_another_torch_are_refused():
     other = {**HERE, "torch": "2.11.0+cu128"}
-    assert refusal(pack(PARTS, other)) == "it was created with torch 2.11.0+cu128, but this is torch 2.13.0+cu130"
+    assert (
+        refusal(pack(PARTS, other))
+        == "it was created with torch 2.11.0+cu128, but this environment has torch 2.13.0+cu130"
+    )
 
 
 def test_artifacts_of_another_device_are_refused():
     assert refusal(pack(PARTS, HERE), CPU) == (
-        "it was created with device NVIDIA H200, cuda 13.0, triton 3.7.1, but this is device cpu x86_64 AVX2, cuda none, triton none"
+        "it was created with device NVIDIA H200, cuda 13.0, triton 3.7.1, but this environment has device cpu x86_64 AVX2, cuda none, triton none"
     )
 
 
@@ -74,7 +77,7 @@ def test_beginning_alone_is_refused(length):
 
 
 def test_truncated_artifacts_are_refused():
-    assert refusal(pack(PARTS, HERE)[:-7]) == "it is truncated: 499 bytes of 506"
+    assert refusal(pack(PARTS, HERE)[:-7]) == "it is truncated: it has 499 of 506 bytes"
 
 
 def test_changed_byte_is_refused():

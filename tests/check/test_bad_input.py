@@ -66,21 +66,21 @@ def _nothing_left_behind():
 
 CASES = {
     "not callable": (lambda: check_compile(3, X), "the target is 3, which is not callable"),
-    "no call": (lambda: check_compile(sine), "no call was given"),
+    "no call": (lambda: check_compile(sine), "there is no call to check"),
     "empty calls": (lambda: check_compile(sine, calls=[]), "is empty"),
     "arguments and calls": (lambda: check_compile(sine, X, calls=[call(X)]), "not both"),
     "other device": (
         lambda: check_compile(torch.nn.Linear(4, 4), torch.ones(4, 4, device="meta")),
         "call 1: .* is on meta, but the model is on cpu; move one of them",
     ),
-    "eager raises": (lambda: check_compile(raising, X), "call 1 raises in eager, before torch.compile .* KeyError"),
+    "eager raises": (lambda: check_compile(raising, X), "call 1 raises an exception in eager, before torch.compile .* KeyError"),
     "unknown backend": (lambda: check_compile(sine, X, backend="inductr"), "backend 'inductr' is unknown .* inductor"),
     "unknown mode": (lambda: check_compile(sine, X, mode="fast"), "mode 'fast' is unknown to torch; .* reduce-overhead"),
     "mode and options": (
         lambda: check_compile(sine, X, mode="default", options={"max_autotune": True}),
-        "exclude each other",
+        "accepts either mode or options, but not both",
     ),
-    "compile not callable": (lambda: check_compile(sine, X, compile=True), "it must be a callable, target -> compiled"),
+    "compile not callable": (lambda: check_compile(sine, X, compile=True), "pass a function that returns the compiled target"),
     "negative breaks": (lambda: check_compile(sine, X, max_graph_breaks=-1), "max_graph_breaks is -1; .* 0 or more"),
     "negative recompiles": (lambda: check_compile(sine, X, max_recompiles=-1), "max_recompiles is -1; .* 0 or more"),
     "budget in words": (lambda: check_compile(sine, X, max_recompiles="two"), "max_recompiles is 'two'"),
@@ -138,7 +138,7 @@ CASES = {
     "calls of an array": (lambda: check_artifact(LINEAR, calls=X.numpy()), "calls is a single array, but it must be a list"),
     "model and input on meta": (
         lambda: check_compile(torch.nn.Linear(4, 4, device="meta"), torch.ones(4, 4, device="meta")),
-        "are on the meta device, which holds no values, so there is nothing to compare",
+        "are on the meta device, where tensors have no values to compare",
     ),
     "function of an input on meta": (lambda: check_compile(sine, X.to("meta")), "on the meta device"),
     "artifact on meta": (
@@ -148,7 +148,7 @@ CASES = {
     "invariance on meta": (lambda: check_invariance(sine, torch.ones(4, 4, device="meta")), "on the meta device"),
     "breaks by version and package": (
         lambda: check_compile(sine, X, max_graph_breaks={"<2.8": 2, "mypackage": 0}),
-        "max_graph_breaks names torch versions .'<2.8'. and packages .'mypackage'.; use only one of the two",
+        "max_graph_breaks names torch versions .'<2.8'. and packages .'mypackage'.; use only versions or only packages",
     ),
     "breaks by package and version in a guard": (
         lambda: compile_guard(max_graph_breaks={"*": 3, ">=2.8": 0}).__enter__(),
@@ -167,8 +167,8 @@ CASES = {
     "sizes of nothing": (lambda: sizes(lambda: X), "needs sizes for at least one dimension"),
     "sizes without a size": (lambda: sizes(lambda batch: X, batch=[]), "needs sizes for batch"),
     "multiple of zero": (lambda: padded([1], multiple=0), "must be 1 or more"),
-    "empty range": (lambda: random_lengths(3, low=9, high=2), "low <= high"),
-    "no model in a suite": (lambda: CompileSuite().make_model(), r"CompileSuite needs make_model\(self\)"),
+    "empty range": (lambda: random_lengths(3, low=9, high=2), "low must not exceed high"),
+    "no model in a suite": (lambda: CompileSuite().make_model(), r"CompileSuite must define make_model\(self\)"),
     "no shapes in a suite": (lambda: CompileSuite().test_compile_inference(), "shapes is empty"),
 }  # fmt: skip
 
@@ -230,7 +230,9 @@ def test_missing_compiler_is_said_to_be_missing(monkeypatch):
     def backend(gm, example_inputs):
         raise InvalidCxxCompiler("No working C++ compiler found in (None, 'g++')")
 
-    with pytest.raises(CompileUsageError, match=r"found no working C\+\+ compiler: install one .* backend='aot_eager'"):
+    with pytest.raises(
+        CompileUsageError, match=r"found no working C\+\+ compiler: install a compiler .* backend='aot_eager'"
+    ):
         check_compile(sine, X, backend=backend)
 
 

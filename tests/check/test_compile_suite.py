@@ -105,5 +105,5 @@ def test_model_that_does_not_train_is_skipped_with_its_reason():
 
 
 def test_missing_inputs_are_said_to_be_missing():
-    with pytest.raises(CompileUsageError, match="Made needs make_inputs"):
+    with pytest.raises(CompileUsageError, match="Made must define make_inputs"):
         suite(make_inputs=CompileSuite.make_inputs).test_compile_inference()

@@ -194,7 +194,7 @@ def test_the_same_input_is_checked_once():
 
 def test_a_target_without_custom_ops_says_so():
     report = check(torch.sin)
-    assert "custom_ops: eager ran no custom ops" in report.remarks
+    assert "custom_ops: the eager run called no custom ops" in report.remarks
 
 
 def test_ops_of_a_backward_and_inside_a_composite_op_are_checked_too():

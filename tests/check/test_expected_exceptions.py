@@ -182,7 +182,7 @@ def test_what_is_wrong_after_the_exception_is_found():
 @pytest.mark.parametrize("target", [checked, deep])
 def test_function_that_runs_in_eager_after_it_raised_is_found(target):
     bad = call(rows(2), n=5 if target is checked else -1).raises(ValueError)
-    with pytest.raises(CompileCheckFailed, match="raised while torch traced it") as failure:
+    with pytest.raises(CompileCheckFailed, match="raised an exception while torch traced it") as failure:
         check_compile(target, calls=[call(rows(2)), bad, call(rows(2))], max_recompiles=1, **EAGER)
     (finding,) = failure.value.findings
     assert finding.kind == "eager-fallback" and finding.calls == (2,)
@@ -217,7 +217,9 @@ def test_eager_that_does_not_raise_it_is_a_mistake_of_the_test(item, text):
 
 
 def test_exception_that_nobody_expects_is_still_a_mistake_of_the_test():
-    with pytest.raises(CompileUsageError, match=r"call 1 raises in eager, before torch.compile is involved"):
+    with pytest.raises(
+        CompileUsageError, match=r"call 1 raises an exception in eager, before torch.compile is involved"
+    ):
         check_compile(checked, calls=[call(rows(2), n=5)], **EAGER)
 
 

@@ -44,7 +44,7 @@ def test_size_that_the_code_fixes_is_told_in_torchs_own_sentence(fullgraph):
     finding = only(failed, "compile-error")
     assert "x.size()[0]" in finding.evidence and "constant (3)" in finding.evidence
     assert finding.hint.startswith("the code works only for size 3")
-    assert "remove the mark" in finding.hint
+    assert "do not mark the dimension as dynamic" in finding.hint
     assert failed.report.diagnosis == []
 
 
@@ -55,7 +55,7 @@ def test_sizes_that_the_code_ties_are_no_constant():
     )
     (finding,) = error_findings(error)
     assert "satisfy the generated guard 4 <= x.size()[0]." in finding.evidence
-    assert finding.hint.startswith("the code requires this size to equal another one or to be in a range")
+    assert finding.hint.startswith("the code requires this size to equal another size or to lie in a range")
 
 
 def test_error_of_a_backend_still_names_its_stage():
@@ -63,7 +63,7 @@ def test_error_of_a_backend_still_names_its_stage():
         return x.sin()
 
     failed = found_in(broken, torch.ones(3), backend=refuses)
-    assert failed.findings[0].hint.startswith("try backend='eager' and then 'aot_eager'")
+    assert failed.findings[0].hint.startswith("try backend='eager', then backend='aot_eager'")
 
 
 def refuses(graph, inputs):
@@ -271,7 +271,7 @@ class Resized(torch.nn.Module):
 def test_numpy_number_that_breaks_the_graph_is_named():
     np = pytest.importorskip("numpy")
     finding = only(found_in(Resized(np.float64(0.5)), torch.ones(1, 1, 4), diagnose="off"), "graph-break")
-    assert finding.hint.startswith("self.scale: a NumPy number, which torch traces as a tensor")
+    assert finding.hint.startswith("self.scale: torch traces a NumPy number as a tensor")
     assert "running in eager" not in finding.evidence + finding.hint
     assert check_compile(Resized(0.5), torch.ones(1, 1, 4), backend="eager").ok
 

@@ -63,7 +63,7 @@ def test_error_that_the_code_itself_catches_is_not_called_swallowed():
             assert sine_or_cosine(X).allclose(X.sin())
 
     kinds = findings(guarded)
-    assert ("compile-error", "compilation of sine raised IndexError") in [
+    assert ("compile-error", "the compilation of sine raised IndexError") in [
         (kind, message.replace("BackendCompilerFailed", "IndexError")) for kind, message in kinds
     ]
     assert not [message for _, message in kinds if "swallowed" in message]

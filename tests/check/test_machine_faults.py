@@ -37,7 +37,9 @@ def test_eager_without_memory_is_no_error_of_the_target():
     def target(x):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    with pytest.raises(CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*needs memory for eager"):
+    with pytest.raises(
+        CompileUsageError, match=r"call 1, eager: out of memory .*2\.00 GiB.*needs memory for the eager run"
+    ):
         check_compile(target, X, backend="eager")
 
 
@@ -157,7 +159,7 @@ class CppCompileError(RuntimeError):
     ],
 )
 def test_compiler_of_the_machine_that_fails_is_no_error_of_inductor(output, what_to_do):
-    with pytest.raises(CompileUsageError, match=r"call 1, compiled: the C\+\+ compiler of this machine") as failed:
+    with pytest.raises(CompileUsageError, match=r"call 1, compiled: the C\+\+ compiler on this machine") as failed:
         check_compile(sine, X, backend=backend_raising(CppCompileError(output)))
     assert output.splitlines()[0] in str(failed.value) and what_to_do in str(failed.value)
 
@@ -186,7 +188,7 @@ def test_real_compiler_without_the_headers_of_python_is_named(tmp_path):
     )
     compiler.chmod(0o755)
     last = last_line_of_a_check(CXX=str(compiler), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
-    assert "CompileUsageError: call 1, compiled: the C++ compiler of this machine failed" in last
+    assert "CompileUsageError: call 1, compiled: the C++ compiler on this machine failed" in last
     assert "Python.h: No such file or directory). Install the headers of Python" in last
 
 
@@ -194,7 +196,9 @@ def test_file_errors_of_the_target_are_its_own(tmp_path):
     def target(x):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path / "weights.pt"))
 
-    with pytest.raises(CompileUsageError, match=r"raises in eager, before torch.compile is involved: PermissionError"):
+    with pytest.raises(
+        CompileUsageError, match=r"raises an exception in eager, before torch.compile is involved: PermissionError"
+    ):
         check_compile(target, X, backend="eager")
     with pytest.raises(CompileCheckFailed, match=r"weights\.pt"):
         check_compile(sine, X, backend=backend_raising(FileNotFoundError(errno.ENOENT, "no such file", "/weights.pt")))

@@ -92,7 +92,9 @@ def test_modes_of_inductor_are_handed_on_or_said_to_be_newer(name, newest):
     if newest <= VERSION:
         assert check_compile(curve, rows(4), options=options).ok
         return
-    with pytest.raises(CompileUsageError, match=rf"torch 2\.\d+\.\d+ does not support it \({newest[0]}.{newest[1]}"):
+    with pytest.raises(
+        CompileUsageError, match=rf"torch 2\.\d+\.\d+ does not support it \(requires torch {newest[0]}.{newest[1]}"
+    ):
         check_compile(curve, rows(4), options=options)
 
 

@@ -36,7 +36,7 @@ def test_accepted_break_that_is_gone_is_named():
     report = check_compile(breaking, X, backend="eager", accepted_breaks={known, "gb-gone", "gb-0ld"})
     assert report.ok
     assert report.remarks == [
-        f"accepted_breaks: {name} matched nothing in this check" for name in ("gb-0ld", "gb-gone")
+        f"accepted_breaks: {name} matched no graph break in this check" for name in ("gb-0ld", "gb-gone")
     ]
 
 
@@ -62,7 +62,7 @@ def test_guard_names_them_too():
     torch._dynamo.reset()
     with listening(reports.append), compile_guard(accepted_breaks=["gb-gone"]):
         torch.compile(lambda x: x.sin(), backend="eager")(X)
-    assert reports[0].remarks == ["accepted_breaks: gb-gone matched nothing in this check"]
+    assert reports[0].remarks == ["accepted_breaks: gb-gone matched no graph break in this check"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_guard_names_them_too():
 )
 def test_leaf_pattern_that_matches_nothing_is_named(pattern, used):
     report = check_compile(lambda x: x.sin(), X, backend="eager", tolerances=Tolerances(leaves={pattern: LOOSE}))
-    expected = [] if used else [f"tolerances: the leaf pattern {pattern!r} matched nothing in this check"]
+    expected = [] if used else [f"tolerances: the leaf pattern {pattern!r} matched no leaf in this check"]
     assert report.ok and report.remarks == expected
 
 
@@ -87,7 +87,7 @@ def test_what_was_not_reached_is_not_remarked():
 
 def test_failure_shows_its_remarks():
     with pytest.raises(
-        CompileCheckFailed, match="\n\nRemark: accepted_breaks: gb-gone matched nothing in this check\n"
+        CompileCheckFailed, match="\n\nRemark: accepted_breaks: gb-gone matched no graph break in this check\n"
     ):
         check_compile(breaking, X, backend="eager", accepted_breaks=["gb-gone"])
 
@@ -99,7 +99,7 @@ def test_state_that_is_left_out_and_is_not_there_is_named():
 
     ignored = ["global SEEN*", "attribute cache*"]
     report = check_compile(counts, X, backend="eager", tolerances=Tolerances(ignored=ignored))
-    assert report.remarks == ["tolerances: the leaf pattern 'attribute cache*' matched nothing in this check"]
+    assert report.remarks == ["tolerances: the leaf pattern 'attribute cache*' matched no leaf in this check"]
 
 
 def test_option_that_torch_takes_and_does_not_apply_is_named():

@@ -214,7 +214,7 @@ def test_block_in_a_process_that_compiled_nothing_proves_nothing():
 
 
 def test_steady_state_allows_no_recompiles():
-    with pytest.raises(CompileUsageError, match="steady=True allows no compilation"):
+    with pytest.raises(CompileUsageError, match="steady=True does not allow any compilation"):
         with compile_guard(steady=True, max_recompiles=1):
             pass
 

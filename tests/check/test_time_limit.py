@@ -116,9 +116,9 @@ def test_hang_in_c_is_said(capfd, monkeypatch):
     watch.join()
     text = capfd.readouterr().err
     assert (
-        "over its limit of 0.2 s at " in text
+        "exceeded its limit of 0.2 s at " in text
         and "test_time_limit.py" in text
-        and "with --compile-isolate such a test is terminated" in text
+        and "use --compile-isolate to terminate a test that hangs" in text
     )
 
 

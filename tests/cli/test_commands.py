@@ -277,7 +277,7 @@ def test_prune_refuses_baselines_of_another_project(stored, tmp_path, monkeypatc
     (inner / "test_b.py").write_text("def test_b(): pass\n")
     monkeypatch.chdir(inner)
     assert cli.main(["baselines", "prune", "--write", "--baselines=../baselines"]) == 2
-    assert "is not below pytest's root directory" in capsys.readouterr().err
+    assert "is outside pytest's root directory" in capsys.readouterr().err
     assert stored.left() == ["test_a.py::test_kept"]
 
 

@@ -213,8 +213,8 @@ def test_a_wrong_gradient_is_found_in_training_only(diagnose):
 USAGE = {
     "no such module": (["nowhere:x"], "nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
     "no such name": (["models:nothing"], "models has no nothing; it has "),
-    "a path": (["models/net.py:Net"], "write it like models.net:Net"),
-    "no name": (["models"], "'models' is not of the form package.module:name; write it like models:make_model"),
+    "a path": (["models/net.py:Net"], "such as models.net:Net"),
+    "no name": (["models"], "'models' does not have the form package.module:name, such as models:make_model"),
     "syntax error": (["unfinished:make"], "unfinished cannot be imported: SyntaxError: "),
     "missing import": (["lacking:make"], "(lacking.py:2: import a_module_that_is_not_there)"),
     "a script": (["leaving:make"], "leaving cannot be imported: SystemExit: used as a script"),
@@ -222,10 +222,10 @@ USAGE = {
     "raises": (["models:broken"], "ValueError: no such width (models.py:"),
     "takes arguments": (["models:of_width"], "it must be callable without arguments"),
     "no model": (["models:gives_text"], "models:gives_text returns 'a model', which is not a model"),
-    "no inputs": (["models:Clean"], "returns a model without inputs: return (model, inputs), or pass --inputs"),
+    "no inputs": (["models:Clean"], "returns a model without inputs: return (model, inputs), pass --inputs"),
     "empty list": (["models:none_at_all"], "returns an empty list of inputs"),
     "inputs raise": (["models:Clean", "--inputs", "models:broken"], "models:broken() raised ValueError"),
-    "negative size": (["models:clean", "--input=-1,3"], "(-1, 3) is not a valid input shape: sizes must be 0 or more"),
+    "negative size": (["models:clean", "--input=-1,3"], "(-1, 3) is not a valid input shape: pass sizes of 0 or more"),
     "no such device": (["models:clean", "--device", "nonsense"], "device 'nonsense' is not available"),
     "no such mode": (["models:clean", "--mode", "nonsense"], "nonsense"),
     "eager fails": (["models:fails_in_eager"], "mat1 and mat2 shapes cannot be multiplied"),
@@ -245,7 +245,7 @@ def test_what_cannot_be_used_is_one_line_and_status_2(case, diagnose):
     ("words", "expected"),
     [
         (["models:clean", "--calls", "0"], "'0' is not a valid number of calls; it must be 1 or more"),
-        (["models:clean", "--input", "2,x"], "'2,x' is not a shape; write it like 2,3,224,224"),
+        (["models:clean", "--input", "2,x"], "'2,x' is not a shape; pass sizes such as 2,3,224,224"),
         ([], "the following arguments are required"),
     ],
 )
@@ -270,7 +270,7 @@ def test_help_and_the_parser_import_no_torch():
     ("eager", "compiled", "width", "rounds", "expected"),
     [
         (2.0, 1.0, 0.1, 20, "pays off after about 10 calls"),
-        (1.0, 2.0, 0.1, 20, "does not pay off: compiled code is slower here"),
+        (1.0, 2.0, 0.1, 20, "does not pay off: compiled code is slower than eager here"),
         (1.01, 1.0, 0.1, 20, "does not pay off: the difference is within the spread"),
         (2.0, 1.0, 0.0, 3, "3 rounds are too few"),
     ],

@@ -90,7 +90,7 @@ def test_stage_is_the_last_one_when_the_earlier_hold(monkeypatch):
     assert line.startswith(
         "stage: fails with backend aot_eager_decomp_partition (passes with backend eager, aot_eager)"
     )
-    assert op == "op: the result is right with aten.sinh.default not decomposed (tried)"
+    assert op == "op: the result is correct with aten.sinh.default not decomposed (tried)"
 
 
 def test_stage_is_not_known_where_an_earlier_backend_fails_in_another_way(monkeypatch):
@@ -104,7 +104,7 @@ def test_stage_is_not_known_where_an_earlier_backend_fails_in_another_way(monkey
 
     monkeypatch.setattr(Subject, "again", otherwise)
     (line,) = diagnosis(Lying(), torch.randn(4), backend="aot_eager")
-    assert line == "stage: unknown, because with backend eager the check fails differently: exception"
+    assert line == "stage: unknown, because the check fails in a different way with backend eager: exception"
 
 
 def test_recompiles_have_no_stage():
@@ -174,7 +174,7 @@ def test_check_that_passes_has_no_diagnosis():
 def test_no_trial_begins_after_the_time(monkeypatch):
     monkeypatch.setattr(subject.Subject, "left", property(lambda self: 0.0))
     (line,) = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
-    assert line.startswith("no time was left to search for fixes for recompiles")
+    assert line.startswith("there was no time left to search for fixes for recompiles")
 
 
 def test_diagnosis_that_raises_does_not_hide_the_failure(monkeypatch):
@@ -207,7 +207,7 @@ def test_step_without_time_does_not_end_the_others_and_names_the_option(monkeypa
     lines = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
     assert lines == [
         "found",
-        "no time was left to search for the dear one, another: diagnose='full' (--compile-diagnose=full) takes up to ten "
+        "there was no time left to search for the dear one, another: diagnose='full' (--compile-diagnose=full) takes up to ten "
         "minutes",
     ]
 
@@ -232,7 +232,9 @@ def by_flag_and_right(x):
 @pytest.mark.parametrize("target", [by_flag, by_imported_name])
 def test_branch_for_compiled_code_is_no_fault_of_dynamo(target):
     (line,) = diagnosis(target, torch.randn(4), backend="aot_eager")
-    assert line.startswith("stage: not in torch. Eager gives the same result when it takes the compiled-code branch")
+    assert line.startswith(
+        "stage: not in torch. The eager run produces the same result when it takes the branch for compiled code"
+    )
     assert f"in {target.__name__}" in line
 
 
@@ -247,7 +249,7 @@ def test_wrong_graph_beside_a_branch_that_changes_something_else_is_not_blamed_o
             return of_another_dtype(x)
 
     (line,) = diagnosis(Both(), torch.ones(3, dtype=torch.int8), backend="aot_eager")
-    assert line.startswith("stage: unknown. When eager takes the compiled-code branch")
+    assert line.startswith("stage: unknown. When the eager run takes the branch for compiled code")
 
 
 def test_wrong_graph_beside_a_branch_for_compiled_code_is_dynamos():

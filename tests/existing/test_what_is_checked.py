@@ -125,7 +125,7 @@ def test_recompiles_beyond_those_of_dynamic_shapes_are_found(library):
 def test_number_of_shapes_is_bounded(library):
     sizes = SIZES.replace("(2, 3, 4, 5, 6)", "(2, 3, 1, 0)")
     result = library("def scaled(x):\n    return x * 2\n", sizes, "--compile-existing-shapes=2")
-    assert rows(result)["scaled"] == "works 2 checked, 2 left out"
+    assert rows(result)["scaled"] == "works 2 checked, 2 skipped"
 
 
 def test_calls_beyond_the_time_are_left_out_and_named(library):
@@ -135,7 +135,7 @@ def test_calls_beyond_the_time_are_left_out_and_named(library):
         "--compile-existing-minutes=1e-9",
     )
     result.assert_outcomes(passed=2, skipped=1)
-    assert rows(result)["g"].startswith("not checked 0 checked time limit reached")
+    assert rows(result)["g"].startswith("not checked 0 checked the time limit was reached")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_calls_beyond_the_time_are_left_out_and_named(library):
         ("def g(x):\n    return x\ndef f(x):\n    return g(x) + 1\n", "def test_a(monkeypatch):\n    monkeypatch.setattr(somelib, 'g', lambda x: x)\n    somelib.f(torch.ones(1))\n", "the test has replaced somelib.g"),
         ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    t = threading.Thread(target=somelib.f, args=[torch.ones(1)])\n    t.start()\n    t.join()\n", None),
         ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    done = threading.Event()\n    t = threading.Thread(target=done.wait)\n    t.start()\n    somelib.f(torch.ones(1))\n    done.set()\n    t.join()\n", "the test runs other threads"),
-        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.jit.trace(somelib.f, torch.ones(1))\n", "the test calls it while tracing"),
+        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.jit.trace(somelib.f, torch.ones(1))\n", "the test calls it during tracing"),
         ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.compile(lambda x: x.sin(), backend='eager')(torch.ones(1))\n    somelib.f(torch.ones(1))\n", "the test itself compiles code"),
     ],
     ids=["raises", "mkdir", "file", "mock", "monkeypatch", "in a thread", "beside a thread", "traced", "compiles"],

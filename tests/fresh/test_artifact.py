@@ -152,7 +152,7 @@ def test_a_guard_on_the_state_of_torch_is_not_called_a_size():
         check_artifact(Linear(), calls=three(3), via="precompile", prepare=other_matmul)
     (finding,) = failed.value.findings
     assert "GLOBAL_STATE changed: allow_bf16_reduce" in finding.evidence
-    assert finding.hint.startswith("torch's state differs")
+    assert finding.hint.startswith("torch's state is not the same")
 
 
 def other_matmul():
@@ -180,7 +180,7 @@ PLANTED = {
     "a compilation": (compiles, {}, "recompile", "compiled in the process that loaded the artifact"),
     "a crash": (dies, {}, "exception", "the fresh process was killed by SIGKILL"),
     "a hang": (hangs, {"timeout": 25}, "exception", "the fresh process did not finish within 25 s"),
-    "a write": (writes, {}, "mutation", "argument x is changed"),
+    "a write": (writes, {}, "mutation", "compiled code changes argument x"),
 }
 
 
@@ -268,7 +268,7 @@ def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
     )
     compiler.chmod(0o755)
     with pytest.raises(
-        CompileUsageError, match=r"is not possible: the C\+\+ compiler of this machine failed"
+        CompileUsageError, match=r"is not possible: the C\+\+ compiler on this machine failed"
     ) as failed:
         check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
     assert "Install the headers of Python" in str(failed.value)
@@ -339,9 +339,11 @@ def test_what_a_torch_lacks_is_not_observable():
 def test_mistakes_are_named():
     with pytest.raises(CompileUsageError, match="via='aoti' is unknown; choose one of: aot_inductor"):
         check_artifact(Linear(), torch.randn(3, 4), via="aoti")
-    with pytest.raises(CompileUsageError, match="needs a module"):
+    with pytest.raises(CompileUsageError, match="can be built only from a module"):
         check_artifact(torch.sin, torch.randn(3, 4))
-    with pytest.raises(CompileUsageError, match="call 1, from which the artifact is built, raises in eager"):
+    with pytest.raises(
+        CompileUsageError, match="call 1, from which the artifact is built, raises an exception in eager"
+    ):
         check_artifact(Linear(), torch.randn(3, 5))
     with pytest.raises(CompileUsageError, match="contains 'y', which is not a tensor argument"):
         check_artifact(Linear(), torch.randn(3, 4), dynamic_dims={"y": 0})

@@ -138,8 +138,8 @@ def test_closed_over_variables_are_compared_and_put_back() -> None:
     DEFECT[0] = True
     try:
         assert found(target, torch.ones(3)) == [
-            ("state", "call 1: variable count is 1 in eager, 2 when compiled"),
-            ("state", "call 1: variable seen[0] is 1 in eager, 2 when compiled"),
+            ("state", "call 1: variable count is 1 in eager, but 2 in compiled code"),
+            ("state", "call 1: variable seen[0] is 1 in eager, but 2 in compiled code"),
         ]
     finally:
         DEFECT[0] = False
@@ -158,7 +158,7 @@ class Counted:
 
 def test_class_attributes_are_compared_and_put_back(defect: None) -> None:
     assert found(Counted(), torch.ones(3)) == [
-        ("state", "call 1: class attribute Counted.total is 1 in eager, 0 when compiled")
+        ("state", "call 1: class attribute Counted.total is 1 in eager, but 0 in compiled code")
     ]
     assert Counted.total == 0
 
@@ -172,7 +172,7 @@ def test_what_a_compile_wrapper_adds_is_no_difference_and_what_it_changes_is_one
         return torch.compile(model.eval(), backend="eager")
 
     check_compile(nn.Linear(3, 3), torch.ones(3), compile=adds)
-    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, False when compiled"):
+    with pytest.raises(CompileCheckFailed, match="attribute training is True in eager, but False in compiled code"):
         check_compile(nn.Linear(3, 3), torch.ones(3), compile=changes)
 
 
@@ -397,7 +397,7 @@ LAZY_LAYERS = [nn.LazyLinear(2)]
 def test_shared_tensor_that_cannot_be_copied_is_named_and_the_rest_is_compared():
     report = check_compile(lambda x: x * len(OPAQUE), torch.ones(2), backend="eager")
     assert report.observation.not_observable == [
-        "state of type Opaque: it cannot be copied, so it was neither compared nor restored"
+        "state of type Opaque: this state cannot be copied, so it was neither compared nor restored"
     ]
 
 

@@ -116,33 +116,33 @@ class TestContainers:
     @pytest.mark.parametrize(
         ("eager", "compiled", "said"),
         [
-            ([x()], (x(),), "output is list in eager, tuple when compiled"),
-            ([x(), x()], [x()], "output has length 2 in eager, length 1 when compiled"),
-            ((x(), None), (x(), x()), "output[1] is None in eager, a tensor when compiled"),
-            ({"a": x()}, {"b": x()}, "output has keys a in eager, keys b when compiled"),
-            ({"a": [x()]}, {"a": {0: x()}}, "output['a'] is list in eager, dict when compiled"),
-            (Result(x()), {"logits": x()}, "output is Result in eager, dict when compiled"),
-            (Result(x(), x()), Result(x()), "output.loss is a tensor in eager, None when compiled"),
+            ([x()], (x(),), "output is list in eager, but tuple in compiled code"),
+            ([x(), x()], [x()], "output has length 2 in eager, but length 1 in compiled code"),
+            ((x(), None), (x(), x()), "output[1] is None in eager, but a tensor in compiled code"),
+            ({"a": x()}, {"b": x()}, "output has keys a in eager, but keys b in compiled code"),
+            ({"a": [x()]}, {"a": {0: x()}}, "output['a'] is list in eager, but dict in compiled code"),
+            (Result(x()), {"logits": x()}, "output is Result in eager, but dict in compiled code"),
+            (Result(x(), x()), Result(x()), "output.loss is a tensor in eager, but None in compiled code"),
             (
                 ModelOutput(x()),
                 ModelOutput(x(), x()),
-                "output has keys logits in eager, keys logits, cache when compiled",
+                "output has keys logits in eager, but keys logits, cache in compiled code",
             ),
-            (Point(x(), 1), Point(x(), True), "output.y is int in eager, bool when compiled"),
-            (torch.Size([2]), (2,), "output is Size in eager, tuple when compiled"),
-            (Batch(a=x()), Batch(b=x()), "output has keys a in eager, keys b when compiled"),
-            (Cache(x()), Cache(), "output.layers has length 1 in eager, length 0 when compiled"),
+            (Point(x(), 1), Point(x(), True), "output.y is int in eager, but bool in compiled code"),
+            (torch.Size([2]), (2,), "output is Size in eager, but tuple in compiled code"),
+            (Batch(a=x()), Batch(b=x()), "output has keys a in eager, but keys b in compiled code"),
+            (Cache(x()), Cache(), "output.layers has length 1 in eager, but length 0 in compiled code"),
             (
                 {"b": x(), "a": x()},
                 {"a": x(), "b": x()},
-                "output has its keys in the order b, a in eager, a, b when compiled",
+                "output has its keys in the order b, a in eager, but a, b in compiled code",
             ),
             (
                 [{1: x(), 0: x()}],
                 [{0: x(), 1: x()}],
-                "output[0] has its keys in the order 1, 0 in eager, 0, 1 when compiled",
+                "output[0] has its keys in the order 1, 0 in eager, but 0, 1 in compiled code",
             ),
-            ({"ab": x()}, {"ba": x()}, "output has keys ab in eager, keys ba when compiled"),
+            ({"ab": x()}, {"ba": x()}, "output has keys ab in eager, but keys ba in compiled code"),
         ],
     )
     def test_different(self, eager, compiled, said):
@@ -153,9 +153,9 @@ class TestContainers:
     @pytest.mark.parametrize(
         ("eager", "compiled", "said"),
         [
-            ("yes", "no", "output is 'yes' in eager, 'no' when compiled"),
+            ("yes", "no", "output is 'yes' in eager, but 'no' in compiled code"),
             ({1, 2}, {1, 3}, "output is {1, 2} in eager"),
-            ([x(), 4], [x(), 5], "output[1] is 4 in eager, 5 when compiled"),
+            ([x(), 4], [x(), 5], "output[1] is 4 in eager, but 5 in compiled code"),
             (Opinionated(1, 1), Opinionated(2, 1), "output is <"),
             (torch.float32, torch.float64, "output is torch.float32"),
         ],
@@ -301,7 +301,7 @@ class TestArguments:
 
     def test_unexpected_write(self):
         kind, message = self.write([x(0)], x(0), x(1))[0]
-        assert (kind, "changed by compiled code, but not by eager" in message) == ("mutation", True)
+        assert (kind, "compiled code changes argument cache, but eager does not" in message) == ("mutation", True)
 
     def test_wrong_value(self):
         kind, message = self.write([x(0)], x(1), x(2))[0]
@@ -311,7 +311,7 @@ class TestArguments:
         kind, message = self.write([[]], [x()], [])[0]
         assert (kind, message) == (
             "mutation",
-            "call 1: argument cache has length 1 in eager, length 0 when compiled",
+            "call 1: argument cache has length 1 in eager, but length 0 in compiled code",
         )
 
     def test_objects_that_cannot_be_compared_are_no_business_of_ours(self):
@@ -338,7 +338,7 @@ class TestStateAndGradients:
             ((0, 5), (0, 5), "buffer count differs from eager"),
             ((0, 5), (1, 6), "buffer count differs from eager"),
             ((0, 5), (1, 5), "the write to buffer count is lost"),
-            ((0, 5), (0, 6), "buffer count is changed by compiled code, but not by eager"),
+            ((0, 5), (0, 6), "compiled code changes buffer count, but eager does not"),
             ((0, 1), (1, 1), "nothing"),
         ],
         ids=["neither writes", "both write", "eager writes", "compiled writes", "eager catches up"],
@@ -400,19 +400,19 @@ class TestAliasing:
             (
                 lambda a, w: a,
                 lambda a, w: a.clone(),
-                "output shares memory with argument x in eager, but not when compiled",
+                "output shares memory with argument x in eager, but not in compiled code",
             ),
             (
                 lambda a, w: w.clone(),
                 lambda a, w: w,
-                "output shares memory with buffer w when compiled, but not in eager",
+                "output shares memory with buffer w in compiled code, but not in eager",
             ),
             (
                 lambda a, w: [w + 1, w + 1],
                 lambda a, w: [w + 1] * 2,
-                "output[1] shares memory with output[0] when compiled",
+                "output[1] shares memory with output[0] in compiled code",
             ),
-            (lambda a, w: a[1], lambda a, w: a[2], "output starts 4 elements after argument x in eager, 8"),
+            (lambda a, w: a[1], lambda a, w: a[2], "output starts 4 elements after argument x in eager, but 8"),
         ],
     )
     def test_different(self, eager, compiled, said):
@@ -448,7 +448,7 @@ class TestExceptions:
 
     def test_of_other_kinds(self):
         assert self.findings(ValueError("a"), KeyError("b")) == [
-            "call 1: eager raises ValueError, compiled code raises KeyError"
+            "call 1: eager raises ValueError, but compiled code raises KeyError"
         ]
 
 
@@ -459,5 +459,5 @@ class TestRandomStream:
         assert not compare(eager, same).findings
         found = compare(eager, other).findings
         assert found[0].kind == "numerics"
-        assert "random stream of cpu was consumed differently" in found[0].message
+        assert "compiled code consumed the random stream of cpu differently" in found[0].message
         assert not compare(eager, other, Tolerances(rng=False)).findings

@@ -121,7 +121,9 @@ def stored_in(path: Path) -> Any:
 def test_missing_baseline_is_loud_and_passes(project: pytest.Pytester) -> None:
     result = run(project)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"*CompileSpeedWarning: *no-baseline: no baseline for {ENVIRONMENT} in *baselines"])
+    result.stdout.fnmatch_lines(
+        [f"*CompileSpeedWarning: *no-baseline: no baseline exists for {ENVIRONMENT} in *baselines"]
+    )
     result.stdout.fnmatch_lines(["test_speed.py::test_double * no-baseline * 2.00x *20 > 7*"])
 
 
@@ -157,11 +159,11 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*device time against eager's device time is 5.1% slower than its baseline (95% interval * over 4 more *",
+            "*device time relative to eager's device time is 5.1% slower than in the baseline (95% interval * over 4 more *",
             "*eager device time*",
             "*compiled device time*",
             "*where: kernels (of +4.6% wall time*",
-            "*If this is intended: pytest 'test_speed.py::test_double' --compile-perf=track --compile-update-baselines*",
+            "*If this is intended, run: pytest 'test_speed.py::test_double' --compile-perf=track --compile-update-baselines*",
         ]
     )
     assert 'failures="1"' in (project.path / "junit.xml").read_text()
@@ -174,7 +176,7 @@ def test_isolated_test_is_gated_and_stored_too(project: pytest.Pytester, monkeyp
     monkeypatch.setenv("SLOWER", "0.05,0.045")
     result = run(project, "--compile-isolate")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*device time against eager's device time is 5.1% slower than its baseline*"])
+    result.stdout.fnmatch_lines(["*device time relative to eager's device time is 5.1% slower than in the baseline*"])
 
 
 def test_slower_host_is_called_host(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,7 +389,9 @@ def test_improvement_asks_to_tighten(project: pytest.Pytester, monkeypatch: pyte
     monkeypatch.setenv("SLOWER", "-0.05,-0.05")
     result = run(project)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["test_speed.py::test_double  improved *", "1 improved: run with --compile-update-*"])
+    result.stdout.fnmatch_lines(
+        ["test_speed.py::test_double  improved *", "1 improved: run pytest with --compile-update-*"]
+    )
 
 
 def test_gate_that_records_starts_an_entry_over_and_does_not_fail(
@@ -457,7 +461,7 @@ def test_own_compile_function_takes_the_place_of_how_the_suite_compiles(project:
     )
     result = run(project, perf="off")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*CompileUsageError: mode is an option of torch.compile, which compile= replaces*"])
+    result.stdout.fnmatch_lines(["*CompileUsageError: mode is an option of torch.compile, but compile= replaces*"])
 
 
 def test_figures_are_in_the_json_of_pytest_benchmark(project: pytest.Pytester) -> None:
@@ -487,7 +491,7 @@ def test_cpu_figures_are_not_gated(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_speed=TESTS.replace("torch.ones(3)", "torch.ones(3), seconds=0.05"))
     result = pytester.runpytest_inprocess("--compile-perf=gate")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*inconclusive: times on CPU are shown, but not judged or stored"])
+    result.stdout.fnmatch_lines(["*inconclusive: times on CPU are shown, but neither judged nor stored"])
 
 
 def test_failure_shows_the_tests_own_log_and_nothing_of_torchs_trace(pytester: pytest.Pytester) -> None:
@@ -544,7 +548,7 @@ def test_target_that_does_not_compile_has_the_finding_of_a_check(pytester: pytes
         [
             "E *CompileCheckFailed: breaks failed the torch.compile check: 1 finding *",
             "E *1. graph-break: graph break 1 of 1, 0 allowed: explicit graph break",
-            "E *CompileUsageError: call 1 raises in eager, *KeyError: 'no such key' (at *",
+            "E *CompileUsageError: call 1 raises an exception in eager, *KeyError: 'no such key' (at *",
         ]
     )
     result.stdout.no_fnmatch_line("*convert_frame.py*")

@@ -100,7 +100,7 @@ def test_an_odd_history_in_an_old_report_is_a_remark(pytester, run, history):
     pytester.mkdir("out").joinpath("report.json").write_text(json.dumps(old))
     result = run("--compile-report=out", "-k", "holds")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["torch.compile report: the history starts again: *history*"])
+    result.stdout.fnmatch_lines(["torch.compile report: a new history was started: *history*"])
     assert len(json.loads((pytester.path / "out" / "report.json").read_text())["history"]) == 1
 
 
@@ -181,11 +181,11 @@ def test_sigterm_leaves_a_report_and_no_folders(tmp_path):
     run.send_signal(signal.SIGTERM)
     output = run.communicate(timeout=30)[0]
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
-    assert "asked to end (SIGTERM)" in output
+    assert "the process was terminated (SIGTERM)" in output
     made = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {test["id"].split("::")[1]: (test["outcome"], test["message"]) for test in made["tests"]} == {
         "test_holds": ("passed", ""),
-        "test_hangs": ("error", "the run ended before the test did"),
+        "test_hangs": ("error", "the run ended before the test finished"),
     }
     assert made["exit_status"] == run.returncode
     assert made["selection"].endswith("stopped early")
@@ -238,7 +238,7 @@ def test_code_that_catches_what_ends_the_session_does_not_keep_it(tmp_path, caug
     run.send_signal(signal.SIGTERM)
     output = run.communicate(timeout=30)[0]
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
-    assert "asked to end (SIGTERM)" in output
+    assert "the process was terminated (SIGTERM)" in output
     assert "this runs after the end" not in output
     (written,) = tmp_path.glob("baselines/*/structure.json")
     assert "test_it.py::test_holds" in written.read_text()

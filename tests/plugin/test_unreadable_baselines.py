@@ -79,7 +79,7 @@ def test_a_gate_without_stored_speed_is_green_and_loud(project):
     project.tester.makeconftest(CONFTEST)
     result = project(SPEED, "--compile-perf=gate")
     result.assert_outcomes(passed=1, warnings=1)
-    assert lines_with(result, f"no baseline for {ENVIRONMENT}")
+    assert lines_with(result, f"no baseline exists for {ENVIRONMENT}")
 
 
 @pytest.mark.parametrize("kind", ["structure", "speed"])

@@ -260,7 +260,7 @@ def test_a_hang_ends_at_the_time_limit_and_says_where_each_rank_was(ranks, capsy
 )
 def test_a_rank_that_dies_ends_the_others_and_leaves_no_process(how, says, ranks):
     (finding,) = failure_of(ranks, dying, how).findings
-    assert headline(finding) == f"rank 1: {says} before giving an answer"
+    assert headline(finding) == f"rank 1: {says} before it returned a result"
     assert not others_left(ranks)
 
 
@@ -323,7 +323,7 @@ def runs(pid: int) -> bool:
 
 def test_what_cannot_be_sent_is_said_before_any_rank_starts():
     lock = threading.Lock()
-    with pytest.raises(CompileUsageError, match="Build models and other objects inside the function"):
+    with pytest.raises(CompileUsageError, match="Create models and other objects inside the function"):
         run_ranks(lambda: lock)
 
 

@@ -95,6 +95,7 @@ def uneven():
 
 def test_a_batch_without_equal_parts_is_said_to_be_so(ranks):
     with pytest.raises(
-        CompileCheckFailed, match="a batch of 3 cannot be split into 2 equal parts: use a multiple of 2"
+        CompileCheckFailed,
+        match="a batch of 3 cannot be split into 2 equal parts: use a batch size that is a multiple of 2",
     ):
         ranks.run(uneven)

@@ -48,7 +48,7 @@ def test_wrong_numbers_come_before_breaks_and_the_rest_is_counted():
 def test_one_break_met_by_many_tests_is_one_annotation():
     tests = [documents.case(f"t{n}", "failed", documents.check(documents.finding())) for n in range(5)]
     (one,) = github.ranked(documents.made(*tests))
-    assert one.message.endswith("(and 4 more findings like this on this line)")
+    assert one.message.endswith("(and 4 more findings of this kind on this line)")
 
 
 def test_speed_without_a_baseline_is_a_warning_and_a_regression_an_error():

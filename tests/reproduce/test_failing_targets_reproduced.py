@@ -101,7 +101,9 @@ def test_defect_that_is_planted_in_torch_has_none(folder):
     lines = {name: result(name, folder).line for name in planted}
     assert len(lines) > 10
     assert {
-        name: line for name, line in lines.items() if not line.startswith("no reproduction failed in the same way: ")
+        name: line
+        for name, line in lines.items()
+        if not line.startswith("no reproduction: no script failed in the same way: ")
     } == {}
 
 

@@ -42,7 +42,7 @@ def test_sample_comes_back(project: Path) -> None:
 
 
 def test_failure_there_is_one_line(project: Path) -> None:
-    with pytest.raises(confirm.NoFigures, match=r"produced no figures: .*1 failed") as caught:
+    with pytest.raises(confirm.NoFigures, match=r"returned no measurements: .*1 failed") as caught:
         confirm.fresh_sample(Child(["test_it.py::test_fails"], project), cache=None)
     assert "\n" not in str(caught.value)
 

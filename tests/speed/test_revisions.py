@@ -82,7 +82,10 @@ def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], caps
     assert re.search(r"pass +test_a.py::test_same +device time [+-]0", out)
     assert "compiled device time" in out and "where: kernels" in out
     assert "no-baseline  test_a.py::test_new  new in this revision" in out
-    counted, timed = out.index("counts:"), out.index("times relative to eager, both sides compiled from scratch:")
+    counted, timed = (
+        out.index("counts:"),
+        out.index("times relative to eager, with both revisions compiled from scratch:"),
+    )
     assert counted < out.index("test_a.py::test_more  worse   kernels per call 9 -> 10") < timed
     assert "graphs 2" not in out
 
@@ -96,7 +99,7 @@ def test_difference_of_a_count_alone_is_red_and_equal_revisions_are_green(
     assert fewer.outcome == "pass"
     git(repository, "checkout", "-q", "HEAD~1")
     assert compare.main(["HEAD"]) == 0
-    assert "counts: no difference in any test" in capsys.readouterr().out
+    assert "counts: the same in all tests" in capsys.readouterr().out
 
 
 def test_what_is_clear_takes_no_part_in_further_rounds(repository: Path, runs: list[str]) -> None:
@@ -148,7 +151,7 @@ def test_no_speed_test_is_an_error(
 ) -> None:
     monkeypatch.setattr(Child, "run", lambda *arguments: Ended(5, "no tests ran"))
     assert compare.main(["HEAD~1", "--rounds", "1"]) == 2
-    assert "no test that uses compile_benchmark produced figures" in capsys.readouterr().err
+    assert "no test that uses compile_benchmark returned measurements" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("throttled", ["base", "here"])

@@ -27,9 +27,9 @@ LINES = (
     "its launcher has exited",
     "the launcher terminated this run",
     "the store that",
-    "cannot reach the others",
+    "cannot reach the other ranks",
     "did not start",
-    "there was no sign of it",
+    "nothing was received from it",
     "was killed by",
 )
 

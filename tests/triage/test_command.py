@@ -128,9 +128,9 @@ def test_test_that_ends_its_process_is_no_pass(workers, interpreters, tmp_path, 
     said = capsys.readouterr()
     if workers:
         assert status == 1 and "2 new failures in 2 groups" in said.out, said
-        assert "crash: the test ended its process at test_models.py" in said.out
+        assert "crash: the test terminated its process at test_models.py" in said.out
     else:
-        assert status == 2 and "in test_models.py::test_ends_the_process or the test after it" in said.err
+        assert status == 2 and "in test_models.py::test_ends_the_process or in the test after it" in said.err
 
 
 SKIPS = """
@@ -185,7 +185,7 @@ def test_nothing_new_is_status_0(interpreters, tmp_path):
     ("arguments", "said"),
     [
         (["--old", "nowhere", "--new", sys.executable], "neither a torch release"),
-        (["--old", sys.executable, "--new", sys.executable, "--bisect"], "there is nothing to bisect"),
+        (["--old", sys.executable, "--new", sys.executable, "--bisect"], "there are no releases to bisect"),
         (["--old", sys.executable, "--new", sys.executable, "no_such_file.py"], "under torch"),
         (["--old", sys.executable, "--new", "nowhere", "--bisect"], "neither a torch release"),
     ],
@@ -217,4 +217,7 @@ def test_hanging_test_ends_the_command(interpreters, tmp_path, capsys, monkeypat
     assert (
         f"no test finished for 0 minutes under torch {torch.__version__.partition('+')[0]}, after 1 of 2." in said.err
     )
-    assert "Still running: test_models.py::test_hangs. --compile-timeout=SECONDS stops a check that hangs" in said.err
+    assert (
+        "Still running: test_models.py::test_hangs. To stop a check that hangs, use --compile-timeout=SECONDS"
+        in said.err
+    )

@@ -1,6 +1,7 @@
-"""The accelerator of this machine, through ``torch.accelerator`` and ``torch.get_device_module``. No private names.
+"""Access this machine's accelerator through ``torch.accelerator`` and ``torch.get_device_module``. Uses no private
+names.
 
-ROCm uses ``torch.cuda``. Tested on CUDA only, not on ROCm, XPU and others.
+ROCm uses ``torch.cuda``. Tested only on CUDA, not on ROCm, XPU or other devices.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import torch
 
 
 def accelerator() -> Any | None:
-    """``torch.cuda``, ``torch.xpu`` or a similar module, if there is a device; does not initialise it."""
+    """The device module, such as ``torch.cuda`` or ``torch.xpu``; None if there is no device. Does not initialise the
+    device.
+    """
     try:
         device = torch.accelerator.current_accelerator()
     except RuntimeError:  # torch 2.6 without a device
@@ -21,13 +24,13 @@ def accelerator() -> Any | None:
 
 
 def accelerator_in_use() -> Any | None:
-    """The module, if the device is initialised."""
+    """The device module, or None if the device is not initialised."""
     module = accelerator()
     return module if module is not None and _answer(module, "is_initialized") else None
 
 
 def kind_of(module: Any) -> str:
-    """The device type in torch: ``cuda``, ``xpu``."""
+    """The device type as torch calls it, such as ``cuda`` or ``xpu``."""
     return str(module.__name__).rsplit(".", 1)[-1]
 
 

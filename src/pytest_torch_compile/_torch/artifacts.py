@@ -1,4 +1,4 @@
-"""Build, save and load the kinds of deployment artifacts.
+"""Build, save and load deployment artifacts of each kind.
 
 Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``(documented), checked in torch
 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and ``aot_compile`` of a ``torch.compile``
@@ -24,7 +24,10 @@ def unavailable(via: str) -> str:
     """The reason why this torch version does not support this kind of artifact, or an empty string."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
-    return f"not observable on torch {torch.__version__}: it cannot save a compiled function (torch 2.11 and newer can)"
+    return (
+        f"not observable on torch {torch.__version__}: this version cannot save a compiled function (requires torch "
+        "2.11 or newer)"
+    )
 
 
 def build(
@@ -36,8 +39,8 @@ def build(
     options: Mapping[str, Any] | None,
     path: Path,
 ) -> None:
-    """Build the artifact from one call and write it to a file. For ``precompile``, the arguments carry the dynamic
-    marks.
+    """Build the artifact from one call and write it to a file. For ``precompile``, the dynamic dimensions are already
+    marked on the arguments.
     """
     if via == "precompile":
         _precompile(model, args, kwargs, options, path)
@@ -67,8 +70,8 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
 def has_own_cpp_library(path: Path) -> bool:
     """Whether an AOTInductor package was statically linked with a C++ library.
 
-    torch has already loaded ``libstdc++.so``, and a second copy fails or crashes when it is used, for example by the
-    regular expressions that the package uses to parse its device name.
+    torch has already loaded ``libstdc++.so``. A second copy fails or crashes when the package uses it, for example for
+    the regular expressions that parse the device name.
     """
     with zipfile.ZipFile(path) as package:
         libraries = [package.read(name) for name in package.namelist() if name.endswith(".so")]

@@ -1,4 +1,4 @@
-"""Parse the trace's graph-break text into a break with location, reason and fingerprint. Does not import torch.
+"""Parse the trace's text about a graph break into a location, reason and fingerprint. Does not import torch.
 
 The wording was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is
 computed from the location, the calls that led there and a coarse category of the reason, never from the wording.
@@ -36,8 +36,8 @@ _PREAMBLES = (
     re.compile(r"^Encountered graph break that we cannot resume from[^\n]*\n\s*"),
     re.compile(r"^Unsupported: "),
 )
-OTHER = "unsupported code"  # breaks in no other category, shown with torch's full message
-# Parts of torch's message to ignore: advice that mentions other causes, and lines of the user's code.
+OTHER = "unsupported code"  # breaks that belong to no other category, shown with torch's full message
+# Parts of torch's message that are ignored: advice that mentions other causes, and lines of the user's code.
 _ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribution:(?s:.*)", re.M)
 REFUSED = "graph that the backend refuses"
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -92,7 +92,7 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
     """The break in a ``dynamo_graph_break_reason`` payload; None if the text contains no location.
 
-    ``stack`` is the user's stack, if it is known more precisely than from the text: see ``stack.whole_stack``.
+    ``stack`` is the user's stack if a more precise one than the stack in the text is known: see ``stack.whole_stack``.
     """
     frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
@@ -128,19 +128,19 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
 
 
 def written_stack(payload: str) -> list[Location]:
-    """The stack of user code as torch wrote it, outermost first."""
+    """The stack of user code in torch's text, outermost frame first."""
     stack_text = _STACK.search(payload)
     return raw_frames(stack_text["stack"]) if stack_text else []
 
 
 def breaking_line(frames: Sequence[Location], location: Location) -> Location:
-    """The innermost line outside torch and Python: its author can remove the break."""
+    """The innermost line outside torch and Python, which is the line whose author can remove the break."""
     written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
     return written[-1] if written else location
 
 
 def callers(frames: Sequence[Location], location: Location) -> tuple[Location, ...]:
-    """The user's lines that led to ``location``, outermost first."""
+    """The lines of user code that led to ``location``, outermost first."""
     places = [(frame.file, frame.line) for frame in frames]
     innermost = len(places) - 1 - places[::-1].index((location.file, location.line))
     own = [frame for frame in frames[:innermost] if not is_library(frame.file)]
@@ -148,7 +148,9 @@ def callers(frames: Sequence[Location], location: Location) -> tuple[Location, .
 
 
 def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """The break of a frame that dynamo skipped with an error: ``trace`` contains the location, ``reason`` the cause."""
+    """The break of a frame that dynamo skipped because of an error: ``trace`` contains the location, and ``reason`` the
+    cause.
+    """
     written = error_stack(trace)
     if not written:
         return None
@@ -165,7 +167,7 @@ def error_stack(trace: str) -> list[Location]:
 
 
 def is_given_up(graph_break: GraphBreak) -> bool:
-    """Whether this break only reports that torch runs the frame in eager because of an earlier break in it."""
+    """Whether this break only reports that torch runs a frame in eager because of an earlier break in that frame."""
     return graph_break.reason.startswith("WON'T CONVERT")
 
 
@@ -189,15 +191,15 @@ def categorise(reason: str) -> str:
 
 
 def categories(said: str) -> list[str]:
-    """All categories that match a message, the decisive one first."""
+    """All categories that match a message; the first one decides."""
     return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
     """A short id of a break that stays the same if its line or file moves, if torch rewords it, and on other machines.
 
-    It includes the calls that led to the break, so a helper function that breaks and is called from two lines causes
-    two breaks.
+    It depends on the calls that led to the break, so a helper function that breaks counts as two breaks if two lines
+    call it.
     """
     parts = [*_written_at(location), category]
     if location.library is not None:

@@ -19,7 +19,7 @@ def unavailable() -> str:
     """The reason why this torch version cannot save artifacts, or an empty string."""
     if hasattr(torch.compiler, "save_cache_artifacts"):
         return ""
-    return f"torch {torch.__version__} cannot save compile cache artifacts (torch 2.7 and newer can)"
+    return f"torch {torch.__version__} cannot save compile cache artifacts (requires torch 2.7 or newer)"
 
 
 def environment() -> dict[str, str]:

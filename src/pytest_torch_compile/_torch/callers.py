@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-# Side effects of these modules are part of compiling.
+# Side effects of these modules are part of compilation.
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._logging", "torch.fx", "triton", "sympy")
 
-# What a module of torch does while it calls code.
+# Describes how a torch module calls code.
 CALLS_WHILE = {
-    "torch._dynamo": "the test calls it while compiling",
-    "torch.fx": "the test calls it while tracing",
-    "torch.jit": "the test calls it while tracing",
-    "torch.export": "the test calls it while tracing",
-    "torch.onnx": "the test calls it while tracing",
+    "torch._dynamo": "the test calls it during compilation",
+    "torch.fx": "the test calls it during tracing",
+    "torch.jit": "the test calls it during tracing",
+    "torch.export": "the test calls it during tracing",
+    "torch.onnx": "the test calls it during tracing",
     "torch._functorch": "the test calls it inside a torch.func transform",
-    "torch._higher_order_ops": "the test calls it while tracing",
+    "torch._higher_order_ops": "the test calls it during tracing",
     "torch.autograd.function": "the test calls it inside an autograd function",
     "torch.optim": "an optimizer calls it",
 }

@@ -1,7 +1,7 @@
-"""Verify that this torch version reports everything that checks depend on, by compiling code with known defects once.
+"""Verify once that this torch version reports everything that checks depend on, by compiling code with known defects.
 
-Without this, a renamed trace event would look like "no recompiles". If the backend is not called at all, compilation is
-turned off, which the check itself reports.
+Without this, a renamed trace event would look like "no recompiles". If the backend is never called, compilation is
+turned off; the check itself reports this.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
@@ -38,14 +38,14 @@ _not_shown: tuple[list[str], list[str]] | None = None
 
 
 def breaking(x: torch.Tensor) -> torch.Tensor:
-    """Two graphs and a break between them."""
+    """A function with two graphs and a break between them."""
     x = x.sin()
     torch._dynamo.graph_break()
     return x.cos()
 
 
 def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
-    """A break at which torch skips the whole function."""
+    """A break that makes torch skip the whole function."""
     try:
         x = x.sin()
         torch._dynamo.graph_break()
@@ -60,11 +60,11 @@ def retyped(x: torch.Tensor) -> torch.Tensor:
 
 
 def refused(x: torch.Tensor) -> torch.Tensor:
-    """The backend raises for it, and torch swallows the error."""
+    """A function for which the backend raises an error that torch swallows."""
     return x.tan()
 
 
-# Compiled with a different file name, because lines of this package never count as the user's.
+# Compiled with a different file name, because lines of this package never count as user code.
 _FILE = "planted.py"
 _FUNCTIONS = {
     function.__name__: FunctionType(function.__code__.replace(co_filename=_FILE), globals(), function.__name__)
@@ -88,7 +88,7 @@ _PLANTED: dict[str, list[Any]] = {
 
 
 def observer() -> TraceObserver:
-    """A new observer that already knows which information this torch version does not provide."""
+    """A new observer, initialised with the list of information that this torch version does not provide."""
     undecided, not_observable = not_shown()
     new = TraceObserver()
     new.seen.undecided += undecided
@@ -97,8 +97,8 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """The information that torch does not provide: first what verdicts depend on, then what is only reported. Tested
-    once per process.
+    """The information that torch does not provide: first the information that verdicts depend on, then the information
+    that is only reported. Tested once per process.
     """
     global _not_shown
     with _lock:
@@ -111,12 +111,12 @@ def not_shown() -> tuple[list[str], list[str]]:
         except Exception as error:  # the caller did not cause it, and the check can still report other results
             if machine_fault(error, compiling=True):
                 raise
-            return [f"not observable on torch {torch_version()}: a test of the observer raised {error!r}"], []
+            return [f"not observable on torch {torch_version()}: the observer's self-test raised {error!r}"], []
         if not backend_calls:
             return [], []
         version = f"not observable on torch {torch_version()}"
         missing = [
-            f"{version}: {what} (they were caused on purpose and not detected)"
+            f"{version}: {what} (the self-test triggered them, but they were not detected)"
             for what in _PLANTED
             if shown[what] != _PLANTED[what]
         ]
@@ -133,7 +133,7 @@ def _shown(seen: Observation) -> dict[str, list[Any]]:
         return place.line if place is not None and place.file == _FILE else 0
 
     ids = [graph.compile_id.rpartition("/") for graph in seen.graphs]
-    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # their numbers continue those of earlier compilations
+    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # numbered after earlier compilations
     numbers = [(frames.index(frame), attempt) for frame, _, attempt in ids]
     return {
         "graphs": [(g.frame, number, g.ops) for g, number in zip(seen.graphs, numbers, strict=True)],
@@ -209,7 +209,7 @@ def _unnoticed() -> Iterator[None]:
 
 
 def _codes() -> set[CodeType]:
-    """The code objects of the planted functions, and of torch functions they call, that dynamo has processed."""
+    """The code objects that dynamo has processed in the planted functions and in the torch functions that they call."""
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]
     return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}

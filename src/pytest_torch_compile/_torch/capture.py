@@ -1,4 +1,5 @@
-"""Make dynamo capture more code, with config switches and by tracing functions marked ``torch.compiler.disable``.
+"""Make dynamo capture more code, by turning on config switches and by tracing functions marked with
+``torch.compiler.disable``.
 
 Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -34,7 +35,9 @@ def written(switch: str) -> str:
 
 
 def disabled_functions(said: str) -> list[Any]:
-    """The user's functions marked ``torch.compiler.disable`` that torch's message about a break mentions."""
+    """The user's functions that are marked with ``torch.compiler.disable`` and mentioned in torch's message about a
+    break.
+    """
     marked = [one for one in gc.get_objects() if type(one) is FunctionType and "_torchdynamo_disable" in vars(one)]
     return [
         one

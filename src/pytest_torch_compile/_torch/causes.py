@@ -1,4 +1,4 @@
-"""Findings caused by a torch setting instead of the checked code."""
+"""Detect findings that are caused by a torch setting rather than by the checked code."""
 
 from __future__ import annotations
 
@@ -21,19 +21,23 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """The findings with the first matching setting as their cause; unchanged if there is none."""
+    """The findings, with the first matching setting added as their cause; unchanged if no setting matches."""
     setting = first_of(deviations, names)
     if setting is None:
         return list(findings)
     back = f"reset {setting.name} to {setting.default}" if setting.default != "not set" else f"unset {setting.name}"
     return [
-        replace(finding, cause=str(setting), hint=f"{back}, or have the code that sets it restore it afterwards")
+        replace(
+            finding,
+            cause=str(setting),
+            hint=(f"{back}, or change the code that sets it so that it restores the old value afterwards"),
+        )
         for finding in findings
     ]
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """The first deviation from these settings that can have an effect, or None."""
+    """The first deviation among these settings that can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 

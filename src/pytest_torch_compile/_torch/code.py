@@ -1,7 +1,7 @@
 """Identify the code that Inductor generated, to determine whether two processes ran the same kernels.
 
-Inductor makes decisions by timing, such as the tiling of a kernel or the padding of a matrix product. So two
-compilations of one graph rarely give the same code, and their speed differs.
+Inductor decides some things by timing, such as the tiling of a kernel or the padding of a matrix product. So two
+compilations of one graph rarely produce the same code, and their speed differs.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``. Each module has a ``call``
 for each graph and the Triton kernels as globals; each kernel has ``launchers`` (only one, once tuned).
@@ -17,12 +17,12 @@ from typing import Any
 
 
 def loaded() -> int:
-    """The number of modules that Inductor has loaded so far; later ones belong to the next compilation."""
+    """The number of modules that Inductor has loaded so far; modules loaded later belong to the next compilation."""
     return len(_modules())
 
 
 def identity(since: int) -> str:
-    """``source/tuning``: hashes of the code and of its tuning choices.
+    """Hashes of the code and of its tuning choices, as ``source/tuning``.
 
     Empty if Inductor generated no code. ``since`` is the result of ``loaded`` before compiling. Call this after the
     code has run, because kernels are tuned in their first call.

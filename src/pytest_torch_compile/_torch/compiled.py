@@ -1,4 +1,5 @@
-"""Targets that are already compiled: ``torch._dynamo.eval_frame.OptimizedModule`` and ``_torchdynamo_orig_callable``.
+"""Handle targets that are already compiled. Private names used: ``torch._dynamo.eval_frame.OptimizedModule`` and
+``_torchdynamo_orig_callable``.
 
 Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -12,7 +13,7 @@ from torch._dynamo.eval_frame import OptimizedModule
 
 
 def uncompiled(target: Any) -> Any:
-    """The original of a ``torch.compile`` result; other targets unchanged."""
+    """The original target of a ``torch.compile`` result; any other target is returned unchanged."""
     if isinstance(target, OptimizedModule):
         return uncompiled(target._orig_mod)
     original = getattr(target, "_torchdynamo_orig_callable", None)
@@ -23,7 +24,9 @@ def uncompiled(target: Any) -> Any:
 
 
 def rebind(module: torch.nn.Module) -> None:
-    """Make compiled submodules of a copy run the copy, since deepcopy keeps the original's compiled forward."""
+    """Make the compiled submodules of a copy run the copy's code, because deepcopy keeps the compiled forward of the
+    original.
+    """
     for part in module.modules():
         if isinstance(part, OptimizedModule):
             part._initialize()

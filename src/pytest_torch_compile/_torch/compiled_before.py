@@ -1,8 +1,8 @@
 """Earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
-``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which is called
-in each call to a compiled function. The graph that a call runs is chosen in C and not observable.
+``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which runs at
+each call of a compiled function. The graph that a call runs is chosen in C and not observable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .user_lines import function_name
 
 
 def compiled_codes() -> list[CodeType]:
-    """The code objects that dynamo has processed since its last reset; empty if it is not loaded."""
+    """The code objects that dynamo has processed since its last reset; empty if dynamo is not loaded."""
     convert_frame = sys.modules.get("torch._dynamo.convert_frame")
     if convert_frame is None:
         return []
@@ -47,8 +47,8 @@ def drop(codes: Iterable[CodeType]) -> None:
 
 @contextmanager
 def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
-    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread; yields whether this
-    is observable.
+    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread. Yields whether such
+    calls can be observed.
     """
     from torch._dynamo import eval_frame
 

@@ -1,4 +1,4 @@
-"""Run eager with ``is_compiling()`` returning True, so that it takes the branches for compiled code.
+"""Run code in eager while ``is_compiling()`` returns True, so that it takes the branches meant for compiled code.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.compiler._is_compiling_flag``, which
 ``torch.compiler.is_compiling`` returns in eager; dynamo itself returns True for it and for ``is_dynamo_compiling``.

@@ -1,8 +1,9 @@
-"""Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use none.
+"""Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use no CUDA graph.
 
-torch counts a skip at compilation, and when it gives up on a function. It does not count sizes that are not in
+torch counts a skip during compilation, and when it gives up on a function. It does not count sizes that are not in
 ``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (since 2.15), later calls of
-functions it gave up on, and partitioned graphs without a part for a CUDA graph. So the deciding functions are wrapped.
+functions that it gave up on, or partitioned graphs in which no part can become a CUDA graph. So this module wraps the
+functions that make these decisions.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all below ``torch._inductor``:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),
@@ -21,9 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OUTSIDE_SIZES = "the size {size} is not in torch._inductor.config.triton.cudagraph_capture_sizes"
-PAST_LIMIT = "more sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
+PAST_LIMIT = "there are more sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
 GIVEN_UP = "torch gave up on the function: it changes an input in place, or was re-recorded too often"
-NO_PARTITION = "torch partitioned the graph, but no part can be a CUDA graph"
+NO_PARTITION = "torch partitioned the graph, but none of the parts can become a CUDA graph"
 
 
 def cuda_is_there() -> bool:
@@ -35,7 +36,7 @@ def cuda_is_there() -> bool:
 
 @dataclass
 class CudagraphCounts:
-    """The observed events. ``asked`` is the number of calls that should have used a CUDA graph."""
+    """The observed events. ``asked`` counts the calls that should have used a CUDA graph."""
 
     warmed_up: int = 0
     recorded: int = 0
@@ -47,7 +48,7 @@ class CudagraphCounts:
     not_used: list[str] = field(default_factory=list)
 
     def reasons(self) -> list[str]:
-        """The reasons why runs used no CUDA graph, one for each such run."""
+        """One reason for each run that did not use a CUDA graph."""
         past_limit = max(0, self.asked - self.managed) if self.limited else 0
         return [*self.without, *[PAST_LIMIT] * past_limit]
 

@@ -1,6 +1,6 @@
-"""Observe custom ops while eager runs, with copies of their arguments.
+"""Observe custom ops during the eager run, and keep copies of their arguments.
 
-Below autograd, every op is visible, including ops called from C++, but not whether a gradient was needed. This is
+Below autograd, every op is visible, including ops called from C++, but not whether a gradient was needed. That is
 visible only where Python calls the op, so both levels are observed.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
@@ -137,10 +137,10 @@ def has_formula(op: Any, device: str) -> bool:
 
 
 def wrong_stride(sample: Sample) -> str:
-    """A message if the fake's outputs have other strides than the op's, which opcheck of torch 2.6 does not report on a
-    CPU.
+    """A message if the outputs of the fake and of the op have different strides, which opcheck does not report on a CPU
+    with torch 2.6.
 
-    opcheck itself reports a fake that fails, or an output with a different shape.
+    opcheck itself reports a fake that fails or whose output has a different shape.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -163,7 +163,10 @@ def wrong_stride(sample: Sample) -> str:
             continue
         significant = [dim for dim, size in enumerate(one.shape) if size > 1]
         if any(one.stride(dim) != other.stride(dim) for dim in significant):
-            return f"the op's output has strides {tuple(one.stride())}, but the fake's has {tuple(other.stride())}"
+            return (
+                f"the op's output has strides {tuple(one.stride())}, but the output of the fake has strides "
+                f"{tuple(other.stride())}"
+            )
     return ""
 
 
@@ -193,7 +196,7 @@ class _BelowAutograd(TorchDispatchMode):
 
 
 def _custom_op(func: Any, args: Any, kwargs: Any) -> Any:
-    """The called overload of a custom op; None for everything else."""
+    """The overload of a custom op that was called; None for any other function."""
     if isinstance(func, torch._ops.OpOverload):
         return None if func.namespace in TORCHS_OWN else func
     if not isinstance(func, torch._ops.OpOverloadPacket):
@@ -228,7 +231,7 @@ def _described(leaf: Any) -> str:
 
 
 def _copied(structure: Any) -> Any:
-    """Copies that keep strides and memory sharing, and do not require gradients."""
+    """Copies with the same strides and the same shared memory, which do not require gradients."""
     memo: dict[int, Any] = {}
     return pytree.tree_map(
         lambda leaf: copy.deepcopy(leaf.detach(), memo) if isinstance(leaf, torch.Tensor) else leaf, structure

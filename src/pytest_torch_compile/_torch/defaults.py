@@ -29,13 +29,15 @@ def defaults() -> Defaults:
 
 
 def set_defaults(wanted: Defaults) -> None:
-    """Set the defaults. Unchanged values are not set again, because each change costs dynamo a guard."""
+    """Set the defaults. Values that are unchanged are not set again, because setting a value makes a guard of dynamo
+    fail.
+    """
     current = defaults()
     if current.dtype != wanted.dtype:
         torch.set_default_dtype(wanted.dtype)
     if current.device != wanted.device:
         torch.set_default_device(wanted.device)
-        if wanted.device is None:  # the state before the first call; torch 2.6 cannot handle the remaining None
+        if wanted.device is None:  # back to the initial state; torch 2.6 cannot handle a remaining None
             del torch._GLOBAL_DEVICE_CONTEXT.device_context
 
 

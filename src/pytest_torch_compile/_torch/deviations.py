@@ -31,7 +31,7 @@ _EARLIER_NAMES = {
     "accumulated_recompile_limit": "accumulated_cache_size_limit",
 }
 
-# Maps settings to their origin, if known: an import, or the test after which it was first seen.
+# Maps settings to their origin, if known: an import, or the test after which the setting was first seen.
 _left_by: dict[str, str] = {}
 _imported: set[str] = set()  # the modules loaded when settings were last recorded
 
@@ -162,7 +162,7 @@ def _matmul_precision() -> str:
 
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # set through the newer per-backend settings, which the older function refuses to read
+    except RuntimeError:  # set through the newer per-backend settings, which the older function cannot read
         return "of each backend"
 
 

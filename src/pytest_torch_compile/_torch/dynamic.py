@@ -1,4 +1,4 @@
-"""Dynamic marks on tensors: ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``.
+"""Mark dimensions of tensors as dynamic, with ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``.
 
 Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -29,8 +29,8 @@ def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -
         mark_unbacked(tensor, dim, shape_id=name)
     else:
         raise CompileUsageError(
-            f"dynamic_dims: two dimensions share the size {name!r}, but torch "
-            f"{torch.__version__} does not support shared sizes (torch 2.11 and newer do)"
+            f"dynamic_dims: two dimensions share the size {name!r}, but torch {torch.__version__} does not support "
+            "shared sizes (requires torch 2.11 or newer)"
         )
 
 
@@ -43,5 +43,5 @@ def mark_dynamic_dim(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | N
 
 
 def marked_dims(tensor: torch.Tensor) -> set[int]:
-    """The dimensions of a tensor that are marked dynamic."""
+    """The dimensions of a tensor that are marked as dynamic."""
     return set(getattr(tensor, "_dynamo_dynamic_indices", ()))

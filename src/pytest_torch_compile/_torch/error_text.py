@@ -34,8 +34,8 @@ def usage_error(text: str, error: BaseException) -> CompileUsageError:
 def error_summary(error: BaseException) -> str:
     """The exception's type and its main sentences.
 
-    These are the first line, the next one if a line ends in a colon, a list of items (``- ...``) that follows, and
-    requests (``Please ...``). From the output of a C++ compiler, it is the first error.
+    The main sentences are the first line, the next line if a line ends in a colon, a list (``- ...``) that follows it,
+    and requests (``Please ...``). For the output of a C++ compiler, this is the first error.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

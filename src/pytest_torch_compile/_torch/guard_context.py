@@ -1,7 +1,7 @@
-"""Recompile causes that the text of a failed guard does not show: variables of enclosing functions, and modes.
+"""Find recompile causes that the text of a failed guard does not show: variables of enclosing functions, and modes.
 
-A guard on a closed-over variable looks like one on an argument, ``n == 2``. Inference mode removes dispatch keys from
-every tensor, which looks as if the tensor had changed. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+A guard on a closed-over variable looks like a guard on an argument: ``n == 2``. Inference mode removes dispatch keys
+from every tensor, which looks like a change of the tensor. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _MEANT = {
 }
 
 OTHER = "other"
-# The first match applies, from specific to general.
+# Ordered from specific to general; the first match applies.
 _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("new-backend", re.compile(r"BACKEND_MATCH|___current_backend|skip_backend_check")),
     ("dynamic-mark", re.compile(r"_has_dynamo_dim_marking|_dynamo_(?:dynamic|weak_dynamic|static)_indices")),
@@ -86,7 +86,7 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_recompile_reasons(payload: str) -> list[str]:
-    """The reasons, newest cache entry first. The payload is a string, or a JSON list of strings."""
+    """The reasons, with the newest cache entry first. The payload is a string or a JSON list of strings."""
     for parse in (json.loads, ast.literal_eval) if payload.lstrip().startswith("[") else ():
         with suppress(ValueError, SyntaxError):
             return [str(reason) for reason in parse(payload)]
@@ -94,7 +94,7 @@ def parse_recompile_reasons(payload: str) -> list[str]:
 
 
 def parse_guard(reason: str) -> FailedGuard:
-    """One reason such as ``0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5``."""
+    """Parse one reason, such as ``0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5``."""
     match = _ENTRY.match(reason.strip())
     entry, text = (match["entry"], match["text"]) if match else ("", reason)
     raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
@@ -131,7 +131,7 @@ def classify(text: str) -> str:
 
 
 def _without_names(text: str) -> str:
-    """The guard with names and string contents replaced with ``_``, except meaningful ones."""
+    """The guard with names and string contents replaced by ``_``, except for meaningful names."""
     if _SENTENCE.search(_STRING_COMPARED.sub("''", text)):
         return re.sub(r"(tensor|of|on) '.+?'(?= |$)", r"\1 '_'", text)
     is_variable = re.match(r"s\d+\b[^<>*+]*==", text) is not None

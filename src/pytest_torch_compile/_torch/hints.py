@@ -1,13 +1,15 @@
-"""Advice that mentions private torch settings, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Imports no torch."""
+"""Advice that mentions private torch settings, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Does not import
+torch.
+"""
 
 from __future__ import annotations
 
 import re
 
-SURFACE_ERRORS = "fix the error, or set torch._dynamo.config.suppress_errors = False to raise it"
+SURFACE_ERRORS = "fix the error, or set torch._dynamo.config.suppress_errors = False so that torch raises it"
 SEE_CACHE_BYPASS = (
-    "TORCH_LOGS=+torch._inductor.codecache shows why a graph is not cached; the usual cause is an op that cannot be "
-    "cached, or a custom pass"
+    "set TORCH_LOGS=+torch._inductor.codecache to see why a graph is not cached; the usual cause is an op that "
+    "cannot be cached, or a custom pass"
 )
 
 MAY_FAIL_IN_EAGER = re.compile(r"may result in an error when running in eager")
@@ -30,7 +32,7 @@ _DYNAMIC_OUTPUTS = {
 
 
 def without_doubt(said: str) -> str:
-    """Torch's text without the hint that the code may fail in eager, which has already run."""
+    """Torch's text without the hint that the code may fail in eager, because the eager run has already succeeded."""
     return _DOUBT.sub("", said)
 
 

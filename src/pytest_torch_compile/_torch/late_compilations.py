@@ -1,4 +1,4 @@
-"""Observe compilations and autotuning while everything should be warm, with a separate trace log listener.
+"""Observe compilations and autotuning after the warm-up, with a separate listener on the trace log.
 
 It is active only for steady-state checks, so that other checks have no overhead.
 

@@ -1,7 +1,7 @@
 """Libraries that dynamo sets up when it first encounters them, by calling them itself.
 
-It calls ``einops.rearrange`` once, which fills einops' tables. This looks like a state change that compiled code makes
-and eager does not. So the set-up is done before the state is recorded.
+For example, it calls ``einops.rearrange`` once, which fills einops' tables. This would look like a state change that
+happens in compiled code but not in eager. So the set-up runs before the state is recorded.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._lazy_module_init``, which maps
 package names to functions, and ``_maybe_init_lazy_module``, which calls the functions for the package of an object.
@@ -14,7 +14,9 @@ from types import SimpleNamespace
 
 
 def set_up_imported() -> None:
-    """Make dynamo set up the libraries that are imported; torch versions without such functions need nothing."""
+    """Make dynamo set up the libraries that are already imported. Does nothing on torch versions without such
+    functions.
+    """
     from torch._dynamo import trace_rules
 
     initialise = getattr(trace_rules, "_maybe_init_lazy_module", None)

@@ -1,6 +1,6 @@
 """Detect problems of the machine that look like errors of the checked code.
 
-These are: out of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They are
+The problems are lack of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They are
 recognized by error messages of torch (read on 2.6, 2.8, 2.11, 2.13 and 2.15), of g++ and clang++, and of Triton 3.2 and
 3.9.
 """
@@ -33,13 +33,13 @@ _OF_COMPILER = {
     r"cannot find -l[gi]?omp": "Install OpenMP for the compiler (such as libgomp or libomp-dev)",
     r"cannot execute .cc1plus": "Install the compiler's C++ part (such as g++)",
     r"(unrecognized|unknown|invalid).* '?-std=": (
-        "The compiler is too old for this torch version: install a newer one, or point CXX at one"
+        "The compiler is too old for this torch version: install a newer compiler, or set CXX to its path"
     ),
 }
 
 
 def machine_fault(error: BaseException, *, compiling: bool) -> str:
-    """A description of the machine's problem, with a fix, if it caused the error; otherwise an empty string.
+    """A description of the machine's problem and a fix, if such a problem caused the error; otherwise an empty string.
 
     ``compiling`` is true if torch's compiler raised the error: file errors may also come from the checked code.
     """
@@ -47,9 +47,9 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
     for one in chain:
         if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError" or _NO_MEMORY.search(str(one)):
             return (
-                f"out of memory ({_first_line(one)}). A check needs memory for eager, "
-                "compiled code and the float64 reference: use smaller inputs or a "
-                "smaller model, or free memory held by other tests"
+                f"out of memory ({_first_line(one)}). A check needs memory for the eager run, the compiled run and "
+                "the float64 reference: use smaller inputs or a smaller model, or free memory that other tests still "
+                "hold"
             )
     if compiling and (refused := next((one for one in chain if _is_of_cache(one)), None)):
         line = _first_line(refused)
@@ -66,15 +66,18 @@ def _compiler_fault(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
     if any(sign in text for sign in _NO_COMPILER):
         return (
-            "Inductor found no working C++ compiler: install one (for example g++), set CXX to it, "
-            f"or use backend='aot_eager', which does not need one ({_first_line(error)})"
+            "Inductor found no working C++ compiler: install a compiler (for example g++), set CXX to its path, or "
+            f"use backend='aot_eager', which does not need a compiler ({_first_line(error)})"
         )
     if _NO_C_COMPILER in text:
-        return f"Triton found no C compiler: install one (for example gcc), or set CC to it ({_first_line(error)})"
+        return (
+            "Triton found no C compiler: install a compiler (for example gcc), or set CC to its path "
+            f"({_first_line(error)})"
+        )
     if type(error).__name__ == "CppCompileError":
         for pattern, what_to_do in _OF_COMPILER.items():
             if said := re.search(f"^.*(?:{pattern}).*$", str(error), re.M):
-                return f"the C++ compiler of this machine failed ({said[0].strip()}). {what_to_do}"
+                return f"the C++ compiler on this machine failed ({said[0].strip()}). {what_to_do}"
     return ""
 
 

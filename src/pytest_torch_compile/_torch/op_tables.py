@@ -1,4 +1,4 @@
-"""Remove entries of some ops from Inductor's decompositions and lowerings.
+"""Remove the entries of some ops from Inductor's tables of decompositions and lowerings.
 
 Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class PausableMode(TorchDispatchMode):
-    """A mode whose subclasses change no ops while ``is_paused``."""
+    """A mode whose subclasses do not change any ops while ``is_paused`` is true."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class PausableMode(TorchDispatchMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause the mode inside the ``with`` block, whose ops prepare inputs of the model."""
+        """Pause the mode inside the ``with`` block, for ops that prepare inputs of the model."""
         self.is_paused = True
         try:
             yield

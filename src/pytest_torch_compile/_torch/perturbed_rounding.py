@@ -1,4 +1,5 @@
-"""Run eager with perturbed rounding: random elements in the result of every rounding op are off by one step.
+"""Run code in eager with perturbed rounding: random elements in the result of every op that rounds are changed by one
+rounding step.
 
 The results show how much a model amplifies unavoidable rounding differences. Uses
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
@@ -22,9 +23,9 @@ from .float_types import is_packed
 from .pausable_mode import PausableMode
 
 _TABLE = "_pytest_torch_compile_table"
-# One of this many elements moves by one step, about the error of rounding to nearest.
+# One in this many elements moves by one step, which is about the error of rounding to nearest.
 HALF_TYPE_SHARE = 12
-# A different order of summation changes an fp32 sum by about this many eps.
+# A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
 # TF32 keeps ten mantissa bits, so a number is off by at most half a step.
 TF32_EPS = 2.0**-11
@@ -45,7 +46,7 @@ EXACT = frozenset(_EXACT.split())
 
 
 class PerturbedRounding(PausableMode):
-    """Perturbs the results of ops that round, by the size of rounding errors."""
+    """Perturbs the results of ops that round, by about the size of a rounding error."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -103,8 +104,8 @@ class PerturbedRounding(PausableMode):
 def _is_table(func: Any, args: Any) -> bool:
     """Whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
 
-    Values derived only from integers are often exactly on a boundary, like the logarithms for T5's buckets. DeBERTa
-    divides them by the logarithm of a constant. A ``torch.tensor`` of a constant is lifted.
+    Values derived only from integers often lie exactly on a boundary, like the logarithms for T5's buckets. DeBERTa
+    divides them by the logarithm of a constant. ``torch.tensor`` of a constant appears as a lifted tensor.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
@@ -135,8 +136,8 @@ def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
 def _takes_tf32(func: Any) -> bool:
     """Whether TF32 is allowed for a matrix product, which only some kernels use.
 
-    TF32 rounds the operands. The error of a weight is the same in every row of the result, so it remains in channel
-    means.
+    TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so averaging over
+    rows does not remove it from the channel means.
     """
     name = func.overloadpacket.__name__
     if "convolution" in name:

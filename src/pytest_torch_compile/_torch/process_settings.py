@@ -15,7 +15,8 @@ import torch
 from .defaults import Defaults, defaults, set_defaults
 from .deviations import changed_config
 
-# Settings in ``torch.backends``. Reduced matmul precision is part of dynamo's guards, including those of an artifact.
+# Settings in ``torch.backends``. Reduced matmul precision is part of dynamo's guards, including the guards of an
+# artifact.
 _SWITCHES = (
     *("cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
     *("cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction"),
@@ -45,7 +46,7 @@ def process_settings() -> dict[str, Any]:
         "switches": {},
         "config": config,
     }
-    with suppress(RuntimeError):  # set through the newer per-backend settings, which the older ones cannot read
+    with suppress(RuntimeError):  # set through the newer per-backend settings, which the older functions cannot read
         wanted["precision"] = torch.get_float32_matmul_precision()
         wanted["matmul"] = _newer_matmul_precision()
     for name in _SWITCHES:
@@ -55,14 +56,16 @@ def process_settings() -> dict[str, Any]:
 
 
 def _newer_matmul_precision() -> str | None:
-    """The newer setting (since torch 2.9): "none" until the older one is first set to "highest", then "ieee"."""
+    """The newer setting (since torch 2.9). It is "none" until the older setting is first set to "highest", and "ieee"
+    from then on.
+    """
     precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
     return precision
 
 
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
-    """Apply the settings of another process. Unchanged values are not set again, because dynamo's guards would
-    notice.
+    """Apply the settings of another process. Values that are unchanged are not set again, because this would make
+    dynamo's guards fail.
     """
     torch.set_num_threads(wanted["threads"])
     set_defaults(Defaults(wanted["dtype"], wanted["device"]))
@@ -84,7 +87,7 @@ def set_process_settings(wanted: Mapping[str, Any]) -> None:
 
 @contextmanager
 def modes(wanted: Mapping[str, Any]) -> Iterator[None]:
-    """Run the ``with`` block in the modes of another process: inference mode, no_grad, autocast."""
+    """Run the ``with`` block in the same modes as another process: inference mode, no_grad and autocast."""
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(wanted["inference"]))
         stack.enter_context(torch.set_grad_enabled(wanted["grad"]))

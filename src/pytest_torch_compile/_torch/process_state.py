@@ -1,4 +1,4 @@
-"""Process-wide state that code may change: grad mode, defaults, autocast, precision, the environment.
+"""Process-wide state that code may change: grad mode, defaults, autocast, precision and environment variables.
 
 Uses only public names, except for the defaults (see ``defaults.py``).
 """
@@ -55,7 +55,9 @@ class ProcessState:
         return replace(self, defaults=replace(self.defaults, dtype=dtype))
 
     def put(self) -> None:
-        """Restore this state. Unchanged values are not set again, because each change costs dynamo a guard."""
+        """Restore this state. Values that are unchanged are not set again, because setting a value makes a guard of
+        dynamo fail.
+        """
         now = ProcessState.now()
         if now.grad != self.grad:
             torch.set_grad_enabled(self.grad)
@@ -79,7 +81,7 @@ class ProcessState:
             os.environ.update({k: v for k, v in self.environment.items() if now.environment.get(k) != v})
 
     def named(self) -> dict[str, Any]:
-        """The compared values, by their names in messages."""
+        """The values that are compared, by the names used in messages."""
         values: dict[str, Any] = {
             "grad mode": self.grad,
             "inference mode": self.inference,
@@ -97,5 +99,5 @@ class ProcessState:
 def _precision() -> str:
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # set through the newer switches of each backend, which the older ones refuse to read
+    except RuntimeError:  # set through the newer per-backend settings, which the older functions cannot read
         return ""

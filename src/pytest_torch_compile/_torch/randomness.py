@@ -1,7 +1,8 @@
 """Record the random numbers of one leg, and replay them in a leg with a different dtype.
 
-With the same seed, fp64 draws different numbers from fp32, so dropout in an fp64 run would drop different elements.
-Uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op tags, which are the same on torch 2.6 to 2.15.
+With the same seed, torch draws different random numbers in fp64 than in fp32, so dropout in an fp64 run would drop
+different elements. Uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op tags, which are the same on torch 2.6
+to 2.15.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ class Tape:
         """The next recorded result, which must be of op ``name``.
 
         Raises:
-            RuntimeError: If the legs draw in a different order.
+            RuntimeError: If the legs draw random numbers in a different order.
         """
         if self.position >= len(self.drawn) or self.drawn[self.position][0] != name:
-            raise RuntimeError(f"{name} draws random numbers that the other leg did not draw")
+            raise RuntimeError(f"{name} draws random numbers in one run (eager or compiled) but not in the other")
         self.position += 1
         return self.drawn[self.position - 1][1]
 
@@ -91,7 +92,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 
 def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
-    """Only the mask is random; the output is computed from it and this leg's input."""
+    """Replay only the mask, which is random; the output is computed from the mask and this leg's input."""
     output, mask = result
     mask.copy_(drawn[1])
     probability = float(args[1])
@@ -100,7 +101,7 @@ def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
 
 
 _SPECIAL: dict[str, Callable[[Any, list[torch.Tensor], Any], None]] = {"native_dropout": _dropout}
-# Their random numbers are internal, or determined by their input.
+# The random numbers of these ops are internal, or determined by the input.
 _SEALED = (
     "_scaled_dot_product",
     "_efficient_attention",

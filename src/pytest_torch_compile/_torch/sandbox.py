@@ -28,16 +28,17 @@ from .compiled_before import compiled_codes
 from .defaults import kept_defaults
 from .user_lines import function_name, is_torch
 
-# Modules defined in torch are compiled through a function inside this function, which eager does not run.
+# Modules defined in torch are compiled through a function inside this function, which does not run in eager.
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
 
 
 @contextmanager
 def sandbox() -> Iterator[Sandbox]:
-    """Run the ``with`` block without interference from earlier compilations, and restore everything afterwards.
+    """Run the ``with`` block without interference from earlier compilations, and restore all state afterwards.
 
-    Cache entries of code that does not run in the block are kept. For code that does run, the caller's entries and the
-    check's cannot be told apart, so all are dropped, and the code is compiled again at its next call.
+    Cache entries of code that does not run in the block are kept. For code that does run, the caller's entries cannot
+    be distinguished from the check's entries, so all of them are dropped, and the code is compiled again at its next
+    call.
     """
     with kept_settings(), ExitStack() as stack:
         box = Sandbox()
@@ -65,22 +66,24 @@ class CodeListener(Protocol):
     """Receives events about running code."""
 
     def code_runs(self, code: CodeType, namespace: dict[str, Any]) -> bool:
-        """A function starts. Return False to be called again the next time it starts."""
+        """Called when a function starts. Return False to be called again the next time this function starts."""
 
     def import_begins(self) -> None:
-        """A module is about to be imported; functions that run during the import are not reported."""
+        """Called before a module is imported; functions that run during the import are not reported."""
 
     def import_ends(self) -> None:
-        """The module has been imported."""
+        """Called after the module was imported."""
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Whether a module's code runs because of an import instead of ``exec``."""
+    """Whether a module's code runs because of an import rather than ``exec``."""
     return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
 
 
 class Sandbox:
-    """Dynamo's cache entries of the checked code, found while eager runs and dropped before compiling."""
+    """Dynamo's cache entries for the checked code, which are found during the eager run and dropped before
+    compilation.
+    """
 
     def __init__(self) -> None:
         self._before = {id(code): code for code in compiled_codes()}
@@ -120,17 +123,19 @@ class Sandbox:
             sys.setprofile(previous)
 
     def forget(self) -> None:
-        """Drop the cache entries and automatic dynamic state of the code that ran, so that a leg starts cold."""
+        """Drop the cache entries and the automatic dynamic state of the code that ran, so that the next leg starts
+        without compiled code.
+        """
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
-        # torch 2.6 skips code that it saw while dynamo was disabled, and does not list it as seen.
+        # torch 2.6 skips code that it encountered while dynamo was disabled, but does not list this code as seen.
         for code in (*self._ran.values(), *_INLINES_A_MODULE):
             reset_code(code)
         for code in compiled_codes():
             name = function_name(code.co_name)
-            # Modules defined in torch are compiled through one of torch's functions, which eager does not run.
+            # Modules defined in torch are compiled through one of torch's functions, which does not run in eager.
             if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
-        # Guards of graphs that are gone now used these.
+        # These were used only by the guards of graphs that no longer exist.
         for namespace, before in self._namespaces.values():
             for name in _aliases(namespace) - before:
                 del namespace[name]
@@ -138,13 +143,13 @@ class Sandbox:
 
 
 def _aliases(namespace: dict[str, Any]) -> set[str]:
-    """The names of torch's modules that dynamo has added to a module of the user's; it never removes them."""
+    """The names of torch modules that dynamo has added to a user's module, and never removes."""
     return {name for name in list(namespace) if name.startswith("__import_torch")}
 
 
 @contextmanager
 def _kept_shape_memory() -> Iterator[None]:
-    """Clear the sizes that automatic dynamic stores for each source line in addition to cache entries."""
+    """Clear the sizes that automatic dynamic shapes store for each source line, in addition to cache entries."""
     before = pgo._CODE_STATE
     pgo._CODE_STATE = None
     try:
@@ -189,7 +194,8 @@ def kept_rng() -> Iterator[None]:
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
-        # No accelerator was in use, so it starts from the caller's seed, even if the block started to use it.
+        # No accelerator was in use, so an accelerator starts from the caller's seed, even if the block has started to
+        # use it.
         if len(before) == 1:
             seed_accelerator(torch.initial_seed())
 

@@ -1,13 +1,13 @@
-"""Collect the user's full stack at a graph break, from the entry of the compiled code. It is the same on every torch
-version.
+"""Collect the user's full stack at a graph break, from the entry of the compiled code. The result is the same on every
+torch version.
 
-Inlined frames are in the exception that torch handles while it reports the break; the frames above are still running.
-The reported text is only a fallback: on 2.6 it lacks the frames above, and since 2.8 it merges two functions of the
+Inlined frames are found in the exception that torch handles while it reports the break; the frames above them are still
+running. torch's text is only a fallback: on 2.6 it lacks the frames above, and since 2.8 it merges functions of the
 same name that call each other, such as the ``forward`` of a module and of its layer.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
-``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (through which compiled code
-is entered), by their names only.
+``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the entry to compiled code);
+only their names are used.
 """
 
 from __future__ import annotations
@@ -70,13 +70,14 @@ def whole_stack(
 ) -> list[Location]:
     """The user's frames from the entry of the compiled code to the break, outermost first, without torch's frames.
 
-    ``inlined`` is the stack from the compiled frame, and ``written`` the stack in torch's text, used if the former is
-    unknown. ``broke_at`` is the line at which running code was split: on torch 2.6, its frame only has the first line
-    of the function.
+    ``inlined`` is the stack from the compiled frame. ``written`` is the stack in torch's text, which is used if
+    ``inlined`` is unknown. ``broke_at`` is the line at which running code was split; it is needed on torch 2.6, where
+    the frame contains only the first line of the function.
     """
     above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
     if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
-        # The text also contains the frames above, but merges neighbours of the same name, so use only the innermost.
+        # The text also contains the frames above, but merges adjacent frames of the same name, so only the innermost
+        # frame is used.
         entered = above[-1:]
         starts = max((i + 1 for i, frame in enumerate(below) for e in entered if _same_place(frame, e)), default=0)
         frames = below[starts:]
@@ -86,7 +87,7 @@ def whole_stack(
 
 
 def _resumed_once(frames: list[Location]) -> list[Location]:
-    """Keep only the last part of a resumed function, which appears below itself in the stack."""
+    """Keep only the last frame of a resumed function, whose earlier parts also appear in the stack."""
     return [
         frame
         for frame, below in itertools.zip_longest(frames, frames[1:])
@@ -143,7 +144,7 @@ def line_now() -> Location | None:
 
 
 def _is_plumbing(frame: FrameType) -> bool:
-    """Whether a frame is a context manager of the compiler, which is skipped."""
+    """Whether a frame belongs to a context manager of the compiler; such frames are skipped."""
     return frame.f_code.co_filename == contextlib.__file__
 
 

@@ -18,7 +18,7 @@ SHOWN = 8
 
 
 def place_of(frames: Sequence[Location]) -> Location | None:
-    """The innermost user frame of frames listed outermost first; None if there are only frames of this package."""
+    """The innermost user frame; None if all frames belong to this package. The frames are listed outermost first."""
     others = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return user_location(others) if others else None
 
@@ -56,6 +56,6 @@ def is_compiler(file: str) -> bool:
 
 
 def stack_text(frames: Sequence[Location]) -> str:
-    """The innermost frames, one per line, innermost first."""
+    """The innermost frames as text, one per line, starting with the innermost."""
     frames = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return "\n".join(f"{frame.shown()}: {frame.source}".rstrip(": ") for frame in frames[: -SHOWN - 1 : -1])

@@ -1,4 +1,4 @@
-"""Features of the installed torch, and the meaning of its exceptions.
+"""Find out which features the installed torch supports, and what its exceptions mean.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.list_backends``,
 ``torch._dynamo.exc``, ``torch._inductor.list_mode_options``, ``torch._dynamo.config.recompile_limit``
@@ -31,7 +31,7 @@ _HAS = {
     "dynamic_shapes": "2.13",
 }
 _EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
-_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes them from the options
+_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these from the options
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
 
@@ -61,7 +61,7 @@ def require_backend(backend: Any) -> None:
     """Raise ``CompileUsageError`` for an unknown backend."""
     if not isinstance(backend, str):
         if not callable(backend):
-            raise CompileUsageError(f"backend is {backend!r}; it must be the name of a backend or a callable")
+            raise CompileUsageError(f"backend is {backend!r}; pass the name of a backend, or a callable")
         return
     known = set(torch._dynamo.list_backends(exclude_tags=()))
     if backend not in known:
@@ -92,7 +92,7 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
     known = {*config.get_config_copy(), *_NOT_INDUCTORS}
     for name in (name for name in options if name.replace("-", "_") not in known):
-        raise CompileUsageError(_unknown(f"options={{{name!r}: ...}}", "Inductor's option", name, known))
+        raise CompileUsageError(_unknown(f"options={{{name!r}: ...}}", "an option of Inductor", name, known))
 
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:
@@ -127,7 +127,7 @@ def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
     if name in _HAS:
-        return f"{written}: torch {torch_version()} does not support it (torch {_HAS[name]} and newer do)"
+        return f"{written}: torch {torch_version()} does not support it (requires torch {_HAS[name]} or newer)"
     near = difflib.get_close_matches(name, known, n=1)
     return f"{written}: this is not {what}" + (f"; did you mean {near[0]}?" if near else "")
 
@@ -151,7 +151,7 @@ def swallows_errors() -> bool:
 
 
 def is_compiler_error(error: BaseException) -> bool:
-    """Whether an exception comes from torch's compiler instead of the compiled code."""
+    """Whether an exception comes from torch's compiler rather than from the compiled code."""
     ours = type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
     ours = ours or is_refused_recompile(error)
     # Since 2.12, fullgraph raises a plain RuntimeError if nothing was compiled at all.
@@ -159,12 +159,14 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def is_failed_compilation(error: BaseException) -> bool:
-    """Whether an exception means that code cannot be compiled, not that an op rejected its inputs during tracing."""
+    """Whether an exception means that code cannot be compiled, rather than that an op rejected its inputs during
+    tracing.
+    """
     return is_compiler_error(error) and type(error).__name__ != "TorchRuntimeError"
 
 
 def is_refused_recompile(error: BaseException) -> bool:
-    """Whether torch raised instead of recompiling, because of its config or a stance."""
+    """Whether torch raised an exception instead of recompiling, because of its config or a stance."""
     return type(error).__name__ == "RecompileError" or "stance is 'fail_on_recompile'" in str(error)
 
 
@@ -179,7 +181,7 @@ def is_recompile_limit(error: BaseException) -> bool:
 
 
 def is_constraint_violation(error: BaseException) -> bool:
-    """Whether an exception means that the code constrains a dimension marked dynamic."""
+    """Whether an exception means that the code constrains a dimension that is marked as dynamic."""
     return type(error).__name__ == CONSTRAINT_VIOLATION
 
 
@@ -195,6 +197,6 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def user_error(error: BaseException) -> BaseException:
-    """The exception that eager would have raised, taken out of dynamo's wrapper if dynamo kept it."""
+    """The exception that eager would have raised, extracted from dynamo's wrapper if the wrapper contains it."""
     inner = getattr(error, "inner_exception", None) or error.__cause__
     return inner if is_compiler_error(error) and isinstance(inner, BaseException) else error

@@ -23,7 +23,7 @@ _CHUNK = 64 << 20
 
 
 class Unreadable(Exception):
-    """A tensor with inaccessible data: a layout or subclass without a storage."""
+    """Raised for a tensor whose data is inaccessible, because its layout or subclass has no storage."""
 
 
 def without_torch_function() -> AbstractContextManager[None]:
@@ -34,14 +34,16 @@ def without_torch_function() -> AbstractContextManager[None]:
 
 @contextmanager
 def below_subclasses() -> Iterator[None]:
-    """Run the ``with`` block without code of tensor subclasses, without gradients and outside inference mode."""
+    """Run the ``with`` block without running code of tensor subclasses, without gradients and outside inference
+    mode.
+    """
     with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         with torch._C._DisableTorchDispatch():
             yield
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a wrapper without memory, whose attributes contain other tensors."""
+    """Whether a tensor is a wrapper that has no memory and whose attributes contain other tensors."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
         return False
     if is_traceable_wrapper_subclass(tensor):
@@ -91,7 +93,7 @@ class Extent:
 
     @property
     def key(self) -> tuple[str, int]:
-        """The key of the storage."""
+        """A key that identifies the storage."""
         return str(self.storage.device), self.storage.data_ptr()
 
     def covers(self, other: Extent) -> bool:
@@ -99,7 +101,7 @@ class Extent:
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
-        """The bytes as a tensor of the widest fitting integers; writing to it does not change version counters."""
+        """The bytes as a tensor of the widest integers that fit; writing to it does not change version counters."""
         dtype, width = torch.uint8, 1
         if self.start % 8 == 0 and self.stop % 8 == 0 and self.storage.data_ptr() % 8 == 0:
             dtype, width = torch.int64, 8
@@ -108,7 +110,7 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """The extent of a tensor's elements; None if it has none.
+    """The extent of a tensor's elements; None for a tensor without elements.
 
     Raises:
         Unreadable: If the tensor has no storage.
@@ -138,11 +140,13 @@ def holds(extent: Extent, saved: torch.Tensor) -> bool:
 
 
 def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
-    """Saved bytes of an extent, as a tensor like ``like`` on its device; ``like`` lies within the extent."""
+    """The saved bytes of an extent, as a tensor with the properties and device of ``like``, which lies within the
+    extent.
+    """
     width = like.element_size()
     start = like.storage_offset() * width - extent.start
     offset, rest = divmod(start, width)
-    if saved.device != like.device:  # copy only its part, because many tensors may be views of one flat buffer
+    if saved.device != like.device:  # copy only the extent, because many tensors may be views of one flat buffer
         last = sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
         saved, offset = saved.view(torch.uint8)[start : start + (last + 1) * width].to(like.device), 0
     elif rest:  # the extent starts inside an element of this dtype, for example because of a view in another dtype
@@ -216,7 +220,7 @@ class TensorState:
                     tensor.data = self.data
                 tensor.__class__ = self.kind
             if now.grad is not self.grad and now.grad is not None and tensor.is_leaf:
-                tensor.grad = None  # a gradient of another dtype prevents changing the memory
+                tensor.grad = None  # the memory cannot be changed while there is a gradient of another dtype
             if self.data is not None and not _same_memory(now.data, self.data):
                 tensor.data = self.data
             if self.is_leaf and not now.is_leaf:
@@ -277,5 +281,5 @@ def _same_memory(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
             return bool(one.is_set_to(other))
         parts = zip(pieces(one), pieces(other), strict=True)
         return all(left.untyped_storage()._cdata == right.untyped_storage()._cdata for left, right in parts)
-    except (RuntimeError, NotImplementedError, Unreadable):  # on meta, for one
+    except (RuntimeError, NotImplementedError, Unreadable):  # for example, if the gradient is on the meta device
         return True

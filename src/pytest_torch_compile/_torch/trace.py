@@ -51,11 +51,13 @@ _PARTS = {
     "inductor": "inductor_cumulative_compile_time_us",
 }
 
-# Modules defined in torch are compiled through a dynamo function, whose name means nothing to a user.
+# Modules defined in torch are compiled through a dynamo function, whose name is meaningless to users.
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
-RESET = "the code under test reset torch's trace log (torch._logging.set_logs does; call it before the check)"
+RESET = (
+    "the code under test reset torch's trace log (for example with torch._logging.set_logs; call it before the check)"
+)
 
 CompileKey = tuple[Any, Any, Any]
 
@@ -104,7 +106,7 @@ class TraceObserver(TraceListener):
         self._check = events.running_check()
         self._was_disabled, logger.disabled = logger.disabled, False
         self._was_enabled_for = vars(logger).get("isEnabledFor")
-        vars(logger)["isEnabledFor"] = lambda level: True  # as torch does since 2.13, against logging.disable()
+        vars(logger)["isEnabledFor"] = lambda level: True  # against logging.disable(), as in torch since 2.13
         self._capture = not_captured()
         self._capture.__enter__()
         self._skips_before, self._skips_seen = _cudagraph_skips(), len(self.seen.cudagraph_skips)
@@ -132,7 +134,7 @@ class TraceObserver(TraceListener):
         self._compare_with_counters()
 
     def _leave_out_given_up(self) -> None:
-        """Drop breaks that only repeat an earlier one: if a backend refuses a graph, torch also reports each frame
+        """Drop breaks that only repeat an earlier break: if a backend rejects a graph, torch also reports each frame
         around it.
         """
         broken = self.seen.graph_breaks
@@ -149,23 +151,23 @@ class TraceObserver(TraceListener):
             self.seen.cudagraph_runs.append(runs)
 
     def _compare_with_counters(self) -> None:
-        """Use torch's counters for events that they count but the trace did not show."""
+        """Use torch's counters for events that the trace did not show."""
         counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
-            self._unobservable("torch counted a graph break, but its trace shows none")
+            self._unobservable("torch counted a graph break that does not appear in its trace")
         for name, number in counted.items():
             shown = getattr(self.seen.cache, name) - getattr(self._cache_before, name)
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether an event is one of those below. AOTAutograd's graphs are read only if they may have collectives."""
+        """Whether the observer reads an event. AOTAutograd's graphs are read only if they may contain collectives."""
         if event == "artifact":
             name = artifact()
             return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
         return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Process one trace event. An unreadable record is reported and never counts as zero."""
+        """Process one trace event. A record that cannot be read is reported, and never counts as zero."""
         metadata: dict[str, Any] | None = getattr(record, "metadata", None)
         if not metadata:
             return
@@ -199,7 +201,7 @@ class TraceObserver(TraceListener):
         if key in self._pending:
             self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
         elif key[2] and any(graph.compile_id == _compile_id((*key[:2], 0)) for graph in self.seen.graphs):
-            self._unobservable(f"compilation {_compile_id(key)} is a recompile, but its reason was not observed")
+            self._unobservable(f"compilation {_compile_id(key)} is a recompile, but torch did not report its reason")
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
@@ -221,8 +223,8 @@ class TraceObserver(TraceListener):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Put the failed guard that is new for this frame first. Every cache entry has a failed guard; the new one is
-        the cause, not that of the newest entry.
+        """Put the failed guard that is new for this frame first. Every cache entry has a failed guard; the cause is the
+        guard that has not failed before, not the guard of the newest entry.
         """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)
@@ -266,7 +268,7 @@ class TraceObserver(TraceListener):
 
     def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
         if graph_break is None:
-            self._unobservable("there was a graph break without a location")
+            self._unobservable("a graph break has no location")
             return None
         # Ignore library frames in between, which may be compiled as one frame or several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]
@@ -325,7 +327,7 @@ class TraceObserver(TraceListener):
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:
-    """The ops of a printed graph: the right-hand sides of ``name = `` that are not just a name."""
+    """The ops of a printed graph: the right-hand side of each assignment, unless it is only a name."""
     matches = (_OP_LINE.match(line) for line in readable.splitlines())
     names = (_op_name(match["call"]) for match in matches if match and not _PLAIN_NAME.match(match["call"]))
     return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
@@ -341,7 +343,7 @@ def _op_name(call: str) -> str:
 
 
 def defined_at(code: dict[str, Any]) -> Location:
-    """The definition of the last function in the stack of a ``dynamo_start`` event."""
+    """The location where the last function in the stack of a ``dynamo_start`` event is defined."""
     file, name = _file_of(code.get("filename")), str(code.get("name", ""))
     if file.endswith(_INLINED_MODULE_FILE):
         name = TARGET_FRAME
@@ -372,7 +374,7 @@ def _compile_id(key: CompileKey) -> str:
 
 
 def _counted() -> dict[str, int]:
-    """Maps the names of the corresponding fields to torch's counters."""
+    """Maps field names to the corresponding counters of torch."""
     from torch._dynamo.utils import counters
 
     breaks = {"graph_break": sum(counters["graph_break"].values())}

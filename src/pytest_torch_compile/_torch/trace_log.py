@@ -1,12 +1,12 @@
-"""Listeners on torch's structured trace log, which creates only the events that they read.
+"""Listen to torch's structured trace log, while torch creates only the events that a listener reads.
 
-If the log has a handler, torch creates every event, which includes formatting graphs and AOTAutograd's metadata. This
-calls ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops there, which can break a
-graph that would not break otherwise. So the list of handlers appears empty for events that no listener reads.
+If the log has a handler, torch creates every event, and to do so formats graphs and AOTAutograd's metadata. This calls
+the ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops, which can break a graph that
+would not break otherwise. So the list of handlers appears empty for events that no listener reads.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
 behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
-``metadata_fn``. Other handlers, such as TORCH_TRACE's, still get every event.
+``metadata_fn``. Other handlers, such as the handler for TORCH_TRACE, still receive every event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class TraceListener(logging.Handler):
 
 
 class _Handlers(list[logging.Handler]):
-    """The handlers of the trace log, in place of ``plain``; truthy for an event only if one of them reads it."""
+    """Replaces ``plain``, the list of the trace log's handlers. For an event that no handler reads, the list is
+    falsy.
+    """
 
     def __init__(self, plain: list[logging.Handler]) -> None:
         super().__init__(plain)
@@ -82,8 +84,8 @@ def listen_no_more(listener: TraceListener) -> bool:
 def not_captured() -> Iterator[None]:
     """Keep pytest from capturing torch's trace log.
 
-    pytest also captures loggers that do not propagate. Its handler would turn the trace on, so each compilation would
-    write thousands of events, shown as empty lines in each failure.
+    pytest also captures loggers that do not propagate. Its handler would turn on the trace, so each compilation would
+    write thousands of events, which appear as empty lines in each failure.
     """
     logger = trace_logger()
     handlers: list[Any] = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]

@@ -34,7 +34,7 @@ def parse_stack(text: str) -> list[Location]:
 
 
 def raw_frames(text: str) -> list[Location]:
-    """All frames of a traceback text, with dynamo's names of resume functions."""
+    """All frames of a traceback text, including dynamo's names of resume functions."""
     frames: list[Location] = []
     lines = text.splitlines()
     for index, line in enumerate(lines):
@@ -58,7 +58,7 @@ def below_own(frames: list[Location]) -> list[Location]:
 
 
 def user_location(frames: list[Location]) -> Location:
-    """The innermost user frame, with the library's location if it differs.
+    """The innermost user frame, and the location in a library if the innermost frame is in a library.
 
     If there is no user frame (a model of an installed library), returns the innermost frame outside torch.
     """
@@ -76,13 +76,17 @@ def is_torch(file: str) -> bool:
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is not the user's: site-packages, the standard library, generated code."""
+    """Whether a file does not belong to the user, because it is in site-packages or the standard library, or is
+    generated code.
+    """
     path = file.replace("\\", "/")
     return "/site-packages/" in path or "/dist-packages/" in path or path.startswith((_STDLIB, "<frozen"))
 
 
 def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
-    """Whether code is the user's: not installed, or in one of ``packages``, and never torch or this package."""
+    """Whether code belongs to the user: it is not installed or is in one of ``packages``, and is neither torch nor this
+    package.
+    """
     path = file.replace("\\", "/")
     if not path or path.startswith(OWN_FOLDER) or is_torch(path):
         return False
@@ -100,7 +104,9 @@ def is_of_python(file: str) -> bool:
 
 
 def module_of(file: str) -> str:
-    """The dotted module name of a file: as imported, or else from its folders."""
+    """The dotted module name of a file: the name under which it was imported, or else a name derived from its
+    folders.
+    """
     for name, module in list(sys.modules.items()):
         if name != "__main__" and getattr(module, "__dict__", {}).get("__file__") == file:
             return name

@@ -1,9 +1,10 @@
-"""Keep warnings of torch's compiler and this plugin as warnings under ``filterwarnings = error``. No torch import.
+"""Keep warnings of torch's compiler and of this plugin as warnings under ``filterwarnings = error``. Does not import
+torch.
 
 A filter that turns warnings into errors is meant for the user's code. Warnings from torch while it is imported or
 compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and its author cannot
-fix them. As errors, they would look like failed compilations, so they stay warnings. Warnings from the model are errors
-in both legs, as without the plugin.
+fix them. As errors, they would look like failed compilations, so they remain warnings. Warnings from the model become
+errors in both legs, just as they do without the plugin.
 
 Module names of torch, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -48,7 +49,7 @@ def calm() -> Iterator[None]:
 
 
 class _Unused(Warning):
-    """A category that no warning uses."""
+    """A category that no warning has."""
 
 
 def _filters() -> list[Any]:
@@ -58,7 +59,7 @@ def _filters() -> list[Any]:
 
 
 class _Theirs:
-    """Replaces the module pattern of a filter, and also checks whose code warns."""
+    """Replaces the module pattern of a filter, and also checks whose code issues the warning."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -73,7 +74,7 @@ class _Theirs:
 def is_users(frame: FrameType | None) -> bool:
     """Whether a warning in this frame comes from user code, not from the compiler or the plugin.
 
-    The innermost code outside torch and Python decides. A library counts as user code if the user or the plugin calls
+    The innermost frame outside torch and Python decides. A library counts as user code if the user or the plugin calls
     it, and as part of the compiler if the compiler calls it.
     """
     through_library = False

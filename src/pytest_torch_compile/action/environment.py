@@ -21,7 +21,7 @@ print(json.dumps([sys.executable, version("torch"), version("pytest-torch-compil
 
 
 class SetupFailed(RuntimeError):
-    """The environment could not be created."""
+    """Raised if the environment cannot be created."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Setup:
     folder: Path
 
     def existing(self) -> Environment | None:
-        """The active environment, if it has torch and the inputs do not request a torch or Python version."""
+        """The active environment, if it contains torch and the inputs do not request a torch or Python version."""
         if self.inputs.torch or self.inputs.python:
             return None
         active = self._look("python") or self._look("python3")
@@ -70,7 +70,7 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """The versions in an interpreter. It runs in a folder without the tests' modules; None if it does not run."""
+        """The versions in an interpreter, which runs in a folder without the tests' modules; None if it cannot run."""
         command = [python, "-c", _LOOK]
         try:
             done = subprocess.run(
@@ -86,7 +86,7 @@ class Setup:
     def _installed(self, python: str) -> Environment:
         environment = self._look(python)
         if environment is None or not environment.torch:
-            raise SetupFailed(f"{python} has no torch after the installation")
+            raise SetupFailed(f"{python} does not contain torch after the installation")
         return environment
 
     def _run(self, *command: str) -> None:
@@ -96,7 +96,7 @@ class Setup:
 
 
 def plugin(inputs: Inputs, action: Path) -> str:
-    """The plugin's requirement, with the extras that the inputs need."""
+    """The requirement for the plugin, with the extras that the inputs need."""
     extras = ["report"]
     extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
     extras += ["ranks", "speed"] if inputs.torch_old else []

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 SELF_HOSTED = (
-    "This pull request comes from a fork, and this runner is self-hosted: untrusted "
-    "code would run on your machine. Let a maintainer push the branch to this "
-    "repository, or set allow-forks: true (only on ephemeral runners)."
+    "This pull request comes from a fork, and this runner is self-hosted: its untrusted code would run on your "
+    "machine. Ask a maintainer to push the branch to this repository, or set allow-forks: true (only on ephemeral "
+    "runners)."
 )
 PRIVILEGED = (
-    "This pull request comes from a fork, and {event} gives it the permissions, secrets and "
-    "caches of this repository: run the action on pull_request, which does not do so."
+    "This pull request comes from a fork, and {event} gives it access to the permissions, secrets and caches of this "
+    "repository: run the action on pull_request instead."
 )
-# These events run with the permissions of the base repository, and save to caches that its main branch reads.
+# These events run with the permissions of the base repository, and write to caches that its main branch reads.
 PRIVILEGED_EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
 
 
@@ -36,7 +36,7 @@ def is_privileged(environment: Mapping[str, str]) -> bool:
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Whether the event may concern code of another repository."""
+    """Whether the event may be about code of another repository."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []

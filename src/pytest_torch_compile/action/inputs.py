@@ -23,13 +23,13 @@ def _words(name: str, text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise _wrong(name, text, f"words as a shell would read them ({error})") from None
+        raise _wrong(name, text, f"valid shell words ({error})") from None
 
 
 def _paths(name: str, text: str) -> tuple[str, ...]:
     words = _words(name, text)
     if any(word.startswith("-") for word in words):
-        raise _wrong(name, text, "files, folders or test ids; put options into extra-args")
+        raise _wrong(name, text, "files, folders or test ids; pass options in extra-args")
     return words
 
 
@@ -63,7 +63,7 @@ _NAME = _matching(r"[A-Za-z0-9][A-Za-z0-9._ -]*", "a name that contains only let
 
 @dataclass(frozen=True)
 class Inputs:
-    """All inputs, parsed. An empty string means that an input is not set."""
+    """All inputs in parsed form. An empty string means that an input is not set."""
 
     tests: tuple[str, ...] = field(default=(), metadata={"parse": _paths})
     select: str = field(default="", metadata={"parse": _matching(r"[^\r\n\0]*", "one line")})
@@ -85,8 +85,7 @@ class Inputs:
 
 
 def read(environment: Mapping[str, str]) -> Inputs:
-    """Read the inputs from the environment variable that contains them all; missing or empty inputs have their
-    defaults.
+    """Read all inputs from one environment variable; missing or empty inputs get their default values.
 
     Raises:
         InputError: If an input is invalid; the message is about the first one.

@@ -14,7 +14,7 @@ from ..report.markdown import STEP_LIMIT
 
 
 def set_outputs(values: Mapping[str, str]) -> None:
-    """Write outputs of the step. A value cannot end its own block and so cannot create another output."""
+    """Write outputs of the step. No value can end its block early, so a value cannot create another output."""
     with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
         for name, value in values.items():
             mark = f"end-{secrets.token_hex(16)}"
@@ -22,7 +22,7 @@ def set_outputs(values: Mapping[str, str]) -> None:
 
 
 def summary_room() -> int:
-    """The remaining bytes for this step's summary."""
+    """The number of bytes left for this step's summary."""
     path = Path(os.environ["GITHUB_STEP_SUMMARY"])
     return STEP_LIMIT - (path.stat().st_size if path.exists() else 0)
 

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def guard(inputs: Inputs) -> int:
-    """Refuse forbidden runs before any code of the repository runs."""
+    """Refuse forbidden runs before any code from the repository is executed."""
     if reason := forks.refusal(os.environ, inputs.allow_forks):
         runner.annotate("error", reason)
         return 1
@@ -52,14 +52,16 @@ def install(inputs: Inputs) -> int:
     prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
     keys = {"cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
-    # The main branch would read what an event of this kind saves, regardless of the code that ran.
+    # The main branch would read caches that an event of this kind saves, regardless of the code that ran.
     kept = str(_work("cache")) if inputs.cache == "true" and not forks.is_privileged(os.environ) else ""
     runner.set_outputs({"python": chosen.python, "cache-path": kept, **keys})
     return 0
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. The status of this step is the verdict. The runner keeps it, and later steps cannot change it."""
+    """Run pytest. The exit status of this step is the verdict; the runner stores it, and later steps cannot change
+    it.
+    """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
     report.mkdir(parents=True)
@@ -75,13 +77,15 @@ def test(inputs: Inputs) -> int:
         runner.say("this shard has no tests")
         return 0
     if done.returncode == 5:
-        runner.annotate("error", "pytest found no tests: a gate without tests would always pass")
+        runner.annotate(
+            "error", ("pytest found no tests, and a gate without tests would always pass: check the test paths")
+        )
     # Any module that the tests import can exit pytest with status 0.
     return done.returncode or (0 if path.exists() else 3)
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """The arguments of pytest. Each input is a single argument, so that it cannot add another option."""
+    """The arguments of pytest. Each input becomes a single argument, so it cannot add another option."""
     # Compiled code of a fork must not go to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
@@ -133,7 +137,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """The commit of a revision, which is fetched if the checkout is shallow."""
+    """The commit of a revision, which is fetched first if the checkout is shallow."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,8 +1,8 @@
-"""Run untrusted code: tests, conftest files, project builds, and imports of an environment.
+"""Run untrusted code, such as tests, conftest files, project builds and imports in an environment.
 
-The programs run as the user of the job, with all permissions of that user. But they cannot communicate with the runner:
-they do not get the names of its files, the files are restored after the programs have ended, processes that they
-started are terminated, and their output is never interpreted as a command.
+The programs run as the job's user, with all permissions of that user. But they cannot communicate with the runner: they
+do not receive the names of the runner's files, these files are restored after the programs have ended, processes that
+the programs started are terminated, and their output is never interpreted as a command.
 """
 
 from __future__ import annotations

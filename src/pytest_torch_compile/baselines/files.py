@@ -1,8 +1,8 @@
 """Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
-``speed.json`` is a pytest-benchmark document whose benchmarks carry the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, ``existing.json`` the
-verdicts of ``--compile-existing``. All are sorted and written atomically.
+``speed.json`` is a pytest-benchmark document whose benchmarks contain the runs of several processes in
+``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, and ``existing.json`` the verdicts of
+``--compile-existing``. All are sorted and written atomically.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file by test id. ``problem`` is the reason if the entries could not be read, ``nearest`` a
+    """The entries of one file by test id. If the entries could not be read, ``problem`` is the reason; ``nearest`` is a
     similar environment that has entries.
     """
 
@@ -53,12 +53,12 @@ class Baselines:
         if self.problem:
             return self.problem
         hint = f"; the nearest environment with baselines is {self.nearest}" if self.nearest else ""
-        return f"no baseline for {self.environment} in {self.path.parent.parent}{hint}"
+        return f"no baseline exists for {self.environment} in {self.path.parent.parent}{hint}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table of an update. ``change`` is added, changed or removed."""
+    """One row of the table that an update prints. ``change`` is "added", "changed" or "removed"."""
 
     test: str
     change: Literal["added", "changed", "removed"]
@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Update:
-    """The changes made by writing; ``kept`` is the new path of an unreadable file that was moved aside."""
+    """The changes that were written; ``kept`` is the new path of an unreadable file that was moved."""
 
     path: Path
     rows: tuple[Row, ...]
@@ -108,20 +108,20 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     """Update entries of a file that other processes may also update.
 
     ``merge`` runs under the file's lock. Unchanged entries are not touched, and the file is written only if something
-    changed. An unreadable file is moved aside and reported, not overwritten.
+    changed. A file that cannot be read is renamed and reported, not overwritten.
 
     Raises:
         BaselineError: If the file has a newer schema or belongs to another environment, the new entries contain a NaN,
             or it cannot be written.
     """
-    # Imported here, because most sessions store nothing and need no lock.
+    # Imported here, because most sessions do not store anything and do not need a lock.
     from filelock import Timeout
 
     path = directory / environment / f"{kind}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with machine_lock(hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]).acquire(WAIT_SECONDS):
-            remove_leftovers(path.parent, path.name)  # even if nothing changed and nothing is written
+            remove_leftovers(path.parent, path.name)  # raised even if nothing changed and nothing would be written
             return _update(path, environment, merge, kind)
     except Timeout:
         raise BaselineError(f"another process has been writing {path} for {WAIT_SECONDS:.0f} s") from None
@@ -164,7 +164,7 @@ def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
 
 
 class Corrupt(BaselineError):
-    """The file is not a baseline; it is moved aside when a new file is written."""
+    """Raised if the file is not a baseline; the file is renamed when a new baseline is written."""
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
@@ -172,12 +172,14 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
     document = parse(path)
     header, listed = document.pop(KEY, None), document.pop(LIST_OF_ENTRIES[kind], None)
     if not isinstance(header, dict) or not isinstance(listed, list):
-        raise Corrupt(f"{path} is not a {kind} baseline: it has no {KEY!r} header or no {LIST_OF_ENTRIES[kind]!r}")
+        raise Corrupt(
+            f"{path} is not a {kind} baseline: it lacks the header {KEY!r} or the list {LIST_OF_ENTRIES[kind]!r}"
+        )
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(
-            f"{path} has schema {schema.shown(header.get('schema_version'))}, but "
-            f"this version reads {SCHEMA_VERSION}; install the version that wrote "
-            "it, or delete the file and record it again"
+            f"{path} has schema {schema.shown(header.get('schema_version'))}, but this version of the plugin reads "
+            f"{SCHEMA_VERSION}; install the version that wrote the file, or delete the file and record the baseline "
+            "again"
         )
     if header.get("environment") != environment:
         raise BaselineError(f"{path} was recorded on {schema.shown(header.get('environment'))}, not on {environment}")
@@ -207,7 +209,7 @@ def parse(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise BaselineError(f"{path} cannot be read: {error.strerror}") from None
     if not isinstance(content, dict):
-        raise Corrupt(f"{path} is not a baseline: its top level is a {type(content).__name__}")
+        raise Corrupt(f"{path} is not a baseline: its top level is a {type(content).__name__}, not a mapping")
     return content
 
 

@@ -58,22 +58,22 @@ def collected(arguments: Sequence[str]) -> Collection:
     if not ended.results:
         # The plugin reports the tests; without it, the list would be empty.
         raise BaselineError(
-            "pytest collected the tests without this plugin; load it, for example with -p torch_compile"
+            "pytest collected the tests without this plugin; load the plugin, for example with -p torch_compile"
         )
     about, *tests = ended.results
     return Collection(Path(about["root"]), Path(about["baselines"]), tuple(tests), tuple(about["partly"]))
 
 
 def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
-    """Find entries whose test certainly no longer exists, and remove them if ``write`` is set; returns one line for
-    each.
+    """Find entries whose test certainly no longer exists, and remove them if ``write`` is true. Returns one line for
+    each entry.
 
     Raises:
         BaselineError: If the baselines belong to another project.
     """
     if not directory.resolve().is_relative_to(collection.root.resolve()):
         raise BaselineError(
-            f"{directory} is not below pytest's root directory {collection.root}: run the command there"
+            f"{directory} is outside pytest's root directory {collection.root}: run the command in the root directory"
         )
     lines = []
     for environment, kind in _files(directory):
@@ -96,7 +96,7 @@ def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[
     """The entries whose test function was not collected although its file was.
 
     Files that were not collected are ignored, and so are the files in ``selected``, in which only some tests were
-    selected. Parameters are ignored too, since another machine may collect different parameters, such as its devices.
+    selected. Parameters are ignored as well, because another machine may collect different parameters, such as devices.
     """
     tests = set(collected)
     functions, files = set(map(_function_of, tests)), set(map(_file_of, tests)) - set(selected)
@@ -124,7 +124,7 @@ def _file_of(test: str) -> str:
 
 
 def _function_of(test: str) -> str:
-    """An id without its parameters."""
+    """A test id without its parameters."""
     file, separator, name = test.partition("::")
     return file + separator + name.partition("[")[0]
 

@@ -1,4 +1,4 @@
-"""Exact counts of a test, from its checks and its timing, and their comparison with the stored counts."""
+"""Compare the exact counts of a test, from its checks and its timing, with the stored counts."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ def differences(before: Entry, after: Entry) -> list[str]:
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """Findings for counts of the checks that exceed the stored counts, although the budget allows them.
+    """Findings for the counts that exceed the stored counts, although the budget allows them.
 
-    ``break_finding`` creates the finding of a break from its fingerprint, the only part that a baseline stores, and a
+    ``break_finding`` creates the finding for a break from its fingerprint (the only part that a baseline stores) and a
     text with the number of new breaks.
     """
     findings = []
     for old, new, name in _pairs(before, after):
         breaks: list[str] = sorted((Counter(new["graph_breaks"]) - Counter(old["graph_breaks"])).elements())
-        text = f"{name}{len(new['graph_breaks'])} graph breaks, {len(breaks)} of them not in the baseline"
+        text = f"{name}{len(new['graph_breaks'])} graph breaks ({len(breaks)} not in the baseline)"
         findings += [break_finding(fingerprint, text) for fingerprint in breaks]
         counted = {"graphs": ("graphs", "structure"), **_COUNTED}
         for key, (title, kind) in counted.items():
             one, other = (len(at[key]) if key == "graphs" else at.get(key) for at in (old, new))
             # A graph break also increases the number of graphs.
             if one is not None and other is not None and other > one and not (key == "graphs" and breaks):
-                findings.append(Finding(kind, f"{name}{other} {title}, the baseline has {one}"))
+                findings.append(Finding(kind, f"{name}{other} {title}, but the baseline has {one}"))
     return findings
 
 
@@ -91,7 +91,7 @@ def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
 
 
 def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:
-    """Pairs of checks of a test in order, if both have the same target and mode."""
+    """The old and new checks of a test, paired in order if both have the same target and mode."""
     many = max(len(before["checks"]), len(after["checks"])) > 1
     return [
         (old, new, f"check {number}, {new['target']}: " if many else "")

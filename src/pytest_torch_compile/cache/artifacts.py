@@ -19,10 +19,11 @@ def is_url(choice: str) -> bool:
 
 
 class ArtifactSession:
-    """The artifacts of one process; ``leads`` is true for the process that outlives the workers and uploads all
+    """The artifacts of one process. ``leads`` is true for the process that outlives the workers and uploads all
     artifacts.
 
-    Problems with the storage never fail a test: they are reported at the end of the run, and the run starts cold.
+    Problems with the storage never fail a test: they are reported at the end of the run, and compilation starts with an
+    empty cache.
 
     Raises:
         ArtifactsRefused: If the URL cannot be used on this machine.
@@ -48,7 +49,7 @@ class ArtifactSession:
         self._loaded = set()
         url = self._store.url
         if why := cache.unavailable():
-            return self._staging.say(f"{url}: {why}: runs start cold")
+            return self._staging.say(f"{url}: {why}: compilation starts with an empty cache")
         environment = cache.environment()
         try:
             parts = self._store.read(environment)
@@ -59,10 +60,12 @@ class ArtifactSession:
         if self._loaded:
             return self._staging.say(f"{url}: {len(self._loaded)} artifacts loaded")
         if parts:
-            return self._staging.say(f"{self._store.path(environment)}: ignored because torch could not read it")
+            return self._staging.say(f"{self._store.path(environment)}: ignored, because torch could not read it")
         others = self._store.others(environment)
-        elsewhere = f" (of other environments: {', '.join(others)})" if others else ""
-        return self._staging.say(f"{url}: no artifacts for this environment yet, started cold{elsewhere}")
+        elsewhere = f" (artifacts for other environments: {', '.join(others)})" if others else ""
+        return self._staging.say(
+            f"{url}: no artifacts for this environment yet, so compilation starts with an empty cache{elsewhere}"
+        )
 
     def save(self) -> None:
         """Pass this process's artifacts to the leading process."""
@@ -99,7 +102,7 @@ class ArtifactSession:
 
     def _say_problem(self, environment: Mapping[str, str], error: Exception) -> None:
         if isinstance(error, ArtifactsRefused):
-            problem = f"ignored because {error}; remove the file so that new artifacts can be stored"
+            problem = f"ignored, because {error}; remove the file to allow new artifacts to be stored"
         else:
             problem = f"cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         self._staging.say(f"{self._store.path(environment)}: {problem}")

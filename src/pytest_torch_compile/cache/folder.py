@@ -19,8 +19,8 @@ INDUCTOR, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
 def variables(folder: Path | str) -> dict[str, str]:
     """The environment variables that make Inductor and Triton keep compiled code in a folder.
 
-    Inductor sets Triton's variable at the first kernel if it is unset, and never resets it. Kernels for later folders
-    would then go to the first folder, which has already been removed.
+    Inductor sets Triton's variable at the first kernel if it is unset, and never resets it. Later kernels would then be
+    written to the first folder, which has been removed by that time.
     """
     return {INDUCTOR: str(folder), TRITON: str(Path(folder, "triton"))}
 
@@ -58,9 +58,9 @@ class CacheFolder:
     """The cache folder. ``fresh``: a new folder for each test; ``session``: one for the run; a path: a persistent
     folder; or a URL.
 
-    A relative path starts at ``root``. All pytest-xdist workers share a persistent folder, because the next run may
-    distribute the tests differently, and Inductor writes files atomically. If it is a URL, the run uses a temporary
-    folder and loads the artifacts into it.
+    A relative path is relative to ``root``. All pytest-xdist workers share a persistent folder, because the next run
+    may distribute the tests differently, and Inductor writes files atomically. For a URL, the run uses a temporary
+    folder and loads the artifacts into that folder.
 
     Raises:
         ArtifactsRefused: If the URL cannot be used on this machine.

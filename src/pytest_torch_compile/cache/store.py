@@ -19,9 +19,9 @@ from ..disk import write_atomically
 MAGIC = b"pytest-torch-compile artifacts\n"
 SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
-# A run stores everything it used, so artifacts stored only by older runs are no longer needed.
+# A run stores everything that it used, so artifacts that only older runs stored are no longer needed.
 KEPT_RUNS = 3
-# Uploads never take longer, so older partial files were left by killed runs. Remote storage has no locks.
+# Uploads never take longer than this, so older partial files were left by killed runs. Remote storage has no locks.
 LONGEST_UPLOAD = timedelta(hours=1)
 Environment = Mapping[str, str]
 MOST_MANIFEST = 2**20
@@ -48,7 +48,7 @@ _MANIFEST: schema.Schema = {
 
 
 class ArtifactsRefused(ValueError):
-    """Artifacts that must not be used here; the message is one line."""
+    """Raised if artifacts must not be used in this environment; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ class Part:
 
 
 def pack(parts: Sequence[Part], environment: Environment) -> bytes:
-    """The content of a file with these parts: a line with the file type, a line of metadata, then the concatenated
-    parts.
-    """
+    """The content of a file: a line with the file type, a line of metadata, and the concatenated parts."""
     body = b"".join(part.content for part in parts)
     header = {
         "schema": SCHEMA_VERSION,
@@ -74,7 +72,7 @@ def pack(parts: Sequence[Part], environment: Environment) -> bytes:
 
 
 def unpack(blob: bytes, environment: Environment) -> list[Part]:
-    """The parts of a file from this environment.
+    """The parts of a file that was created in this environment.
 
     Raises:
         ArtifactsRefused: If the file has another type or schema, is damaged, or was created in another environment.
@@ -86,10 +84,10 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
             ", ".join(f"{name[:40]} {values.get(name) or 'none'}" for name in different[:8])
             for values in (stored, environment)
         )
-        raise ArtifactsRefused(f"it was created with {there}, but this is {here}")
+        raise ArtifactsRefused(f"it was created with {there}, but this environment has {here}")
     expected = sum(part["size"] for part in header["parts"])
     if len(body) != expected:
-        raise ArtifactsRefused(f"it is truncated: {len(body)} bytes of {expected}")
+        raise ArtifactsRefused(f"it is truncated: it has {len(body)} of {expected} bytes")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
         raise ArtifactsRefused("it is damaged: the checksum does not match")
     content = io.BytesIO(body)
@@ -109,14 +107,18 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
         raise ArtifactsRefused(f"it is truncated or damaged: its metadata {refused}") from None
     version = header.get("schema") if isinstance(header, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
-        raise ArtifactsRefused(f"it has schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}")
+        raise ArtifactsRefused(
+            f"it has schema {schema.shown(version)}, but this version of the plugin reads {SCHEMA_VERSION}"
+        )
     if wrong := schema.problem(header, _MANIFEST):
         raise ArtifactsRefused(f"it has invalid metadata: {wrong}")
     return header, body
 
 
 def file_name(environment: Environment) -> str:
-    """The file name for an environment, so that one torch version or device never replaces the artifacts of another."""
+    """The file name for an environment, which ensures that one torch version or device never replaces the artifacts of
+    another.
+    """
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
 

@@ -45,7 +45,8 @@ _TESTS: schema.Schema = {"type": "object", "additionalProperties": _ENTRY}
 
 @dataclass
 class Acceptance:
-    """The accepted breaks and recompiles of the running test, and the breaks and recompiles over its checks' budgets.
+    """The accepted breaks and recompiles of the running test, and the breaks and recompiles that exceed the budgets of
+    its checks.
 
     While ``accepting``, breaks and recompiles are not findings, because they will be accepted.
     """
@@ -72,7 +73,7 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """A check's budget plus the accepted breaks and recompiles of its test; while accepting, the unchanged budget."""
+    """A check's budget plus the accepted breaks and recompiles of its test; the unchanged budget while accepting."""
     if current is None or current.accepting:
         return own
     recompiles = max(_number(own.max_recompiles), current.recompiles)
@@ -80,7 +81,7 @@ def widened(own: Budget) -> Budget:
 
 
 def note(report: CompileReport, own: Budget) -> None:
-    """Record breaks and recompiles over the ``own`` budget; while accepting, remove their findings."""
+    """Record the breaks and recompiles that exceed the ``own`` budget; while accepting, remove their findings."""
     if current is None:
         return
     for b in (b for exceeding in own.exceeded(report.graph_breaks).values() for b in exceeding):
@@ -135,7 +136,7 @@ def _read(path: Path) -> dict[str, Entry]:
     version, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests", {})
     if version != SCHEMA_VERSION:
         raise baselines.BaselineError(
-            f"{path} has schema {schema.shown(version)}, but this version reads {SCHEMA_VERSION}"
+            f"{path} has schema {schema.shown(version)}, but this version of the plugin reads {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(tests, _TESTS):
         raise baselines.Corrupt(f"{path} is damaged: {wrong}; {baselines.RESTORE}")
@@ -143,8 +144,8 @@ def _read(path: Path) -> dict[str, Entry]:
 
 
 def allowed_recompiles(entry: Entry, torch: str) -> int:
-    """The number of recompiles that an entry allows on a torch version: that version's number, or else the largest of
-    the other versions' numbers.
+    """The number of recompiles that an entry allows on a torch version: the number for that version, or else the
+    largest number for any other version.
     """
     counts: dict[str, int] = entry["recompiles"]
     return counts.get(torch, max(counts.values(), default=0))
@@ -177,4 +178,4 @@ def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
     ]
     accepted = entry["recompiles"].get(torch, 0)
     unused = accepted > needed["recompiles"]
-    return [*lines, f"{accepted} recompiles accepted, {needed['recompiles']} needed"] if unused else lines
+    return [*lines, (f"{accepted} recompiles are accepted, but {needed['recompiles']} occurred")] if unused else lines

@@ -1,4 +1,4 @@
-"""Run the calls of a check in eager and compiled, and compare each call."""
+"""Run the calls of a check in eager and in compiled code, and compare each call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Run:
 
 @dataclass
 class Eager:
-    """The finished eager leg, and its record of each call."""
+    """The finished eager leg and its record of each call."""
 
     leg: Leg
     records: list[CallRecord] = field(default_factory=list)
@@ -61,7 +61,7 @@ def eager_leg(work: Work, box: Sandbox) -> Eager:
 def compiled_beside(
     eager: Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
 ) -> Run:
-    """Run the compiled calls from a cold start, and compare each with eager before the next one."""
+    """Run the compiled calls from a cold start, and compare each call with eager before the next call runs."""
     box.forget()
     world = eager.leg.world
     observer = canary.observer()
@@ -113,6 +113,6 @@ def compiled_beside(
 def _require_backward(work: Work, eager: Leg) -> None:
     if work.train and not eager.went_backward:
         raise CompileUsageError(
-            "train=True, but no output requires a gradient in any call, so there is nothing to "
-            "compare; use parameters or inputs that require a gradient, x.requires_grad_()"
+            "train=True, but no output requires a gradient in any call, so there are no gradients to compare; use "
+            "parameters or inputs that require a gradient (x.requires_grad_())"
         )

@@ -104,13 +104,13 @@ def check_compile(
         backend: Passed to ``torch.compile``. Defaults to ``--compile-backend``, or to Inductor.
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
-        recompile_limit: Passed to ``torch.compile``, if this torch version supports it. The same goes for the next two
-            options.
-        isolate_recompiles: Count and store the graphs of this ``torch.compile`` separately from those of others.
+        recompile_limit: Passed to ``torch.compile``, if this torch version supports it, like the next two options.
+        isolate_recompiles: Count and store the graphs of this ``torch.compile`` separately from other graphs.
         dynamic_shapes: Unbacked or shared sizes, in torch's own format (``shapes_spec`` on torch 2.13).
         compile: ``callable(target) -> compiled``, used instead of ``torch.compile`` with the options above.
-        dynamic_dims: Dimensions to mark dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``. A
-            name marks the size as unbacked, and all dimensions with this name as equal: ``{"x": {0: "batch"}}``.
+        dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
+            A name marks the size as unbacked, and marks all dimensions with this name as equal: ``{"x": {0:
+            "batch"}}``.
         train: True runs backward with random cotangents through every floating-point output. A callable computes the
             loss.
         optimizer: ``params -> Optimizer``. Parameters and buffers are compared after its steps.
@@ -127,7 +127,7 @@ def check_compile(
         warm: Require every graph to come from the compile cache. A graph that has to be compiled is a ``cache-miss``.
         warmup: The number of initial calls that may compile, within the budget; no later call may compile.
         custom_ops: True runs ``torch.library.opcheck`` on each ``torch.library`` op that eager calls, with the inputs
-            it receives. A failure is a ``custom-op`` finding. Gradients are tested under ``train=True``.
+            that the op receives. A failure is a ``custom-op`` finding. Gradients are tested under ``train=True``.
         snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default they are on the
             host if the device does not have enough memory for them and for the float64 run, or, in training, if the
             copies take 1 GiB or more.
@@ -141,7 +141,7 @@ def check_compile(
 
     Raises:
         CompileCheckFailed: If there are findings that are not allowed. It has ``.report`` and ``.findings``.
-        CompileUsageError: If the check was called incorrectly, or eager itself raises.
+        CompileUsageError: If the check was called incorrectly, or the target raises in eager.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -149,7 +149,7 @@ def check_compile(
     budget = acceptance.widened(own)
     sequence = as_calls(args, kwargs, calls)
     if fullgraph is None:
-        # With fullgraph, torch refuses to trace a function that raises.
+        # With fullgraph, torch refuses to trace a function that raises an exception.
         allows_breaks = any(budget.breaks_by_package.values()) or bool(budget.accepted_breaks)
         allows_breaks = allows_breaks or any(one.exceptions for one in sequence)
         fullgraph = compile is None and not allows_breaks
@@ -178,7 +178,7 @@ def check_compile(
     began = time.monotonic()
     report = _examined_in_time(work, compiling, budget, tolerances, ops if custom_ops else None)
     if backend is None and compile is None and usual != settings.current.backend:
-        report.observation.not_observable.append(f"generated code: --compile-fast uses backend {usual}")
+        report.observation.not_observable.append(f"generated code, because --compile-fast uses backend {usual}")
     if not any(finding.kind == "timeout" for finding in report.findings):
         report.findings += cache_misses(report.observation.cache) if warm else []
         acceptance.note(report, own)
@@ -203,7 +203,7 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(
     work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
 ) -> CompileReport:
-    """The report of both legs, or of a timeout with the line that hangs. Also fills in ``ops``."""
+    """The report on both legs, or on a timeout with the line that hangs. Also fills in ``ops``."""
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
         if ops is not None:
@@ -280,7 +280,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """The remarks on a complete run; an incomplete run did not reach all leaves."""
+    """The remarks on a complete run. An incomplete run has none, because it did not reach all leaves."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -42,9 +42,9 @@ def compile_guard(
 
     The yielded ``Observation`` is updated while the block runs: ``seen.graph_breaks[0].location``,
     ``seen.recompiles[0].guard``, ``seen.graphs``. Code compiled before the block is reused and not observed. A block in
-    which nothing compiles is a finding; its message says so if everything had already been compiled. A graph from the
-    compile cache counts as compiled. Under pytest, code compiled by earlier tests is discarded before the test. If the
-    block raises, the exception propagates and nothing is checked.
+    which nothing compiles is a finding; its message states whether everything had already been compiled. A graph from
+    the compile cache counts as compiled. Under pytest, code compiled by earlier tests is discarded before the test. If
+    the block raises, the exception propagates and nothing is checked.
 
     Args:
         max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.
@@ -66,7 +66,9 @@ def compile_guard(
     support.require_supported_torch()
     own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
     if steady and own.max_recompiles:
-        raise CompileUsageError(f"steady=True allows no compilation: remove max_recompiles={own.max_recompiles}")
+        raise CompileUsageError(
+            f"steady=True does not allow any compilation: remove max_recompiles={own.max_recompiles}"
+        )
     budget = acceptance.widened(own)
     require_countable(budget)
     guard_opens()

@@ -41,11 +41,15 @@ class CompileSuite:
 
     def make_model(self) -> Any:
         """Build the target; called once for each check."""
-        raise CompileUsageError(f"{type(self).__name__} needs make_model(self), which returns the module to check")
+        raise CompileUsageError(
+            f"{type(self).__name__} must define make_model(self), which returns the module to check"
+        )
 
     def make_inputs(self, shape: Any) -> Any:
         """The inputs for one entry of ``shapes``: a call, a tuple, a dict, or a single argument."""
-        raise CompileUsageError(f"{type(self).__name__} needs make_inputs(self, shape), which returns a call's inputs")
+        raise CompileUsageError(
+            f"{type(self).__name__} must define make_inputs(self, shape), which returns the inputs of one call"
+        )
 
     def test_compile_inference(self) -> None:
         """A call without gradients must match eager and have no graph breaks."""
@@ -69,7 +73,9 @@ class CompileSuite:
 
     def _calls(self) -> list[Call]:
         if not self.shapes:
-            raise CompileUsageError(f"{type(self).__name__}.shapes is empty: add at least one, for example [(1, 64)]")
+            raise CompileUsageError(
+                f"{type(self).__name__}.shapes is empty: add at least one shape, for example [(1, 64)]"
+            )
         return [s if isinstance(s, Call) else as_call(self.make_inputs(s)).named(str(s)) for s in self.shapes]
 
     def _check(self, calls: list[Call], *, grad: bool = True, **options: Any) -> None:

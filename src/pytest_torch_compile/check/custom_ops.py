@@ -23,7 +23,7 @@ from ..report.failure_text import count
 
 FORMULA = "the autograd formula"
 _NO_FORMULA = "no autograd formula was registered"
-# The last test repeats the other tests, and fails with them.
+# The last test repeats the other tests, and fails if they fail.
 TRACED = "test_aot_dispatch_dynamic"
 
 
@@ -36,13 +36,13 @@ class CheckedOps:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """If eager cannot run because of an op that has a finding, report the finding instead of eager's exception."""
+        """If the eager run fails because of an op that has a finding, report the finding instead of the exception."""
         try:
             yield
         except CompileUsageError as error:
             if not self.findings:
                 raise
-            self.remarks.append(f"compiled code was not compared with eager: {error}")
+            self.remarks.append(f"the compiled run was not compared with the eager run: {error}")
 
 
 def check_ops(work: Work, checked: CheckedOps) -> None:
@@ -61,7 +61,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
                 _check_op(samples, bool(work.train), checked)
     counts = [f"{samples[0].op} ({count(len(samples), 'input')})" for samples in ops.samples.values()]
     checked.remarks.append(
-        f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: eager ran no custom ops"
+        f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: the eager run called no custom ops"
     )
     checked.remarks += [
         f"custom_ops: {op} received a tensor subclass, which opcheck does not support" for op in ops.subclasses
@@ -95,8 +95,8 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
 
 
 def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
-    """Maps tests to the opcheck failures of one input."""
-    # Gradients are tested only if eager used them, since many ops are only for inference.
+    """Maps each failed opcheck test to its error, for one input."""
+    # Gradients are tested only if the eager run used them, because many ops are only for inference.
     gradients = train and sample.wanted and sample.reached is not False
     results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)
     errors = {clause: error for clause, error in results.items() if isinstance(error, Exception)}
@@ -104,7 +104,9 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
     if "test_faketensor" not in failures and (strides := wrong_stride(sample)):
         failures["test_faketensor"] = strides
     if gradients and "test_autograd_registration" not in failures and _stops_gradients(sample):
-        failures[FORMULA] = "an input requires a gradient, but the op has no formula, so gradients stop here"
+        failures[FORMULA] = (
+            "an input requires a gradient, but the op has no autograd formula, so gradients stop at this op"
+        )
     if _NO_FORMULA in failures.get(TRACED, ""):
         failures[FORMULA] = failures.pop(TRACED)
     elif isinstance(errors.get(TRACED), AssertionError) and _differs_from_itself(sample):

@@ -1,4 +1,6 @@
-"""Short texts about calls and targets: names, shapes, rows of the call table, the command to run again."""
+"""Short descriptions of calls and targets: names, shapes, rows of the call table, and the command that runs a test
+again.
+"""
 
 from __future__ import annotations
 

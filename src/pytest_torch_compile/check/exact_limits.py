@@ -1,4 +1,4 @@
-"""A budget's exact limits: counting the quantities, and finding those that exceed their limit."""
+"""Count the quantities that a budget limits exactly, and create findings for those that exceed their limit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNITS: dict[str, tuple[FindingKind, str]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """The count for one limit, with details; ``value`` is None if it is not observable here."""
+    """The count for one limit, with details; ``value`` is None if the quantity is not observable here."""
 
     value: float | None
     evidence: Sequence[str] = ()
@@ -44,8 +44,8 @@ class Figure:
 
 @dataclass
 class Figures:
-    """Counts made while code runs. ``generated`` contains the number of kernels of each call, ``measured`` the counts
-    on a GPU.
+    """Counts taken while code runs. ``generated`` contains the number of kernels of each call, and ``measured`` the
+    counts on a GPU.
     """
 
     generated: list[int] = field(default_factory=list)
@@ -63,7 +63,8 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
     limits = budget.limits()
     if work is None and "max_memory_ratio" in limits:
         raise CompileUsageError(
-            "max_memory_ratio is only for check_compile, since a guard does not run eager; use max_memory"
+            "max_memory_ratio can be used only with check_compile, because a guard does not run the code in "
+            "eager; use max_memory"
         )
     for name in ON_THE_GPU:
         if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
@@ -71,8 +72,8 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
     other_backend = compiling is not None and compiling.is_torchs and compiling.backend != "inductor"
     if "max_kernels" in limits and compiling is not None and other_backend and work and not _on_gpu(work):
         raise CompileUsageError(
-            "max_kernels counts kernels that Inductor generates, but the "
-            f"backend is {compiling.name}: remove the limit, or use backend='inductor'"
+            f"max_kernels counts the kernels that Inductor generates, but the backend is {compiling.name}: remove the "
+            "limit, or use backend='inductor'"
         )
 
 

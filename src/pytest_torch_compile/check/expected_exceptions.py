@@ -1,4 +1,4 @@
-"""Calls that are expected to raise, both in eager and when compiled."""
+"""Check calls that are expected to raise an exception in eager and in compiled code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..observation import GraphBreak, Observation
 
 
 def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> Comparison:
-    """Check a call that is expected to raise.
+    """Check a call that is expected to raise an exception.
 
     Raises:
         CompileUsageError: If eager does not raise, or raises a different exception.
@@ -42,7 +42,7 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
 
 
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
-    """The observation without the effects of raising: the break at the line that raises, and the failed trace.
+    """The observation without the effects of the exception: the break at the line that raises it, and the failed trace.
 
     ``errors`` maps call numbers to eager's expected exceptions.
     """
@@ -59,14 +59,14 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
 def given_up(
     seen: Observation, errors: Mapping[int, BaseException], calls: Sequence[Call], budget: Budget
 ) -> list[Finding]:
-    """Findings for functions that raised while torch traced them: torch then runs the whole function in eager, even the
-    parts with finished graphs.
+    """Findings for functions that raised an exception while torch traced them. torch then runs the whole function in
+    eager, even the parts for which graphs exist.
     """
     later = max((number for number, call in enumerate(calls, 1) if not call.exceptions), default=0)
     return [
         Finding(
             "eager-fallback",
-            f"{one.location.function} raised while torch traced it, so later calls run in eager",
+            f"{one.location.function} raised an exception while torch traced it, so later calls run in eager",
             one.location,
             f"{one.location.source}\nfingerprint {one.fingerprint}",
             advice.RAISE_LAST,

@@ -29,7 +29,7 @@ def judge(
 
     ``expects_graphs`` is False if everything may have been compiled before. ``limit`` is torch's recompile limit, and
     ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from torch's defaults;
-    if one of them caused a finding, the finding names it.
+    if one of them caused a finding, the finding mentions it.
     """
     findings = _graph_breaks(seen.graph_breaks, budget) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget)
@@ -55,7 +55,7 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
     """The finding for missing information that a verdict depends on."""
     if not undecided:
         return []
-    message = "this check cannot pass, because information that it needs is not observable"
+    message = "this check cannot pass, because it needs information that is not observable"
     return [Finding("not-observable", message, None, "\n".join(undecided), advice.OTHER_TORCH)]
 
 
@@ -64,7 +64,7 @@ def not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]:
     if not (paths and objects):
         return []
     changing = ", ".join(dict.fromkeys(paths))
-    message = f"{changing} could not be compared, because two eager runs give different results"
+    message = f"{changing} could not be compared, because two eager runs produce different results"
     detail = f"the state of these objects cannot be restored between runs: {', '.join(objects)}"
     return [Finding("not-observable", message, None, detail, advice.MAKE_AFRESH)]
 
@@ -86,7 +86,7 @@ def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) 
     """One graph break, with its source line, torch's message and the fix; ``total`` is the part of the message that
     contains the limit.
 
-    ``others`` is true if there are other breaks, from which this one may follow.
+    ``others`` is true if there are other breaks, which may have caused this break.
     """
     place = found.location
     lines = [place.source] if place.source else []
@@ -94,7 +94,7 @@ def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) 
         lines.append(f"inside {place.library}: {place.library.source}".rstrip(": "))
     lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
     if found.skipped_frame:
-        lines.append("torch skipped the function, so all of it runs in eager")
+        lines.append("torch skipped the function, so the whole function runs in eager")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
     lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found, others=others)
@@ -129,7 +129,7 @@ def _described(recompile: Recompile) -> str:
     for guard in recompile.guards[:3]:
         # Graphs are counted from 1, so dynamo's entry ``0/1`` is the second graph.
         number = guard.entry.rsplit("/", 1)[-1]
-        guards.append(f"graph {int(number) + 1} not reused, {guard.text}" if number.isdigit() else guard.text)
+        guards.append(f"graph {int(number) + 1} was not reused: {guard.text}" if number.isdigit() else guard.text)
     if len(recompile.guards) > 3:
         guards.append(f"and {len(recompile.guards) - 3} more")
     cause = f" ({recompile.guards[0].cause})" if recompile.guards else ""
@@ -141,11 +141,11 @@ def _described(recompile: Recompile) -> str:
 def _fallback(fallback: EagerFallback, limit: int) -> Finding:
     return Finding(
         "eager-fallback",
-        f"{fallback.frame} hit the recompile limit of {limit}: calls that match no graph now run in eager",
+        f"{fallback.frame} hit the recompile limit of {limit}: from now on, calls that match no graph run in eager",
         fallback.location,
         f"last failed guard: {fallback.detail}",
-        f"{advice.for_guard(fallback.cause or 'other')}. Above {limit} "
-        "graphs, torch falls back regardless of the budget",
+        f"{advice.for_guard(fallback.cause or 'other')}. Above {limit} graphs, torch falls back to eager regardless "
+        "of the budget",
         calls=(fallback.call,) if fallback.call else (),
         subject=fallback.frame,
     )
@@ -153,10 +153,10 @@ def _fallback(fallback: EagerFallback, limit: int) -> Finding:
 
 def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
     summary = error.message.strip().splitlines() or [error.error]
-    by = f"\nswallowed because {setting}" if setting else ""
+    by = f"\nthe error was swallowed because {setting}" if setting else ""
     return Finding(
         "eager-fallback",
-        f"compilation of {error.frame} failed and the error was swallowed: it ran in eager",
+        f"the compilation of {error.frame} failed, but the error was swallowed and the function ran in eager",
         error.location,
         f"{error.error}: {' '.join(summary[:3])}{by}",
         advice.SURFACE_ERRORS,
@@ -168,17 +168,17 @@ def _failed(error: CompileError) -> Finding:
     summary = error.message.strip().splitlines() or [error.error]
     text = " ".join(summary[:3])
     evidence = text if text.startswith(error.error) else f"{error.error}: {text}"
-    message = f"compilation of {error.frame} raised {error.error}"
+    message = f"the compilation of {error.frame} raised {error.error}"
     return Finding("compile-error", message, error.location, evidence, advice.FIND_STAGE, subject=error.frame)
 
 
 def _nothing_compiled(seen: Observation) -> Finding:
-    message = "0 graphs with an op were compiled, at least 1 expected"
+    message = "no graph that contains an op was compiled, but at least 1 is expected"
     hint = advice.LOOK_FOR_SWITCHES
     if seen.compiled_calls == 0:
         why = (
-            "no compiled function was called in this block: torch.compile only "
-            "wraps a function, and the first call compiles it"
+            "no compiled function was called in this block: torch.compile only wraps a function, which is compiled "
+            "at its first call"
         )
         hint = advice.CALL_INSIDE
     elif seen.compiled_calls and seen.compiled_before and not seen.frames:
@@ -186,13 +186,16 @@ def _nothing_compiled(seen: Observation) -> Finding:
         names = [place.shown() for place in seen.compiled_before]
         more = f", and {len(names) - 3} more" if len(names) > 3 else ""
         why = (
-            f"compiled functions were called {count(seen.compiled_calls, 'time')} in this "
-            "block, but torch had nothing to compile: they reused code that was compiled "
-            f"before\nalready compiled: {', '.join(names[:3])}{more}"
+            f"compiled functions were called {count(seen.compiled_calls, 'time')} in this block, but nothing was "
+            "compiled, because they reused code that was compiled earlier\nalready compiled: "
+            f"{', '.join(names[:3])}{more}"
         )
         hint = advice.OPEN_EARLIER
     else:
-        why = "no graph with an op reached the backend: the target is disabled, skipped, or runs no tensor ops"
+        why = (
+            "no graph that contains an op reached the backend: the target is disabled or skipped, or it runs no "
+            "tensor ops"
+        )
     return Finding("nothing-compiled", message, None, why, hint)
 
 
@@ -208,7 +211,7 @@ def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> l
         parts.append(f"not used in {count(without.total(), 'run')}{where}")
     lines = [f"{reason} (x{times})" for reason, times in (Counter(reasons) + without).items()]
     lines += [f"runs: {cudagraphs([asdict(run) for run in runs])} a CUDA graph"] if runs else []
-    message = f"CUDA graphs were requested but {' and '.join(parts)}, 0 allowed"
+    message = f"CUDA graphs were requested, but {' and '.join(parts)} (0 allowed)"
     total = len(reasons) + without.total()
     return [Finding("cudagraph-skip", message, None, "\n".join(lines), advice.CUDAGRAPHS, measured=total, limit=0)]
 

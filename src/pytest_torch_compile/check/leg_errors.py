@@ -34,7 +34,7 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
             raise usage_error(f"call {record.number}, {leg}: {fault}", record.error) from None
     if expected.error is not None and actual.error is not None and not expected.exceptions:
         error = expected.error
-        raised = f"call {expected.number} raises in eager, before torch.compile is involved"
+        raised = f"call {expected.number} raises an exception in eager, before torch.compile is involved"
         text = f"{raised}: {type(error).__name__}: {error}{_leaked_defaults(str(error))}"
         raise usage_error(text, error) from None
 
@@ -47,19 +47,21 @@ _ABOUT = {
 
 
 def _leaked_defaults(error: str) -> str:
-    """If the default device or dtype was changed, a line that says where (another test may have done it)."""
+    """A line that shows where the default device or dtype was changed, possibly by another test; empty if it was not
+    changed.
+    """
     leaked = [one for one in deviations() if one.name in _ABOUT and _ABOUT[one.name].search(error)]
     if not leaked:
         return ""
     return (
-        f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore it there, "
-        "or set device and dtype of new tensors explicitly"
+        f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore it in that code, or set the device and dtype of new "
+        "tensors explicitly"
     )
 
 
 @contextmanager
 def machine_faults_named() -> Iterator[None]:
-    """Turn exceptions of the ``with`` block that the machine causes into usage errors that say so.
+    """Convert exceptions in the ``with`` block that the machine caused into usage errors that explain the cause.
 
     Raises:
         CompileUsageError: If memory ran out, the compile cache is not writable, or the C++ compiler is missing or
@@ -83,7 +85,7 @@ def error_findings(
     """
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
-        message = "torch raised instead of recompiling, because of its settings"
+        message = "torch raised an exception instead of recompiling, because of its settings"
         refused = Finding("compile-error", message, location, readable(str(error)))
         return caused([refused], deviations, REFUSES_RECOMPILES)
     if support.is_recompile_limit(error):
@@ -93,7 +95,7 @@ def error_findings(
         hit = Finding("eager-fallback", message, location, error_summary(error), hint)
         return caused([hit], deviations, LIMITS)
     if support.is_constraint_violation(error):
-        message = "the code constrains a dimension that is marked dynamic"
+        message = "the code constrains a dimension that is marked as dynamic"
         constant = re.search(r"constant \((\d+)\)", str(error))
         hint = advice.fixed_size(constant[1]) if constant else advice.TIED_SIZE
         return [Finding("compile-error", message, location, readable(error_summary(error)), hint)]
@@ -106,7 +108,9 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """The findings without exceptions of calls in which a compilation raised, because that is already a finding."""
+    """The findings, without exceptions from calls in which a compilation failed, because the failed compilation is
+    already a finding.
+    """
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]
 

@@ -20,18 +20,21 @@ def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
     of_test = acceptance.current.breaks if acceptance.current else frozenset()
     named = set(budget.accepted_breaks) - of_test
     for fingerprint in sorted(named - {found.fingerprint for found in seen.graph_breaks}):
-        yield f"accepted_breaks: {fingerprint} matched nothing in this check"
+        yield f"accepted_breaks: {fingerprint} matched no graph break in this check"
 
 
 def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[str]:
     """A line for each pattern of ``Tolerances`` that matches no compared or ignored leaf."""
     for pattern in tolerances.unmatched(paths):
-        yield f"tolerances: the leaf pattern {pattern!r} matched nothing in this check"
+        yield f"tolerances: the leaf pattern {pattern!r} matched no leaf in this check"
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
     """A line for each kind of reference run that raised."""
     if no_reference is not None:
-        yield f"errors relative to float64, because eager in float64 raises: {error_summary(no_reference)}"
+        yield f"errors relative to float64, because the eager run in float64 raises {error_summary(no_reference)}"
     if no_perturbed is not None:
-        yield f"sensitivity to rounding, because eager with perturbed rounding raises: {error_summary(no_perturbed)}"
+        yield (
+            "sensitivity to rounding, because the eager run with perturbed rounding raises "
+            f"{error_summary(no_perturbed)}"
+        )

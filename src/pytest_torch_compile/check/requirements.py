@@ -1,4 +1,4 @@
-"""The requirements of a check: a callable target, and calls with values on its device."""
+"""Verify the requirements of a check: a callable target, and calls with values on the target's device."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def require_factory(optimizer: Callable[..., Any] | None) -> None:
     """Reject an optimizer in place of a function that creates one.
 
     Raises:
-        CompileUsageError: the message shows how to write the function.
+        CompileUsageError: If ``optimizer`` is an optimizer; the message shows how to write the function.
     """
     if optimizer is None or (callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer)):
         return
     kind = type(optimizer).__name__
     raise CompileUsageError(
-        f"optimizer is an instance of {kind}; pass a function that creates one, since eager and compiled code need "
-        "separate ones: "
-        f"optimizer=lambda params: torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
+        f"optimizer is an instance of {kind}; pass a function that creates one, because the eager and compiled runs "
+        "need separate optimizers: optimizer=lambda params: "
+        f"torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
     )
 
 
@@ -63,7 +63,7 @@ def _require_same_device(work: Work) -> None:
 
 
 def require_values(target: Any, calls: Sequence[Call]) -> None:
-    """Reject a target and calls with all tensors on the meta device, since all results would pass.
+    """Reject a target and calls whose tensors are all on the meta device, because every result would pass.
 
     Raises:
         CompileUsageError: If there are no values to compare.
@@ -72,6 +72,6 @@ def require_values(target: Any, calls: Sequence[Call]) -> None:
     tensors += [t for one in calls for t in flatten((one.args, dict(one.kwargs)), "input").tensors.values()]
     if tensors and all(tensor.device.type == "meta" for tensor in tensors):
         raise CompileUsageError(
-            "the model and its inputs are on the meta device, which holds no values, so there is nothing to compare: "
-            "move them to a device, model.to_empty(device='cpu') and inputs with values"
+            "the model and its inputs are on the meta device, where tensors have no values to compare: move the "
+            "model to another device with model.to_empty(device='cpu'), and pass inputs that have values"
         )

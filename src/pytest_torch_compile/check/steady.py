@@ -14,7 +14,7 @@ from ..report.failure_text import count, numbered
 
 
 def require_warmup(warmup: int | None, calls: int) -> None:
-    """Reject a warm-up without a call after it.
+    """Reject a warm-up that is not followed by a call.
 
     Raises:
         CompileUsageError: If no call follows the warm-up; the message shows the number of calls.
@@ -23,7 +23,7 @@ def require_warmup(warmup: int | None, calls: int) -> None:
         return
     if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 < warmup < calls:
         raise CompileUsageError(
-            f"warmup={warmup!r} of {count(calls, 'call')}: must be at least 1 and less than the number of calls"
+            f"warmup={warmup!r} of {count(calls, 'call')}: must be at least 1, but less than the number of calls"
         )
 
 
@@ -49,7 +49,7 @@ def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
 def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
     """A finding for each function compiled after the warm-up, and one for recorded CUDA graphs.
 
-    ``warmup`` is None without a steady state.
+    ``warmup`` is None if the check has no steady state.
     """
     if warmup is None:
         return []

@@ -15,7 +15,7 @@ from .._torch.stuck import frames_of, place_of, stack_text
 from ..findings import Finding
 from ..observation import Location
 
-# Interrupt repeatedly: the checked code may catch the exception, and C code is not interrupted.
+# Interrupt repeatedly, because the checked code may catch the exception, and C code is not interrupted.
 AGAIN_SECONDS = 10.0
 # This signal also interrupts waits in C for time, a lock or a file. SIGALRM is left to pytest-timeout.
 SIGNAL = signal.SIGUSR2
@@ -23,7 +23,7 @@ _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """A check took too long. It is not an ``Exception``, so that the checked code does not handle it."""
+    """Raised if a check takes too long. It is not an ``Exception``, so the checked code does not handle it."""
 
 
 class TimeLimit:
@@ -37,7 +37,7 @@ class TimeLimit:
         self._lock = threading.Lock()
 
     def watch(self) -> None:
-        """In a separate thread: wait, and interrupt the check when the limit is reached."""
+        """In a separate thread, wait until the limit is reached, and then interrupt the check."""
         wait = self._seconds
         while not self._done.wait(wait):
             with self._lock:
@@ -59,7 +59,7 @@ class TimeLimit:
     def _interrupt(self) -> None:
         if self._thread == threading.main_thread().ident:
             signal.pthread_kill(self._thread, SIGNAL)
-        else:  # this interrupts only Python code
+        else:  # this raises an exception only in Python code
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
@@ -69,7 +69,7 @@ class TimeLimit:
 
     def _say(self, place: Location | None) -> None:
         where = f" at {place.shown()}" if place else ""
-        text = f"a check is over its limit of {self._seconds:g} s{where}, in C code that cannot be interrupted"
+        text = f"a check exceeded its limit of {self._seconds:g} s{where}, in C code that cannot be interrupted"
         print(f"pytest-torch-compile: {text}: {advice.ISOLATE}", file=sys.__stderr__, flush=True)
 
 
@@ -82,8 +82,8 @@ def timeout_finding(frames: list[Location], seconds: float) -> Finding:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
-    """Interrupt the ``with`` block after ``seconds``; the yielded limit has the finding. Has no effect inside another
-    limit.
+    """Interrupt the ``with`` block after ``seconds``; the yielded limit contains the finding. Has no effect inside
+    another limit.
     """
     limit = TimeLimit(seconds or 0)
     if seconds is None or getattr(_limited, "now", False):

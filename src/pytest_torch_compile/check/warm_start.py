@@ -19,13 +19,13 @@ def cache_misses(seen: CacheCounts) -> list[Finding]:
     )
     if missed:
         message = (
-            f"{missed} graph{'s were' if missed > 1 else ' was'} not in the compile cache, 0 allowed in a warm start"
+            f"{missed} graph{'s were' if missed > 1 else ' was'} not in the compile cache (0 allowed in a warm start)"
         )
         return [Finding("cache-miss", message, None, counts, advice.WHAT_DIFFERS)]
     if seen.fx_bypasses:
-        message = f"{seen.fx_bypasses} of the graphs cannot be cached, 0 allowed in a warm start"
+        message = f"{seen.fx_bypasses} graphs cannot be cached (0 allowed in a warm start)"
         return [Finding("cache-miss", message, None, counts, advice.SEE_CACHE_BYPASS)]
-    message = "the compile cache was not used, but a warm start needs it"
+    message = "the compile cache was not used, but a warm start requires it"
     return [Finding("cache-miss", message, None, counts, advice.ONLY_INDUCTOR)]
 
 

@@ -1,4 +1,4 @@
-"""``python -m pytest_torch_compile.cli``, for use if the command is not on the path."""
+"""Supports ``python -m pytest_torch_compile.cli``, for use if the command is not on the path."""
 
 from . import main
 

@@ -17,21 +17,21 @@ from ..report.safe_text import terminal
 from ..triage.command import add_options
 from . import doctor, one_model
 
-_WHAT = "Work with reports and stored baselines, compare torch releases, examine a model, and inspect this machine."
+_WHAT = "Process reports and stored baselines, compare torch releases, check a model, and inspect this machine."
 # Maps each command to the meanings of exit statuses 0 and 1.
 STATUSES = {
     "report": ("the report was rendered", ""),
-    "merge": ("the merged report has no failure", "the merged report has failures"),
-    "compare": ("nothing is worse", "something is worse, or with `--against` a test regressed"),
+    "merge": ("the merged report has no failures", "the merged report has failures"),
+    "compare": ("no result is worse", "a result is worse, or (with `--against`) a test regressed"),
     "torch": (
         "there are no new failures",
         "there are new failures, or failures in tests that did not run on the older torch version",
     ),
     "baselines": ("the entries were listed or removed", ""),
     "diagnose": ("there are no findings", "there are findings"),
-    "doctor": ("checks can run here", "a requirement of all checks is missing"),
+    "doctor": ("checks can run here", "a requirement for all checks is missing"),
 }
-STATUS_2 = "wrong usage, or the command could not be completed"
+STATUS_2 = "the usage was wrong, or the command could not be completed"
 FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 
@@ -64,49 +64,49 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     report = commands.add_parser("report", help="render a report in another format")
-    report.add_argument("path", type=Path, help="report.json, or its folder")
+    report.add_argument("path", type=Path, help="report.json, or the folder that contains it")
     report.add_argument("--format", choices=FORMATS, default="terminal", help="output format (default: terminal)")
     report.add_argument("--output", type=Path, help="output file (default: the terminal)")
     report.set_defaults(run=_report)
 
     merge = commands.add_parser("merge", help="merge the reports of several shards, torch versions or machines")
-    merge.add_argument("paths", type=Path, nargs="+", help="reports, or their folders")
+    merge.add_argument("paths", type=Path, nargs="+", help="reports, or the folders that contain them")
     merge.add_argument("--output", type=Path, required=True, help="folder for the merged report")
     merge.set_defaults(run=_merge)
 
     compare = commands.add_parser(
         "compare",
-        help="compare two reports or, with --against REF, the speed of this checkout and of a revision",
-        usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n"
-        "       %(prog)s --against REF [--rounds N] [what pytest should run]",
+        help="compare two reports, or (with --against REF) the speed of this checkout with that of another revision",
+        usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n       %(prog)s --against REF [--rounds N] "
+        "[pytest arguments]",
         description="Compare two reports.",
     )
-    compare.add_argument("old", type=Path, help="the earlier report.json, or its folder")
-    compare.add_argument("new", type=Path, help="the later report.json, or its folder")
+    compare.add_argument("old", type=Path, help="the earlier report.json, or the folder that contains it")
+    compare.add_argument("new", type=Path, help="the later report.json, or the folder that contains it")
     form = "output format (default: terminal)"
     compare.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
     speed = compare.add_argument_group(
-        "compare the speed of this checkout with that of a revision",
-        "Both sides compile and run the speed tests in turn, on every GPU of the "
-        "machine. Needs no baseline. All other arguments are passed to pytest.",
+        "compare the speed of this checkout with that of another revision",
+        "The two revisions compile and run the speed tests alternately, on every GPU of the machine. No baseline is "
+        "needed. All other arguments are passed to pytest.",
     )
     speed.add_argument("--against", metavar="REF", help="revision to compare with, such as main or HEAD~1")
-    speed.add_argument("--rounds", metavar="N", help="maximum number of compilations per side (default: 8)")
+    speed.add_argument("--rounds", metavar="N", help="maximum number of compilations of each revision (default: 8)")
     compare.set_defaults(run=_compare)
 
     both = commands.add_parser(
         "torch",
-        help="run the tests under two torch releases, and group new failures by cause",
-        description="Run the tests under two torch releases, and group the failures by "
-        "cause. All other arguments are passed to pytest.",
+        help="run the tests under two torch releases and group the failures by cause",
+        description="Run the tests under two torch releases and group the failures by cause. All other arguments are "
+        "passed to pytest.",
     )
     add_options(both)
 
     stored = commands.add_parser("baselines", help="list the stored baselines, or remove unused entries")
     actions = stored.add_subparsers(required=True, metavar="ACTION")
-    shown = actions.add_parser("list", help="list each environment with its entries")
+    shown = actions.add_parser("list", help="list each environment and its entries")
     shown.set_defaults(run=_list)
-    prune = actions.add_parser("prune", help="remove entries that are not used by any test")
+    prune = actions.add_parser("prune", help="remove entries that no test uses")
     prune.set_defaults(run=_prune)
     shown.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
     prune.add_argument("--baselines", type=Path, help="folder (default: the folder that pytest uses)")
@@ -115,15 +115,15 @@ def _parser() -> argparse.ArgumentParser:
 
     diagnosed = commands.add_parser(
         "diagnose",
-        help="examine one model: graph breaks, recompiles, cost, and fixes",
-        description="Check a model that has no tests yet: graph breaks, recompiles, results "
-        "compared with eager, the cost of compiling, and fixes that work.",
+        help="check one model: graph breaks, recompiles, cost, and fixes",
+        description="Check a model that has no tests yet, and report graph breaks, recompiles, differences from "
+        "eager, the cost of compilation, and verified fixes.",
     )
     one_model.add_options(diagnosed)
     diagnosed.set_defaults(run=one_model.run)
 
     examined = commands.add_parser(
-        "doctor", help="show which checks this machine supports, and why others are not available"
+        "doctor", help="show which checks are available on this machine, and why others are not"
     )
     examined.set_defaults(run=_doctor)
     for name, one in commands.choices.items():
@@ -195,7 +195,7 @@ def _prune(options: argparse.Namespace) -> int:
     lines = maintenance.prune(folder, collection, write=options.write)
     print(*map(terminal, lines or [f"all entries in {folder} are used"]), sep="\n")
     if lines and not options.write:
-        print("nothing was removed; run it again with --write")
+        print("nothing was removed; run the command again with --write to remove these entries")
     return 0
 
 

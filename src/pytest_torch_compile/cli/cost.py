@@ -1,4 +1,6 @@
-"""Measure the cost of compiling a model, and the time per call afterwards. The figures are reported, not judged."""
+"""Measure the cost of compiling a model, and the time per call afterwards. The figures are only reported, not
+judged.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,19 @@ def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
 
 
 def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
-    """The figures as text."""
+    """The measured figures as text."""
     seconds, wall = sample.cold_start[1], sample.wall
     runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
     return [
-        f"compiling and warming up: {seconds:.1f} s with an empty compile cache",
+        f"compilation and warm-up: {seconds:.1f} s with an empty compile cache",
         *(f"{name}: {_spread(sample.raw['wall'][name])}" for name in ("eager", "compiled")),
         *_paid_back(seconds, wall, sample.rounds),
-        f"measured on {_where(sample.environment['device'])}: {runs}. These are figures, not a verdict",
+        f"measured on {_where(sample.environment['device'])}: {runs}. These figures are not a verdict",
     ]
 
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
-    """The speedup, and the number of calls after which compiling pays off, unless the spread is too large."""
+    """The speedup, and the number of calls after which compilation pays off, unless the measurements vary too much."""
     times = f"compiled code is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:
         return [f"{times}, but {rounds} rounds are too few to estimate the error"]
@@ -45,9 +47,13 @@ def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
     lines = [f"{times} (95% interval {low:.2f} to {high:.2f})"]
     if low > 1:
         calls = math.ceil(seconds / (wall.eager * (1 - math.exp(wall.log_ratio))))
-        return [*lines, f"compiling pays off after about {calls:,} calls"]
-    slower = "compiled code is slower here" if high < 1 else "the difference is within the spread"
-    return [*lines, f"compiling does not pay off: {slower}"]
+        return [*lines, f"compilation pays off after about {calls:,} calls"]
+    slower = (
+        "compiled code is slower than eager here"
+        if high < 1
+        else ("the difference is within the spread of the measurements")
+    )
+    return [*lines, f"compilation does not pay off: {slower}"]
 
 
 def _where(device: str) -> str:
@@ -55,12 +61,15 @@ def _where(device: str) -> str:
 
     if device != "cpu":
         return device
-    return f"a CPU with {torch.get_num_threads()} threads, where other processes may interfere; figures on a GPU differ"
+    return (
+        f"a CPU with {torch.get_num_threads()} threads, where other processes may interfere; figures on a GPU would "
+        "differ"
+    )
 
 
 def _spread(seconds: Sequence[float]) -> str:
     low, _, high = quantiles(seconds, n=4)
-    return f"{_time(median(seconds))} a call (middle half of the rounds: {_time(low)} to {_time(high)})"
+    return f"{_time(median(seconds))} per call (middle half of the rounds: {_time(low)} to {_time(high)})"
 
 
 def _time(seconds: float) -> str:

@@ -65,8 +65,8 @@ def _torch() -> Line:
         return Line("no", "torch", f"{version} is older than 2.6, the oldest supported version", needed=True)
     if minor > NEWEST:
         newer = (
-            f"{version} is newer than 2.15, the latest tested version; "
-            "checks report information that they cannot observe"
+            f"{version} is newer than 2.15, the latest tested version; checks report any information that they cannot "
+            "observe"
         )
         return Line("note", "torch", newer)
     return Line("yes", "torch", version)
@@ -78,13 +78,17 @@ def _compiler() -> Line:
     if path := next(filter(None, paths), None):
         return Line("yes", "C++ compiler", path)
     why = f"CXX={chosen} does not exist" if chosen else "no g++ or clang++"
-    return Line("no", "C++ compiler", f"{why}: backend inductor cannot compile for the CPU; eager and aot_eager can")
+    return Line(
+        "no",
+        "C++ compiler",
+        (f"{why}: backend inductor cannot compile for the CPU; backends eager and aot_eager are available"),
+    )
 
 
 def _accelerator() -> Line:
     """Only CUDA was tested. For ROCm and XPU, report which code is shared and which features need CUDA."""
     if not _version("torch"):
-        return Line("no", "CUDA", "unknown without torch")
+        return Line("no", "CUDA", "unknown, because torch is not installed")
     import torch
 
     from .._torch.accelerator import accelerator, kind_of
@@ -94,7 +98,7 @@ def _accelerator() -> Line:
         why = (
             "this torch version is built without CUDA"
             if torch.version.cuda is None
-            else "torch sees no device or no driver"
+            else "torch found no device or no driver"
         )
         return Line("no", "CUDA", f"{why}: device time, CUDA graphs and GPU kernels cannot be checked")
     kind = kind_of(module)

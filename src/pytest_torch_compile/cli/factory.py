@@ -14,14 +14,14 @@ from typing import Any
 from .._torch.user_lines import is_library
 
 GIVE_INPUTS = (
-    "return (model, inputs), or pass --inputs package.module:make_inputs, "
-    "or the shape of each argument, --input 2,3,224,224"
+    "return (model, inputs), pass --inputs package.module:make_inputs, or pass the shape of each argument with "
+    "--input 2,3,224,224"
 )
 Shapes = Sequence[Sequence[Sequence[int]]]  # for each call, the shape of each argument
 
 
 class FactoryError(Exception):
-    """The model or its inputs cannot be created; the message is one line."""
+    """Raised if the model or its inputs cannot be created; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
     """Create the model with ``package.module:factory``, and its calls.
 
     Args:
-        factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``; or is a module.
+        factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``, or is itself a
+            module.
         make_inputs: Returns the inputs of a call, or a list of calls, replacing the factory's.
         shapes: Shapes of random inputs, which replace all other inputs.
-        times: The number of calls. By default, a list of calls is used unchanged, and a single call is made twice.
+        times: The number of calls. By default, a list of calls is used unchanged, and a single call runs twice.
 
     Raises:
         FactoryError: If something cannot be imported, is not callable, raises, or returns no model or no inputs.
@@ -88,7 +89,7 @@ _FORMS = "it may return model, (model, inputs) or {'model': model, 'inputs': inp
 
 
 def _parts(made: Any) -> tuple[Any, Any]:
-    """The model and its inputs, or None for the inputs."""
+    """The model and its inputs; the inputs are None if the factory does not return any."""
     if type(made) is tuple and len(made) == 2:
         return made[0], made[1]
     if type(made) is dict and "model" in made and made.keys() <= {"model", "inputs"}:
@@ -104,7 +105,7 @@ def _random(shapes: Shapes) -> tuple[list[Any], str]:
     import torch
 
     if wrong := [shape for call in shapes for shape in call if not shape or min(shape) < 0]:
-        raise FactoryError(f"{wrong[0]} is not a valid input shape: sizes must be 0 or more, such as 8,16")
+        raise FactoryError(f"{wrong[0]} is not a valid input shape: pass sizes of 0 or more, for example 8,16")
     torch.manual_seed(0)
     items = [tuple(torch.randn(*shape, device="cpu") for shape in call) for call in shapes]
     texts = [", ".join(f"torch.randn{tuple(shape)}" for shape in call) for call in shapes]
@@ -127,7 +128,7 @@ def _attribute(spec: str) -> Any:
     module, _, name = spec.partition(":")
     if not module or not name or not all(part.isidentifier() for part in f"{module}.{name}".split(".")):
         example = f"{module.removesuffix('.py').strip('./').replace('/', '.')}:{name or 'make_model'}"
-        raise FactoryError(f"{spec!r} is not of the form package.module:name; write it like {example}")
+        raise FactoryError(f"{spec!r} does not have the form package.module:name, such as {example}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

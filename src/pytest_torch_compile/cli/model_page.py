@@ -1,4 +1,4 @@
-"""The page about one model: graphs and breaks, correctness, and cost."""
+"""Create the page about one model, with its graphs and breaks, correctness and cost."""
 
 from __future__ import annotations
 
@@ -56,14 +56,15 @@ def _numerics(report: CompileReport) -> str:
     if numerics.reference != Reference.NOT_NEEDED.value:
         text += f", reference: {numerics.reference}"
     skipped = ", ".join(numerics.not_compared)
-    return f"{text}; not compared, because eager is not deterministic: {skipped}" if skipped else text
+    return f"{text}; not compared, because the eager results are not deterministic: {skipped}" if skipped else text
 
 
 def _what_next(report: CompileReport) -> Iterator[Section]:
     if report.findings:
         yield (
             "What helps",
-            report.diagnosis or ["no tried fix made the check pass; see the suggestion under each finding"],
+            report.diagnosis
+            or [("none of the fixes that were tried made the check pass; see the suggestion under each finding")],
         )
     notes = [f"not observable: {what}" for what in report.observation.not_observable]
     notes += [f"remark: {remark}" for remark in report.remarks]
@@ -73,7 +74,7 @@ def _what_next(report: CompileReport) -> Iterator[Section]:
 
 
 def text_of_test(example: Example, options: Mapping[str, Any]) -> str:
-    """A test that makes the same check, with the options that differ from the defaults."""
+    """A test that runs the same check, with the options that differ from the defaults."""
     lines = ["import torch"] if "torch." in example.expression else []
     lines += [_import(spec) for spec in dict.fromkeys([example.factory, example.make_inputs]) if spec]
     name = example.factory.partition(":")[2]

@@ -1,4 +1,4 @@
-"""``pytest-torch-compile diagnose``: examine a model that has no tests."""
+"""``pytest-torch-compile diagnose``: check a model that has no tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    returns = "returns model, (model, inputs) or {'model': model, 'inputs': inputs}"
+    returns = "returns a model, (model, inputs) or {'model': model, 'inputs': inputs}"
     parser.add_argument("factory", metavar="package.module:factory", help=f"a function or class that {returns}")
     parser.add_argument(
         "--inputs",
@@ -42,15 +42,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=_shape,
         metavar="SHAPE",
-        help="shapes of random inputs, such as 2,3,224,224, one for each argument; repeat the option for more calls",
+        help="shape of each argument, such as 2,3,224,224, for random inputs; repeat the option for more calls",
     )
     parser.add_argument("--calls", type=_number, metavar="N", help="number of calls (default: all inputs, at least 2)")
-    parser.add_argument("--train", action="store_true", help="also check the backward")
+    parser.add_argument("--train", action="store_true", help="also check the backward pass")
     parser.add_argument("--backend", default="inductor", help="backend of torch.compile (default: inductor)")
     parser.add_argument("--mode", help="mode of torch.compile, such as reduce-overhead")
     parser.add_argument("--dynamic", action="store_true", help="compile with dynamic=True")
     parser.add_argument(
-        "--device", help="device to move the model and inputs to, such as cuda (default: leave them in place)"
+        "--device", help="device to move the model and inputs to, such as cuda (default: do not move them)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
 
@@ -59,7 +59,7 @@ def _shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in text.split(",") if size)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a shape; write it like 2,3,224,224") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape; pass sizes such as 2,3,224,224") from None
 
 
 def _number(text: str) -> int:
@@ -69,7 +69,9 @@ def _number(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check, measure and print. Returns 0 for no findings, 1 if there are some, 2 if the check is impossible."""
+    """Check the model, measure its cost and print the page. Returns 0 if there are no findings, 1 if there are
+    findings, and 2 if the check is not possible.
+    """
     try:
         import torch  # noqa: F401
     except ImportError as error:
@@ -112,7 +114,7 @@ def _looked_at(example: Example, options: argparse.Namespace) -> tuple[CompileRe
         with _step(f"compiling and checking {count(len(calls), 'call')} of {options.factory}"):
             report = _checked(example.model, calls, _chosen(options))
         if any(finding.kind == "compile-error" for finding in report.findings):
-            return report, ["not measured: it does not compile"]
+            return report, ["not measured, because the model does not compile"]
         with _step("measuring the cost"):
             return report, _cost(example.model, calls[0], _chosen(options))
 
@@ -141,7 +143,12 @@ def _checked(model: Any, calls: list[Call], chosen: dict[str, Any]) -> CompileRe
 
 def _cost(model: Any, call: Call, chosen: dict[str, Any]) -> list[str]:
     if call.contexts or call.actions or call.exceptions:
-        return ["not measured: the first call changes state, runs inside a context or is expected to raise"]
+        return [
+            (
+                "not measured: the first call changes state, runs in a context manager, or is expected to raise an "
+                "exception"
+            )
+        ]
     try:
         return cost_lines(measured(model, call, chosen), chosen["backend"])
     except Exception as error:

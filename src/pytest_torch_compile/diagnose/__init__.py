@@ -26,13 +26,13 @@ _ADVICE: dict[str, Step] = {
 _DEARER: dict[str, Step] = {"a better mode": mode_advice, "the Inductor op and option": part_of_inductor}
 STEPS: dict[str, dict[str, Step]] = {
     "off": {},
-    # Time is limited, so steps without code generation come first.
+    # Because time is limited, steps without code generation come first.
     "auto": {**_ADVICE, **_STAGE, **_DEARER},
     "full": {**_STAGE, "the smallest module": smallest_module, **_ADVICE, **_DEARER},
 }
 SECONDS = {"off": 0.0, "auto": 60.0, "full": 600.0}
 CHECKS = 2  # auto takes at most this multiple of the check's time,
-LEAST = 3.0  # but at least this many seconds, because a check of a tenth of a second would get no advice otherwise
+LEAST = 3.0  # but may always take this many seconds, so that a very short check also gets advice
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
@@ -54,12 +54,12 @@ def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -
     for what, step in STEPS[level].items():
         with doing(f"searching for {what}"):
             try:
-                for line in step(subject):  # one by one, to keep the lines found before the time is up
+                for line in step(subject):  # one by one, to keep the lines found before the time limit is reached
                     lines.append(line)
             except OutOfTime:  # a later step may need less time
                 left_out.append(what)
             except Exception as error:  # an error in a diagnosis must never hide the failure
                 lines.append(f"the search for {what} failed: {type(error).__name__}: {error}".splitlines()[0])
     if left_out:
-        lines.append(f"no time was left to search for {', '.join(left_out)}: {MORE_TIME}")
+        lines.append(f"there was no time left to search for {', '.join(left_out)}: {MORE_TIME}")
     return lines

@@ -1,4 +1,4 @@
-"""Change the calls of the compiled leg. Eager keeps the original calls; their results are the reference."""
+"""Change the calls of the compiled leg. The eager leg keeps the original calls, whose results are the reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ Sizes = list[list[torch.Size | None]]  # for each call, the sizes of its output 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The changes to the compiled leg's calls: each call is changed, and its results are cut to eager's sizes.
+    """The changes to the calls of the compiled leg: each call is changed, and its results are cut to the sizes of the
+    eager results.
 
     If ``eager_first`` is set, the target runs once in eager with the arguments of the first call before it is compiled.
     """
@@ -32,7 +33,7 @@ class Adaptation:
 
 
 def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **changes: Any) -> CompileReport | None:
-    """The check with the adapted calls; None if that is not possible."""
+    """The check with the adapted calls; None if the calls cannot be adapted."""
     sizes = _sizes_in_eager(subject) if adaptation.cuts else []
     if sizes is None:
         return None

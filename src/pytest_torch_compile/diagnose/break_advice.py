@@ -1,4 +1,6 @@
-"""Fixes for graph breaks: alternative versions of the breaking line, suggested only if a trial run succeeds."""
+"""Fixes for graph breaks: alternative versions of the line that breaks the graph, suggested only if a trial run
+succeeds.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ NAMED_LOSS = "ForCausalLM"  # the loss that transformers uses for a model that d
 
 @dataclass(frozen=True)
 class Change:
-    """A possible change to the code; ``disables`` is true if it keeps a break on purpose."""
+    """A possible change to the code; ``disables`` is true if the change intentionally keeps a break."""
 
     what: str
     rewrite: Rewrite | None = None
@@ -49,7 +51,7 @@ class Change:
 
 
 def break_advice(subject: Subject) -> list[str]:
-    """For each break, the first change that removes it; then the result of all changes together."""
+    """For each break, the first change that removes it, followed by the result of all changes together."""
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
         try:
@@ -57,7 +59,7 @@ def break_advice(subject: Subject) -> list[str]:
         except OutOfTime:
             if not lines:
                 raise
-            lines.append(f"no time was left to try more fixes for graph breaks: {MORE_TIME}")
+            lines.append(f"there was no time left to try more fixes for graph breaks: {MORE_TIME}")
     return lines
 
 
@@ -76,7 +78,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
                 best = report
                 how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
                 lines.append(f"{how}: {change.what}: {_result(subject, report)}")
-                to_try += unhelped  # may need two changes
+                to_try += unhelped  # may require two changes
                 unhelped = []
                 break
         else:
@@ -92,7 +94,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
 
 
 def _without_the_backend(subject: Subject) -> CompileReport:
-    """The check that changes are compared with, since they are tried with backend eager.
+    """The check that the changes are compared with, which uses backend eager because the changes are tried with it.
 
     If a failing backend caused some of the breaks, this is the check with only the backend changed to eager.
     """
@@ -106,7 +108,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _helps(subject: Subject, best: CompileReport, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
-    """Whether the break is gone, and there are fewer breaks, no additional recompiles and no new findings."""
+    """Whether the break no longer occurs, and there are fewer breaks, no additional recompiles and no new findings."""
     if len(report.recompiles) > len(best.recompiles):
         return False
     if {finding.kind for finding in report.findings} - subject.kinds or not report.graphs:
@@ -120,8 +122,8 @@ def _has(report: CompileReport, broken: GraphBreak) -> bool:
 
 
 def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
-    """The check with changed compiled code. Eager runs the original code, so the results are compared with the
-    original's.
+    """The check with changed compiled code. The eager leg runs the original code, so results are compared with the
+    original results.
     """
     compiling = subject.compiling
     if backend is not None:
@@ -183,7 +185,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
             where = f"{Path(caller.file).name}:{caller.line}"
-            what = f"use `{_short(one.new)}` at {where}; the break remains, but this call runs in eager"
+            what = f"use `{_short(one.new)}` at {where}; the graph still breaks, but this call runs in eager"
             yield Change(what, one, disables=True)
 
 

@@ -31,7 +31,7 @@ TABLES: dict[str, Table] = {"aot_eager_decomp_partition": "decomposition", "indu
 
 
 def part_of_inductor(subject: Subject) -> Iterator[str]:
-    """The op whose decomposition or code is wrong, and each option that makes the check pass."""
+    """The op whose decomposition or generated code is wrong, and each option that makes the check pass."""
     stage, kinds = subject.report.fault.stage, subject.kinds & KINDS
     if stage not in TABLES or not kinds:
         return
@@ -56,7 +56,7 @@ def _switches(subject: Subject) -> Iterator[str]:
         if report is not None and not report.findings:
             fault = subject.report.fault
             subject.report.fault = replace(fault, switch=fault.switch or name)
-            yield f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. The result is right without {part}"
+            yield f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. The result is correct without {part}"
 
 
 def _own_options(subject: Subject) -> dict[str, Any]:
@@ -79,12 +79,12 @@ def _op(subject: Subject, table: Table) -> list[str]:
         return []
     subject.report.fault = replace(subject.report.fault, op=", ".join(ops))
     how = "not decomposed" if table == "decomposition" else "run by the eager kernel instead of Inductor's code"
-    return [f"op: the result is right with {', '.join(ops)} {how} (tried)"]
+    return [f"op: the result is correct with {', '.join(ops)} {how} (tried)"]
 
 
 def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:
-    """The ops whose table entries must be removed so that one part of the target is right, or the whole target if
-    ``part`` is empty.
+    """The ops whose table entries must be removed for one part of the target (or the whole target, if ``part`` is
+    empty) to return correct results.
     """
     used: list[str] = []
     with noting(table, used):
@@ -93,7 +93,7 @@ def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[s
 
 
 def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
-    """Repeatedly halve the ops, keeping a half that suffices, until neither half does."""
+    """Repeatedly halve the list of ops, keeping a half that is sufficient, until neither half is."""
     while len(ops) > 1:
         middle = len(ops) // 2
         halves = (ops[:middle], ops[middle:])

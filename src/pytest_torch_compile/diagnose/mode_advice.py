@@ -1,4 +1,4 @@
-"""Fixes for too much memory, too many kernels and lost CUDA graphs: other modes that were tried."""
+"""Fixes for excessive memory, too many kernels and skipped CUDA graphs: other modes that were tried."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Possible changes: each as text, and as fields of the work or compilation or an ``Adaptation``."""
+    """Possible changes, each as text and as fields of the work, fields of the compilation, or an ``Adaptation``."""
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
     for call in calls:
@@ -131,7 +131,7 @@ def _differ_in_strides(values: Sequence[Any]) -> bool:
 
 
 def _marked_dims(values: Sequence[Any]) -> tuple[int, ...]:
-    """The dimensions of a tensor argument that are marked dynamic in any call."""
+    """The dimensions of a tensor argument that are marked as dynamic in any call."""
     return tuple(sorted({dim for one in values if isinstance(one, torch.Tensor) for dim in marked_dims(one)}))
 
 

@@ -29,8 +29,8 @@ Way = Callable[[ast.stmt, Around], "ast.stmt | None"]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite of the statement at ``line`` of ``file`` by ``way``, from ``old`` to ``new`` (empty if the statement is
-    removed).
+    """A rewrite, created by ``way``, of the statement at ``line`` of ``file``: from ``old`` to ``new``, which is empty
+    if the statement is removed.
 
     ``moved`` is code that runs outside the function instead of inside it.
     """
@@ -44,7 +44,7 @@ class Rewrite:
 
 
 def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
-    """All applicable rewrites of the statement at a location; none if its source cannot be read."""
+    """All rewrites that apply to the statement at a location; none if its source cannot be read."""
     for way in ways:
         tree = _tree(place.file)
         statement = _statement(tree, place.line) if tree else None
@@ -280,7 +280,7 @@ def _chosen(
 
 
 def _assigned(statement: ast.stmt | None) -> tuple[str | None, ast.expr | None]:
-    """The one name or attribute that a statement assigns, and its value."""
+    """The single name or attribute that a statement assigns, and the assigned value."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
         return (ast.unparse(target), statement.value) if isinstance(target, (ast.Name, ast.Attribute)) else (None, None)
@@ -291,7 +291,7 @@ def _assigned(statement: ast.stmt | None) -> tuple[str | None, ast.expr | None]:
 
 
 def _as_tensor(test: ast.expr) -> ast.expr:
-    """A condition as a tensor, without conversions to a Python value."""
+    """A condition as a tensor, without conversions to Python values."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _torch("logical_not", _as_tensor(test.operand))
     if isinstance(test, ast.BoolOp):

@@ -30,8 +30,8 @@ class Part:
     calls: list[Call]
 
     def changes(self, whole: Work) -> dict[str, Any]:
-        """The changes that turn a check of the whole target into a check of the part; options that name arguments are
-        dropped.
+        """The changes that turn a check of the whole target into a check of this part. Options that refer to arguments
+        by name are dropped.
         """
         alone = {"optimizer": None, "steps": 1, "dynamic_dims": None}
         return {"target": self.module, "calls": self.calls, "train": bool(whole.train), **alone}
@@ -58,7 +58,7 @@ def smallest_module(subject: Subject) -> list[str]:
                 shown = {finding.kind for finding in report.findings}
                 smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
-        remark = f", after {tried} of its parts: the time limit was reached"
+        remark = f", but the time limit was reached after trying {tried} of its parts"
     if smallest is None:
         return []
     kind = type(smallest.module).__name__
@@ -70,12 +70,15 @@ def smallest_module(subject: Subject) -> list[str]:
 
 
 def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
-    """A check of one part with its recorded arguments. They do not require gradients if eager fails otherwise."""
+    """A check of one part with its recorded arguments, which require gradients only if the eager run works with
+    them.
+    """
     backend = _cheapest_backend(subject)
     report = subject.again(backend, **part.changes(subject.work))
     if report is not None:
         return report, part
-    # A module that writes to its input in place cannot take a leaf that requires a gradient, only the result of an op.
+    # A module that writes to its input in place does not accept a leaf that requires a gradient, but accepts the result
+    # of an op.
     part = replace(part, calls=[_without_gradient(one) for one in part.calls])
     return subject.again(backend, **part.changes(subject.work)), part
 
@@ -89,7 +92,9 @@ def _without_gradient(call: Call) -> Call:
 
 
 def _cheapest_backend(subject: Subject) -> str | None:
-    """The first stage that shows the finding; None (the check's own backend) if the stage is unknown."""
+    """The backend of the first stage that shows the finding; None, which means the check's own backend, if the stage is
+    unknown.
+    """
     if subject.compiling.wrapper is not None:
         return None
     if subject.kinds <= {"graph-break", "recompile"}:
@@ -99,7 +104,9 @@ def _cheapest_backend(subject: Subject) -> str | None:
 
 
 def parts_of(work: Work) -> dict[str, Part]:
-    """Maps paths to the submodules that eager called; for a function, to those of the modules that it reaches."""
+    """Maps paths to the submodules that were called in eager. If the target is a function, these are submodules of the
+    modules that it reaches.
+    """
     inputs = captured(work)
     return {
         name: Part(name, module, inputs.get(name, []))
@@ -137,8 +144,8 @@ class _Capture:
     number: int = 0
 
 
-# Objects that a hook references would count as model state and be restored after the leg, so the hook references no
-# objects.
+# Objects that a hook references would count as model state and be restored after the leg, so the hook does not
+# reference any objects.
 _captures: list[_Capture] = []
 
 
@@ -170,7 +177,9 @@ def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Map
 
 
 def _copied(leaf: Any) -> Any:
-    """A copy of an argument leaf, taken before the module runs: a key cache, for example, grows in each call."""
+    """A copy of an argument leaf, taken before the module runs, because some arguments (such as a key cache) grow in
+    each call.
+    """
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)
     try:

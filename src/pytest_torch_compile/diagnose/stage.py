@@ -17,20 +17,20 @@ from .subject import Subject
 # Findings that a later stage can cause; breaks and recompiles come from dynamo, the first stage.
 KINDS = {*get_args(WrongResult), "compile-error", "eager-fallback"}
 STAGES = {
-    "eager": "dynamo: it cannot trace the code, or the captured graph behaves differently from the code",
-    "aot_eager": "AOTAutograd: the graph gives the right result until functionalization and backward tracing",
-    "aot_eager_decomp_partition": "a decomposition or the partitioner: the original ops give the right result",
-    "inductor": "Inductor: its input graph is right, so its lowering or generated code is wrong",
+    "eager": "dynamo: it cannot trace the code, or the graph that it captured behaves differently from the code",
+    "aot_eager": "AOTAutograd: the graph produces the correct result before functionalization and backward tracing",
+    "aot_eager_decomp_partition": "a decomposition or the partitioner: the original ops produce the correct result",
+    "inductor": "Inductor: its input graph is correct, so its lowering or the code that it generates is wrong",
 }
 
 
 def stage(subject: Subject) -> list[str]:
-    """The first stage with a finding of the same kind; nothing if there is only one stage to try."""
+    """The first stage that has a finding of the same kind; nothing if there is only one stage to try."""
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)
     if not kinds or subject.compiling.wrapper is not None or backend not in names[1:]:
         return []
-    # No stage is at fault if calls exceed the recompile limit, or the code fixes a size that is marked dynamic.
+    # No stage is at fault if calls exceed the recompile limit, or the code fixes a size that is marked as dynamic.
     if any(error.error == CONSTRAINT_VIOLATION for error in subject.report.observation.errors):
         return []
     if subject.report.fallbacks and subject.kinds <= {"eager-fallback", "recompile"}:
@@ -41,8 +41,8 @@ def stage(subject: Subject) -> list[str]:
         if subject.shows(report, kinds):
             break
         if not subject.is_right_in(report, kinds):
-            other = ", ".join(sorted({finding.kind for finding in report.findings})) if report else "it cannot run"
-            return [f"stage: unknown, because with backend {name} the check fails differently: {other}"]
+            other = ", ".join(sorted({finding.kind for finding in report.findings})) if report else "it could not run"
+            return [f"stage: unknown, because the check fails in a different way with backend {name}: {other}"]
         passed.append(name)
     first = names[len(passed)]
     subject.report.fault = replace(subject.report.fault, stage=first)
@@ -53,8 +53,8 @@ def stage(subject: Subject) -> list[str]:
 
 
 def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
-    """A line if eager shows a finding of these kinds when it takes the code's branch for compilation; otherwise an
-    empty string.
+    """A line if the eager run shows a finding of these kinds when it takes the code's branches for compiled code;
+    otherwise an empty string.
     """
     places: list[Location] = []
 
@@ -73,11 +73,14 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
         return ""
     where = "is_compiling() call at " + ", ".join(dict.fromkeys(place.shown() for place in places))
     if _leaves(report, kinds) == _leaves(subject.report, kinds):
-        return f"stage: not in torch. Eager gives the same result when it takes the compiled-code branch of the {where}"
-    # The branch changes something, but may not be the cause of this finding, or not the only one.
+        return (
+            "stage: not in torch. The eager run produces the same result when it takes the branch for compiled code "
+            f"at the {where}"
+        )
+    # The branch makes a difference, but it may not be the cause of this finding, or not the only cause.
     return (
-        f"stage: unknown. When eager takes the compiled-code branch of the {where}, it is also wrong, "
-        "but with different findings; remove the branch and check again"
+        f"stage: unknown. When the eager run takes the branch for compiled code at the {where}, it is also wrong, but "
+        "with different findings; remove the branch and run the check again"
     )
 
 

@@ -21,7 +21,7 @@ MORE_TIME = "diagnose='full' (--compile-diagnose=full) takes up to ten minutes"
 
 
 class OutOfTime(Exception):
-    """The time limit of the diagnosis is reached."""
+    """Raised when the time limit of the diagnosis is reached."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Subject:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of the findings, except findings caused by a torch setting or not about the code."""
+        """The kinds of the findings, except findings that a torch setting caused or that are not about the code."""
         kinds = (finding.kind for finding in self.report.findings if not finding.cause)
         return {kind for kind in kinds if kind not in NO_VERDICT}
 
@@ -63,10 +63,10 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """The expected time of a trial with this backend: the longest trial's time, or else the check's.
+        """The expected time of a trial with this backend: the time of the longest trial so far, or else of the check.
 
-        Compile time of skipped stages is subtracted from the check's time, which includes imports of a first
-        compilation.
+        The compile time of stages that a trial skips is subtracted from the check's time. The check's time includes the
+        imports of the first compilation.
         """
         if backend in self._took:
             return self._took[backend]
@@ -125,7 +125,9 @@ class Subject:
 
 @contextmanager
 def _without_guard_errors() -> Iterator[None]:
-    """Torch logs a traceback where code fixes a size that a trial marks as dynamic, which the user never marked."""
+    """Suppress the traceback that torch logs if code fixes a size that a trial, but not the user, has marked as
+    dynamic.
+    """
     logger = logging.getLogger("torch._guards")
     before, logger.disabled = logger.disabled, True
     try:

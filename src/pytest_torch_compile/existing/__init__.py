@@ -1,1 +1,1 @@
-"""``--compile-existing=PACKAGE``: checks the calls from ordinary tests into a package, at the moment of each call."""
+"""``--compile-existing=PACKAGE``: checks calls that ordinary tests make into a package, at the moment of each call."""

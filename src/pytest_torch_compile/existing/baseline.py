@@ -1,4 +1,4 @@
-"""The verdicts of an earlier run: a target that worked must keep working, and an old failure is a known one."""
+"""The verdicts of an earlier run: a target that worked must keep working, and an old failure is a known failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Baseline:
         self.stored = baselines.load(folder, self._environment, "existing")
 
     def known(self, row: Row) -> str:
-        """Why the failure of a target is expected: the baseline has it. Empty if the failure is new or worse."""
+        """The reason why the failure of a target is expected: it is in the baseline. Empty if the failure is new or
+        worse.
+        """
         entry = self.stored.entries.get(row.test)
         if entry is None or row.verdict in (WORKS, UNCHECKED):
             return ""
@@ -35,10 +37,12 @@ class Baseline:
         now = _entry(row)
         if not set(now["breaks"]) <= set(entry["breaks"]) or not set(now["kinds"]) <= set(entry["kinds"]):
             return ""
-        return f"known from the baseline: {entry['verdict']}"
+        return f"as recorded in the baseline: {entry['verdict']}"
 
     def lines(self, rows: Sequence[Row]) -> list[str]:
-        """Lines about targets that are better than in the baseline, or that worked there and were not checked."""
+        """Lines about targets that improved since the baseline, or that worked in the baseline and were not checked
+        now.
+        """
         entries, lines = self.stored.entries, [self.stored.problem] if self.stored.problem else []
         by_test = {row.test: row for row in rows}
         for test, entry in entries.items():
@@ -50,7 +54,7 @@ class Baseline:
         return lines
 
     def update(self, rows: Iterable[Row]) -> str:
-        """Store the verdicts of all checked targets; the others keep their stored verdicts."""
+        """Store the verdicts of all checked targets; the other targets keep their stored verdicts."""
         entries = {row.test: _entry(row) for row in rows if row.verdict != UNCHECKED}
 
         def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:

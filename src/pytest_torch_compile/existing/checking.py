@@ -1,4 +1,6 @@
-"""One check in the middle of a test: an eager run to see whether the call can be checked, then the check itself."""
+"""One check in the middle of a test: an eager run to determine whether the call can be checked, and then the check
+itself.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,10 @@ Line = tuple[str, int, int]
 
 @dataclass
 class Checked:
-    """The result for one call. Plain data, because pytest-xdist workers send it.
+    """The result for one call. Consists of plain data, because pytest-xdist workers send it.
 
-    ``refused`` says why the call could not be checked. ``computes`` is false if eager ran no torch operation.
-    ``passed_over`` says why other calls have priority.
+    ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
+    operation. ``passed_over`` is the reason why other calls have priority.
     """
 
     target: str
@@ -53,7 +55,9 @@ class Checked:
     computes: bool = True
     passed_over: str = ""
     seconds: float = 0.0
-    breaks: dict[str, dict[str, str]] = field(default_factory=dict)  # those over the budget, for compile-accepted.json
+    breaks: dict[str, dict[str, str]] = field(
+        default_factory=dict
+    )  # those that exceed the budget, for compile-accepted.json
     recompiles: int = 0
     allowed: int = 0  # recompiles that the sizes require
     train: bool = False
@@ -67,9 +71,9 @@ class Checked:
 class Rules:
     """How calls are checked.
 
-    ``existing`` is the value of the option. ``backend`` is the requested backend, or None for a fast one. ``owns`` says
-    which modules belong to the package. ``why_not`` decides whether to check a call, from the lines of the package
-    that it ran in eager and from whether the test needs its gradients.
+    ``existing`` is the value of the option. ``backend`` is the requested backend, or None for a fast backend. ``owns``
+    decides which modules belong to the package. ``why_not`` decides whether to check a call, depending on the lines of
+    the package that it executed in eager and on whether the test needs its gradients.
     """
 
     existing: str
@@ -103,7 +107,8 @@ def checked(
             done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
     kinds = {finding.kind for finding in done.report.findings} if done.report is not None else set()
     if "timeout" in kinds and settings.current.timeout is None:
-        # The limit was the plugin's, to leave time for other targets, so reaching it says nothing about this target.
+        # The plugin set the limit to leave time for other targets, so reaching it does not mean anything for this
+        # target.
         done.refused, done.report = f"the check took longer than {rules.seconds:.0f} s", None
     if done.report is not None:
         done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
@@ -141,7 +146,9 @@ def _settings(rules: Rules) -> Any:
 
 
 def _lasting_state(values: Sequence[Any]) -> str:
-    """Why a call cannot be repeated without side effects: it involves an object whose state is not restored."""
+    """The reason why a call cannot be repeated without side effects: it involves an object whose state is not
+    restored.
+    """
     for value in reached(values):
         kind = type(value)
         home = str(kind.__module__)
@@ -159,7 +166,9 @@ class _Tried:
 
 
 def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
-    """Run a call in eager to see whether it raises, computes, and can have gradients, and which lines it runs."""
+    """Run a call in eager to determine whether it raises an exception, runs torch operations and can have gradients,
+    and which lines it executes.
+    """
     with calm(), sandbox() as box:
         leg = Leg(work)
         if unread := leg.world.not_observable():

@@ -21,7 +21,7 @@ MOST_BYTES_IN_ALL = 64 << 20
 
 
 class NotCopied(Exception):
-    """An argument is neither a plain value nor a small tensor, nor a container of these."""
+    """Raised if an argument is not a plain value, a small tensor, or a container of these."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Copied:
         """Copy the arguments.
 
         Raises:
-            NotCopied: If they contain other values, or are too large.
+            NotCopied: If the arguments contain other values, or are too large.
         """
         counted = [0]
         copied = tuple(_copied(value, counted) for value in args)

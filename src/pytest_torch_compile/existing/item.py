@@ -1,4 +1,4 @@
-"""A target as a separate test, which reports the findings of its checks during the ordinary tests."""
+"""A target as a separate test, which reports the findings of the checks that ran during the ordinary tests."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ExistingItem(pytest.Item):
 
     @classmethod
     def of(cls, session: pytest.Session, row: Row, known: str = "") -> ExistingItem:
-        """The test for a row. ``known`` says why it is expected to fail."""
+        """The test for a row. ``known`` is the reason why it is expected to fail."""
         return cls.from_parent(session, name=row.test, nodeid=row.test, row=row, known=known)
 
     def runtest(self) -> None:
-        """Announce each check, and fail with the findings of all of them."""
+        """Announce each check, and fail with the findings of all checks."""
         failures = []
         for result in self.row.results:
             if result.report is None:
@@ -53,5 +53,5 @@ class ExistingItem(pytest.Item):
         return str(excinfo.value) if isinstance(excinfo.value, CompileCheckFailed) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The location that pytest shows."""
+        """The location that pytest shows for the test."""
         return self.config.rootpath, None, self.name

@@ -1,4 +1,4 @@
-"""Records the calls of each target, decides which are still worth a check, and tracks the remaining time."""
+"""Records the calls of each target, decides which calls are still worth checking, and tracks the remaining time."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from .checking import Checked, Line
 from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .signature import AutomaticDynamic, Signature
 
-# Rare calls have priority. The first call of a target is always checked. A call that runs new lines of the package, or
-# is the first with gradients, is checked if the remaining time still suffices for the first calls of the targets to
-# come, as estimated from those so far. Any other call is checked only if the time spent is less than this share of the
-# time due at this point of the run. The index is the number of the target's checks so far; after the last entry, the
-# share shrinks with each further check.
+# Rare calls have priority. The first call of a target is always checked. A call that executes new lines of the package,
+# or is the first call with gradients, is checked if the remaining time is still sufficient for the first calls of later
+# targets, estimated from the targets so far. Any other call is checked only if the time spent is less than this share
+# of the time available up to this point of the run. The index is the number of the target's checks so far; after the
+# last entry, the share decreases with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
-# How often a check is tried: a call that cannot be checked in one test may be checkable in another.
+# The number of times that a check is attempted, because a call that cannot be checked in one test may be checkable in
+# another.
 MOST_TRIES = 3
-OUT_OF_TIME = "time limit reached (raise it with --compile-existing-minutes)"
-LIKE_OTHERS = "the call runs no new lines, and other targets have priority"
-KEPT = "the call runs new lines, but time is reserved for other targets (see --compile-existing-minutes)"
-TOO_MANY_SHAPES = "more shapes than --compile-existing-shapes allows"
+OUT_OF_TIME = "the time limit was reached (raise it with --compile-existing-minutes)"
+LIKE_OTHERS = "the call executes no new lines, and other targets have priority"
+KEPT = (
+    "the call executes new lines, but the remaining time is reserved for other targets (see --compile-existing-minutes)"
+)
+TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 
 
 @dataclass
 class Family:
     """The calls of one target that differ only in sizes.
 
-    ``confirmed``: sizes that an existing graph already covered were checked too, because code may depend on sizes.
+    ``confirmed``: sizes that an existing graph covers were also checked, because code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -64,7 +67,7 @@ class Ledger:
     targets: dict[str, Noticed] = field(default_factory=dict)
     results: list[Checked] = field(default_factory=list)
     spent: float = 0.0
-    progress: float = 1.0  # the fraction of the tests that have begun
+    progress: float = 1.0  # the fraction of tests that have started
     _on_first_checks: float = 0.0
     _copied: int = 0
 
@@ -74,7 +77,7 @@ class Ledger:
         return max(0.0, self.seconds - self.spent)
 
     def wants(self, name: str, seen: Signature) -> Family | None:
-        """The family of a call that is worth a check; None if it is like earlier calls or over a limit."""
+        """The family of a call that is worth checking; None if the call is like earlier calls or exceeds a limit."""
         target = self.targets.setdefault(name, Noticed())
         target.calls += 1
         family = target.families.setdefault(seen.family, Family())
@@ -91,7 +94,7 @@ class Ledger:
         return family
 
     def why_not(self, name: str, lines: set[Line], trains: bool) -> str:
-        """Why a call is not checked now; empty if it is."""
+        """The reason why a call is not checked now; empty if it is checked."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
         due = not target.checks or self.spent < self._allowed(target.checks)
@@ -103,16 +106,18 @@ class Ledger:
 
     @property
     def _kept_for_others(self) -> float:
-        """The seconds that first calls of other targets will need, if the rest of the run is like the run so far."""
+        """The estimated seconds needed for the first calls of other targets, if the rest of the run is like the run so
+        far.
+        """
         return self._on_first_checks * (1.0 - self.progress) / self.progress
 
     def _allowed(self, checks: int) -> float:
-        """A target with this many checks gets another only if fewer seconds than this have been spent."""
+        """The time limit, in seconds, for giving another check to a target that already has this many checks."""
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.seconds * self.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """The earlier calls of a family, and the recompiles that the sizes require, those of the next call included."""
+        """The earlier calls of a family, and the recompiles that their sizes and the sizes of the next call require."""
         earlier = [copied.call() for copied in family.earlier]
         if len(earlier) < family.shapes:  # an earlier call could not be copied, so the recompiles are unknown
             return [], 0

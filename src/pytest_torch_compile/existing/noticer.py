@@ -60,7 +60,7 @@ class Noticer:
 
     @contextmanager
     def listening(self, test: str, progress: float) -> Iterator[None]:
-        """Observe the calls of one test in the body. ``progress`` is the fraction of the tests that have begun."""
+        """Observe the calls of one test in the body. ``progress`` is the fraction of tests that have started."""
         self._ledger.progress = progress
         self._test, self._taken = test, self._watch.seconds
         self._targets.refresh()
@@ -84,8 +84,8 @@ class Noticer:
         return self._watch.seconds - self._taken
 
     def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float, str]:
-        """All checks, the numbers of calls left out per target and reason, the seconds spent, and the reason why calls
-        could not be observed, if so.
+        """All checks, the number of skipped calls for each target and reason, the seconds spent, and the reason if
+        calls could not be observed.
         """
         left_out = {name: target.left_out for name, target in self._ledger.targets.items()}
         return self._ledger.results, left_out, self._ledger.spent, self.problem
@@ -134,7 +134,7 @@ class Noticer:
         done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
             self._write(done, family, written, len(earlier))
-        self._compiled = len(compiled_codes())  # so that code compiled by the check does not count as the test's
+        self._compiled = len(compiled_codes())  # code that the check compiled must not count as the test's
         return done
 
     def _written(self, called: Called) -> Recipe | str:
@@ -147,7 +147,7 @@ class Noticer:
             return str(why)
 
     def _write(self, done: Checked, family: Family, written: Recipe | str, earlier: int) -> None:
-        """Store with a check the source of its call, and of the calls before it."""
+        """Store the source of a check's call and of the calls before it in the check."""
         if isinstance(written, str):
             done.unwritten = written
             return

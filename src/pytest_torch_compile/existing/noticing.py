@@ -1,7 +1,7 @@
-"""Observes calls without changing what is called: nothing in the package or in torch is patched.
+"""Observes calls without patching anything in the package or in torch.
 
-On Python 3.12 and later, ``sys.monitoring`` reports only the calls of the selected code, and other code is not slowed
-down. On earlier versions, a trace function is notified of every call of a Python function, but not of its lines. If
+On Python 3.12 and later, ``sys.monitoring`` reports only the calls of the selected code, and does not slow down other
+code. On earlier versions, a trace function is notified of every call of a Python function, but not of its lines. If
 coverage is measured, the trace function is already in use, and a profile function is notified instead. Calls in other
 threads are not observed.
 """
@@ -20,13 +20,13 @@ _TOOL = "pytest-torch-compile"
 
 
 class Taken(RuntimeError):
-    """Another tool, such as a profiler, is already listening."""
+    """Raised if another tool, such as a profiler, is already listening."""
 
 
 class Noticing:
     """Observes each call of selected code while a test runs.
 
-    ``known`` contains the ids of the code objects. ``hear`` receives the frame before its first line runs.
+    ``known`` contains the ids of the code objects. ``hear`` is called with the frame before its first line runs.
     """
 
     def __init__(self, known: Container[int], hear: Hear) -> None:
@@ -70,7 +70,7 @@ class Noticing:
     @contextmanager
     def _profiling(self) -> Iterator[None]:
         if sys.getprofile() is not None:
-            raise Taken("calls cannot be observed while both coverage and a profiler are active")
+            raise Taken("calls cannot be observed while coverage and a profiler are both active")
         known, hear = self._known, self._hear
 
         def note(frame: FrameType, event: str, argument: Any) -> None:

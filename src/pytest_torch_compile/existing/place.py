@@ -1,4 +1,4 @@
-"""Where a call happens: whether it comes from outside the package, and whether a check may run at that point."""
+"""Determine whether a call comes from outside the package, and whether a check may run at that point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._torch.callers import CALLS_WHILE
 _REFUSED = {
     **CALLS_WHILE,
     "hypothesis": "the test runs under Hypothesis, which times every example",
-    "pytest_benchmark": "the test benchmarks it",
+    "pytest_benchmark": "the test measures its speed",
 }
 _MUTATING = frozenset({"apply", "_apply", "load_state_dict", "state_dict", "register_parameter", "__setattr__"})
 _BACKWARD = frozenset({"backward", "grad", "gradcheck", "gradgradcheck"})
@@ -27,7 +27,9 @@ _RUNNERS = ("_pytest.python", "_pytest.unittest", "unittest.case", f"{OWN}.exist
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call from outside happens. ``refused`` says why no check may run there; it is empty if one may."""
+    """The place of a call from outside the package. ``refused`` is the reason why no check may run there, or empty if a
+    check may run.
+    """
 
     refused: str = ""
     wants_gradients: bool = False
@@ -46,7 +48,7 @@ def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None
         if name.startswith("torch.") or name.partition(".")[0] in _REFUSED:
             refused = refused or _refused_under(name)
             if name == "torch.nn.modules.module" and outer.f_code.co_name in _MUTATING:
-                refused = refused or "the test calls it while changing a module"
+                refused = refused or "the test calls it while it changes a module"
             wants = wants or name == "torch.autograd.gradcheck"
         elif not name.startswith(("_pytest.", "pluggy.")):
             wants = wants or names_backward(outer.f_code)
@@ -59,18 +61,18 @@ def _refused_under(name: str) -> str:
 
 
 def _refused_now() -> str:
-    """Why no check may run at this moment."""
+    """The reason why no check may run at this moment."""
     if any(map(_may_interfere, threading.enumerate())):
-        return "the test runs other threads, which may hold a lock or modify the target"
+        return "the test runs other threads, which may be holding a lock or modifying the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return "the test calls it while tracing"
+        return "the test calls it during tracing"
     return ""
 
 
 def _may_interfere(thread: threading.Thread) -> bool:
     """Whether a thread may hold a lock or modify objects of the test.
 
-    A thread of a pool that waits for work does neither. Inductor keeps such a pool after it has compiled.
+    A thread of a pool that is waiting for work does neither. Inductor keeps such a pool after a compilation.
     """
     if thread is threading.main_thread() or thread.daemon:
         return False
@@ -81,7 +83,7 @@ def _may_interfere(thread: threading.Thread) -> bool:
 
 
 def names_backward(code: CodeType) -> bool:
-    """Whether a test's code, or a function nested in it, uses a name that computes gradients."""
+    """Whether a test's code, or a function nested in it, uses the name of a function that computes gradients."""
     if not _BACKWARD.isdisjoint(code.co_names):
         return True
     return any(names_backward(inner) for inner in code.co_consts if isinstance(inner, CodeType))
@@ -107,7 +109,9 @@ def _home(kind: type) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Whether a value is a mock or a function from a test file; no library has these. Runs no code of the value."""
+    """Whether a value is a mock or a function from a test file, which a library never contains. Runs no code of the
+    value.
+    """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]
         return home == "conftest" or home.startswith("test_")

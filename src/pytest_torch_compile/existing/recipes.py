@@ -1,4 +1,6 @@
-"""Writes a call as source: tensors by shape, dtype and range, objects by how they were created; never contents."""
+"""Writes a call as source: tensors by their shape, dtype and range, and objects by the way they were created, but never
+their contents.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _STRING = re.compile(r"[\w .+:/-]{0,40}")
 
 
 class NotWritten(Exception):
-    """A value cannot be written without its contents; the message names the kind of value."""
+    """Raised if a value cannot be written without its contents; the message contains the kind of value."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Recipe:
 
 @dataclass
 class Recipes:
-    """Writes calls. ``owns`` says which modules belong to the package.
+    """Writes calls. ``owns`` decides which modules belong to the package.
 
-    A string is written only if it occurs in the package's own code, because any other string may be a test's secret.
+    A string is written only if it occurs in the package's code, because any other string may be a secret of the test.
     """
 
     owns: Callable[[str], bool]
@@ -59,7 +61,7 @@ class Recipes:
         """The source of a call.
 
         Raises:
-            NotWritten: If it cannot be written without copying test data.
+            NotWritten: If the call cannot be written without copying test data.
         """
         given = f"call({self._arguments(called.args, called.kwargs)})"
         if not torch.is_grad_enabled():
@@ -78,7 +80,7 @@ class Recipes:
         takes_nothing = type(value).__init__ in (torch.nn.Module.__init__, object.__init__)
         text = self._made.get(id(value), f"{name}()" if takes_nothing else "")
         if not text:
-            raise NotWritten(f"it is unknown how the {type(value).__name__} was created")
+            raise NotWritten(f"the code that created the {type(value).__name__} is unknown")
         if is_a(value, torch.nn.Module):
             dtypes = {p.dtype for p in value.parameters() if p.is_floating_point()}
             if len(dtypes) == 1 and dtypes != {torch.get_default_dtype()}:
@@ -113,7 +115,9 @@ class Recipes:
             return "{" + ", ".join(f"{self._value(key)}: {self._value(one)}" for key, one in value.items()) + "}"
         if id(value) in self._made:
             return self._object(value, "")
-        raise NotWritten(f"an argument has type {kind.__name__}, which cannot be written without its contents")
+        raise NotWritten(
+            f"an argument has type {kind.__name__}, which cannot be written to a test without copying its contents"
+        )
 
     def _string(self, value: str) -> str:
         if self._modules != len(sys.modules):
@@ -121,7 +125,7 @@ class Recipes:
             self._strings = _strings_of(self.owns)
         if value in self._strings and _STRING.fullmatch(value):
             return repr(value).replace("'", '"')
-        raise NotWritten("an argument is a string that does not occur in the package's own code")
+        raise NotWritten("an argument is a string that does not occur in the package's code")
 
 
 def _tensor(tensor: torch.Tensor) -> str:
@@ -159,7 +163,7 @@ def _bounds(low: float, high: float, floating: bool) -> list[str]:
 
 
 def _strings_of(owns: Callable[[str], bool]) -> set[str]:
-    """The strings in the functions of the package, and those among the defaults of their arguments."""
+    """The strings in the functions of the package and in the default values of their arguments."""
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         if not owns(name):

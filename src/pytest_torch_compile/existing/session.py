@@ -1,4 +1,4 @@
-"""``--compile-existing`` in a session: observes the ordinary tests, then adds and runs the tests of the targets."""
+"""``--compile-existing`` in a session: observes the ordinary tests, and then adds and runs a test for each target."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ExistingSession:
         """Run the tests of the targets after all ordinary tests."""
         try:
             result = yield
-        finally:  # the table of a run that is interrupted, or that -x ends, shows what was checked
+        finally:  # if a run is interrupted or stopped by -x, the table shows the checks so far
             if self._noticer is not None:
                 self._take(*self._noticer.results())
             if not self._is_worker and not session.config.option.collectonly:
@@ -110,9 +110,9 @@ class ExistingSession:
     def _chosen(self, items: list[ExistingItem], session: pytest.Session) -> list[ExistingItem]:
         """The tests that ``-k`` and conftest files select, with the markers that conftest files add.
 
-        A test that a conftest file removes without reporting it as deselected is kept, because such a file knows only
-        the names of ordinary tests. All tests are kept if ``-k`` matches no target, because it was then meant for the
-        tests that make the calls.
+        A test that a conftest file removes without reporting it as deselected is kept, because such a file considers
+        only the names of ordinary tests. All tests are kept if ``-k`` matches no target, because ``-k`` was then
+        intended for the tests that make the calls.
         """
         config, left = session.config, list(items)
         self._deselected = set[str]()
@@ -149,19 +149,19 @@ class ExistingSession:
         """Write the table of targets."""
         if self._is_worker:
             return
-        terminalreporter.section(f"torch.compile: calls from tests into {self._package}")
+        terminalreporter.section(f"torch.compile: calls to {self._package} in tests")
         if not self._rows:
             terminalreporter.write_line(self._why_not or f"no test called a public target of {self._package}")
             return
         left = sum(1 for reasons in self._left_out.values() if reasons)
-        waiting = f"{left} targets have calls that were left out because of the time or shape limit"
+        waiting = f"{left} targets have calls that were not checked because of the time limit or the limit on shapes"
         for line in [*table(self._rows, self._seconds, waiting if left else ""), *self._kept()]:
             terminalreporter.write_line(terminal(line))
 
     def _kept(self) -> Iterator[str]:
         """Lines about the comparison with the baseline or its update, and about the test files that were written.
 
-        There are none for a run that did not reach its end.
+        There are no lines for a run that did not reach its end.
         """
         if self._baseline is None:
             return
@@ -182,6 +182,8 @@ def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:
     patterns = tuple(part.strip() for part in given.split(",") if part.strip())
     packages = {pattern.partition(".")[0] for pattern in patterns}
     if len(packages) != 1 or not next(iter(packages)).isidentifier():
-        raise pytest.UsageError(f"--compile-existing={given}: give one package, or names and patterns inside one")
+        raise pytest.UsageError(
+            f"--compile-existing={given}: pass one package, or names and patterns within one package"
+        )
     package = packages.pop()
     return package, () if package in patterns else patterns

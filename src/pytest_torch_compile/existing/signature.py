@@ -1,4 +1,6 @@
-"""Which calls are alike: same target, structure, dtypes and ranks, and sizes that automatic dynamic shapes cover."""
+"""Determine which calls are alike: the same target, structure, dtypes and ranks, and sizes that automatic dynamic
+shapes cover.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ class AutomaticDynamic:
     """Predicts torch's automatic dynamic shapes for a sequence of sizes: which calls compile, and which reuse a graph.
 
     The first graph has fixed sizes. A size that differs becomes dynamic in the next graph, unless it is 0 or 1. Dynamic
-    sizes that are equal when a graph is created must stay equal in it.
+    sizes that are equal when a graph is created must stay equal for that graph to be reused.
     """
 
     _graphs: list[tuple[tuple[bool, int], ...]] = field(default_factory=list)

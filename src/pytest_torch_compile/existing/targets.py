@@ -1,4 +1,6 @@
-"""The public targets of a package: which function, method or class a code object belongs to, and its public name."""
+"""Find the public targets of a package: the function, method or class that a code object belongs to, and its public
+name.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from typing import Any
 import torch
 
 _TESTS = ("tests", "test", "conftest")
-# Torch calls these, with arguments that only torch can pass.
+# torch calls these methods with arguments that only torch can pass.
 _CALLED_BY_TORCH = (torch.autograd.Function, torch.jit.ScriptModule)
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 
 @dataclass(frozen=True)
 class Called:
-    """A call of a public target, as seen in its first frame. ``is_made``: the call creates the target."""
+    """A call of a public target, as seen in its first frame. ``is_made`` is true if the call creates the target."""
 
     name: str
     target: Any
@@ -78,7 +80,7 @@ class Targets:
         self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
 
     def codes(self) -> list[types.CodeType]:
-        """The code to listen for."""
+        """The code objects to listen for."""
         return [entries[0].function.__code__ for entries in self.by_code.values()]
 
     def owns(self, module: str) -> bool:
@@ -122,7 +124,9 @@ class Targets:
         return called if not self.patterns or self._is_chosen(called.name) else None
 
     def _is_chosen(self, name: str) -> bool:
-        """Whether a pattern matches any of the names: a user may know a different name from the one shown."""
+        """Whether a pattern matches any of the names, because a user may know a target by a different name than the
+        name shown.
+        """
         owner, _, method = name.rpartition(".")
         names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]
         return any(_matches(one, pattern) for one in names for pattern in self.patterns)
@@ -177,7 +181,9 @@ def _methods(kind: type, name: str) -> Iterator[_Entry]:
 
 
 def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> bool:
-    """Whether the values are this function's closure: functions that one decorator created share their code."""
+    """Whether the values are this function's closure, which distinguishes functions that share their code because one
+    decorator created them.
+    """
     names = function.__code__.co_freevars
     for name, cell in zip(names, function.__closure__ or (), strict=True):
         try:
@@ -189,7 +195,7 @@ def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> boo
 
 
 def _arguments(function: types.FunctionType, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call, without trailing or keyword-only arguments that have their default values."""
+    """The arguments of a call, without trailing or keyword-only arguments that equal their default values."""
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

@@ -31,7 +31,9 @@ _OWN = __name__.partition(".")[0]
 
 
 class SideEffect(BaseException):
-    """Code under check is about to change something that cannot be restored. The code itself must not handle this."""
+    """Raised when the checked code is about to change something that cannot be restored. The code itself must not
+    handle this exception.
+    """
 
 
 class _Guard:
@@ -77,7 +79,7 @@ def _is_compiling() -> bool:
 
 @contextmanager
 def without_side_effects() -> Iterator[None]:
-    """Raise ``SideEffect`` in the body where code would write a file, start a process or open a connection."""
+    """Raise ``SideEffect`` in the body when code tries to write a file, start a process or open a connection."""
     if not _guard.installed:
         sys.addaudithook(_guard.hear)
         _guard.installed = True
@@ -122,7 +124,7 @@ def _reject(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _silent_logs() -> Iterator[None]:
-    """Silence the log handlers of the test and the user, but not those of torch, because its trace needs them."""
+    """Silence the log handlers of the test and the user, but not torch's log handlers, because its trace needs them."""
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
     handlers = [
         handler
@@ -141,7 +143,7 @@ def _silent_logs() -> Iterator[None]:
 
 
 class Stopwatch:
-    """Measures the seconds that checks take during tests."""
+    """Measures how many seconds checks take during tests."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

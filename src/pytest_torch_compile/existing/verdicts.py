@@ -30,7 +30,7 @@ SUFFIX = " [compile]"
 
 @dataclass
 class Row:
-    """One target in the table. ``results`` are those of its checked and of its refused calls."""
+    """One target in the table. ``results`` contains the results of its checked and refused calls."""
 
     target: str
     verdict: str = UNCHECKED
@@ -46,17 +46,17 @@ class Row:
 
     @property
     def reports(self) -> list[CompileReport]:
-        """The reports of its checks."""
+        """The reports of the target's checks."""
         return [one.report for one in self.results if one.report is not None]
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings of all its checks."""
+        """The findings of all of the target's checks."""
         return [finding for report in self.reports for finding in report.findings]
 
 
 def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], package: str) -> list[Row]:
-    """A row for each target that computes something."""
+    """A row for each target that runs torch operations."""
     by_target: dict[str, list[Checked]] = {name: [] for name in left_out}
     for one in results:
         if one.computes:
@@ -82,13 +82,15 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], package: s
 
 
 def verdict_of(report: CompileReport) -> str:
-    """The verdict of one check: that of its worst finding."""
+    """The verdict of one check, which is the verdict of its worst finding."""
     found = [_VERDICT_OF.get(finding.kind, WRONG) for finding in report.findings]
     return max(found, key=VERDICTS.index, default=WORKS)
 
 
 def _detail(row: Row, package: str) -> str:
-    """Where the target breaks and whose code that is, or a short form of the worst finding."""
+    """The location of the target's graph breaks and the packages that contain them, or a short form of the worst
+    finding.
+    """
     if row.verdict == WORKS:
         return ""
     worst = next(one for one in row.findings if _VERDICT_OF.get(one.kind, WRONG) == row.verdict)
@@ -107,7 +109,9 @@ def _detail(row: Row, package: str) -> str:
 
 
 def _line(found: GraphBreak, package: str) -> Location:
-    """The location of a break; for one in the standard library, the last line of the package that leads to it."""
+    """The location of a break. For a break in the standard library, this is the last line of the package that leads to
+    it.
+    """
     if found.module:
         return found.location
     own = [caller for caller in found.callers if f"/{package}/" in caller.file.replace("\\", "/")]
@@ -134,7 +138,7 @@ def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
     wide = max((len(row.target) for row in ordered), default=0)
     longest = max((len(row.verdict) for row in ordered), default=0)
     for row in sorted(ordered, key=lambda row: row.verdict == WORKS):
-        checks = f"{row.checks} checked" + (f", {row.left_out} left out" if row.left_out and row.checks else "")
+        checks = f"{row.checks} checked" + (f", {row.left_out} skipped" if row.left_out and row.checks else "")
         yield f"{row.target:<{wide}}  {row.verdict:<{longest}}  {checks}  {row.detail}".rstrip()
     counts = Counter(row.verdict for row in ordered)
     parts = [f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS) if counts[verdict]]

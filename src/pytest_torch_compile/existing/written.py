@@ -16,7 +16,7 @@ from .checking import Checked
 from .undisturbed import undisturbed
 from .verdicts import VERDICTS, Row, verdict_of
 
-_HEAD = '''"""{module} under torch.compile, called as the package's own tests call it.
+_HEAD = '''"""{module} under torch.compile, called in the same way as in the package's tests.
 
 Written by pytest --compile-existing={given} --compile-write-tests. The inputs have the shapes, dtypes and
 ranges of those calls, and random values.
@@ -42,7 +42,7 @@ _WIDTH = 110
 
 @dataclass
 class Written:
-    """The result for one target: the source of its test, or why there is none."""
+    """The result for one target: the source of its test, or the reason why there is no test."""
 
     row: Row
     module: str = ""
@@ -51,7 +51,7 @@ class Written:
 
 
 def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str]:
-    """Run each test and write the files. Returns lines that say what was written."""
+    """Run each test and write the files. Returns lines that describe the written files."""
     written = [_written(row, fast) for row in rows if row.checks]
     by_module: dict[str, list[Written]] = {}
     for one in written:
@@ -64,7 +64,7 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
             continue
         text = _HEAD.format(module=module, imports=module, given=given)
         text = text if any("@pytest" in source for source in sources) else text.replace("import pytest\n", "")
-        left_out = [f"# {one.row.target} has no test here: {one.left_out}" for one in ones if one.left_out]
+        left_out = [f"# {one.row.target} has no test in this file: {one.left_out}" for one in ones if one.left_out]
         notes = "\n\n" + "\n".join(left_out) + "\n" if left_out else ""
         path = folder / f"test_{re.sub(r'[^a-zA-Z0-9]+', '_', module)}.py"
         write_atomically(path, text + "".join(f"\n\n{source}" for source in sources) + notes)
@@ -74,7 +74,9 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
 
 
 def _written(row: Row, fast: bool) -> Written:
-    """The test of a target, from the worst of its checks that can be written; in a tie, the one with the most calls."""
+    """The test of a target, created from the worst of its checks that can be written, or from the check with the most
+    calls if several are equally bad.
+    """
     checked = [one for one in row.results if one.report is not None]
     module = next((one.module for one in checked if one.module), row.target.rpartition(".")[0])
     why = "none of its calls can be written"

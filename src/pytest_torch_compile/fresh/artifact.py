@@ -1,4 +1,4 @@
-"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare it with eager there."""
+"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare its results with eager."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ from .worker import raised_by
 
 @dataclass
 class ArtifactReport(CompileReport):
-    """The result of ``check_artifact``: ``via`` is the kind of artifact, ``bytes`` its size.
+    """The result of ``check_artifact``. ``via`` is the kind of artifact, and ``bytes`` is its size.
 
-    ``build_seconds`` is the time to build it here, ``load_seconds`` the time to load it in the fresh process.
+    ``build_seconds`` is the time needed to build it in this process, and ``load_seconds`` the time needed to load it in
+    the fresh process.
     """
 
     via: str = ""
@@ -64,7 +65,7 @@ class Answer:
 
 @dataclass
 class Answers:
-    """What the fresh process sent back. ``refused`` is set if the artifact could not be loaded."""
+    """The answer of the fresh process. ``refused`` is set if the artifact could not be loaded."""
 
     calls: list[Answer] = field(default_factory=list)
     load_seconds: float = 0.0
@@ -86,18 +87,18 @@ def check_artifact(
     timeout: float = 600.0,
     seed: int = 0,
 ) -> ArtifactReport:
-    """Build an artifact from the first call, load it in a fresh process, and compare all calls there with eager.
+    """Build an artifact from the first call, load it in a fresh process, and compare all of its calls with eager.
 
-    The artifact must match eager by the same rule as ``check_compile``, including for shapes other than those it was
-    built with. The artifact must raise if eager raises, and nothing may compile after it is loaded. Gradients are not
-    checked: both sides run under ``torch.no_grad``. Internal state such as buffers is checked only as far as it affects
-    later outputs.
+    The artifact must match eager by the same rule as ``check_compile``, including for shapes other than the shapes it
+    was built with. The artifact must raise an exception if eager does, and nothing may compile after it is loaded.
+    Gradients are not checked: the artifact and the eager run both use ``torch.no_grad``. Internal state such as buffers
+    is checked only as far as it affects later outputs.
 
     Args:
         model: The module to deploy, in the mode (train or eval) in which it is deployed.
         *args: The arguments of a single call, if ``calls`` is not set.
-        calls: The calls; the artifact is built from the first. If another call raises in eager, the artifact must raise
-            too.
+        calls: The calls; the artifact is built from the first. If another call raises an exception in eager, the
+            artifact must raise one too.
         via: ``"aot_inductor"`` (a package of ``torch._inductor.aoti_compile_and_package``), ``"export"``
             (``torch.export.save``) or ``"precompile"`` (``aot_compile`` of the compiled model, loaded with
             ``torch.compiler.load_compiled_function``; torch 2.11 and newer).
@@ -119,7 +120,9 @@ def check_artifact(
     __tracebackhide__ = True
     support.require_supported_torch()
     if not isinstance(model, torch.nn.Module):
-        raise CompileUsageError(f"the target is {model!r}, but an artifact needs a module: wrap the target in one")
+        raise CompileUsageError(
+            f"the target is {model!r}, but an artifact can be built only from a module: wrap the target in a module"
+        )
     if via not in artifacts.WAYS:
         raise CompileUsageError(f"via={via!r} is unknown; choose one of: {', '.join(artifacts.WAYS)}")
     require_tolerances("tolerances", tolerances)
@@ -156,7 +159,7 @@ def check_artifact(
 def _require_that_eager_runs(first: CallRecord) -> None:
     if first.error is not None:
         said = f"{type(first.error).__name__}: {first.error}"
-        text = f"call 1, from which the artifact is built, raises in eager: {said}"
+        text = f"call 1, from which the artifact is built, raises an exception in eager: {said}"
         raise usage_error(text, first.error) from None
 
 
@@ -246,8 +249,8 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process: load the artifact and run the calls. Unpickling the arguments has already imported
-    ``imports``.
+    """In the fresh process, load the artifact and run the calls. ``imports`` were already imported when the arguments
+    were unpickled.
     """
     if prepare is not None:
         prepare()
@@ -282,7 +285,7 @@ def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
 
 
 def _without_answers(ended: Ended) -> Finding | None:
-    """The finding if the artifact made no call."""
+    """The finding if the artifact did not complete any call."""
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     raised, what = ended.raised, "the fresh process failed"
@@ -330,12 +333,12 @@ def _sizes(call: Call) -> list[torch.Size]:
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
-    """The finding if only one side raises; the exception may differ in an artifact."""
+    """The finding if only the model or only the artifact raises an exception; the exceptions may differ."""
     if here.error is not None and there.refused is None:
         message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
     elif here.error is None and there.refused is not None:
-        message = f"the artifact rejects a call that eager accepts: {there.refused.type}"
+        message = f"the artifact rejects a call that works in eager: {there.refused.type}"
         state = "GLOBAL_STATE changed" in there.refused.text  # the wording of dynamo's guards
         evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
     else:
@@ -374,7 +377,9 @@ def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> 
 
 
 def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
-    """The classes of the model's outputs. Callers of an artifact have imported them, and torch must know them."""
+    """The classes of the model's outputs. Callers of an artifact have imported them, and they must be registered with
+    torch.
+    """
     kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
     return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))
 

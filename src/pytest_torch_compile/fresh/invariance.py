@@ -1,4 +1,4 @@
-"""``check_invariance``: a row on its own, a second run and a fresh process give the same result."""
+"""``check_invariance``: check that a row on its own, a second run and a fresh process produce the same result."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .observed import Observed, RaisedInCall, observe
 from .process import run_fresh
 
 WAYS = ("batch", "run", "process")
-RUNS = 3  # with CUDA graphs, the first warms up, the second is recorded, the third is replayed
+RUNS = 3  # with CUDA graphs, the first run warms up, the second is recorded, and the third is replayed
 ROWS = 16
 ROUNDING = 1000  # number of rounding errors that can add up to a difference between kernels
 
 
 @dataclass
 class Invariance:
-    """The verdict for one entry of ``over``, with the first module that differs if known."""
+    """The verdict for one entry of ``over``, and the first module that differs, if known."""
 
     over: str
     equal: bool
@@ -56,7 +56,7 @@ class InvarianceReport(CompileReport):
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two runs that must be equal; if ``row`` is set, the second run contains only this row of the first."""
+    """Two runs that must be equal; if ``row`` is set, the second run contains only this row of the first run."""
 
     label: str
     first: Observed
@@ -110,26 +110,26 @@ def check_invariance(
     """Check that results do not depend on the other rows of a batch, on the run, or on the process.
 
     Every run starts from the same parameters, buffers and random numbers. All elements must be exactly equal, or within
-    ``tolerance``. A failure reports the first module in execution order whose output differs, and whether eager differs
-    too. To find the module, the target is compiled again with all module outputs recorded; if the difference then
-    disappears, the failure says so.
+    ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
+    results also differ. To find the module, the target is compiled again with all module outputs recorded; if this
+    makes the difference disappear, the failure message mentions it.
 
     Args:
         target: A module, function or other callable, as in ``check_compile``.
         *args: The arguments of the call, or one ``call(...)``.
-        over: The properties to check. ``"batch"``: each row on its own gives the same result as in the batch (at most
-            16 rows, spread over the batch). ``"run"``: three runs of the same compiled code are equal. ``"process"``: a
-            fresh process that compiles without the compile cache gives the same result.
+        over: The properties to check. ``"batch"``: each row on its own produces the same result as in the batch (at
+            most 16 rows, spread over the batch). ``"run"``: three runs of the same compiled code are equal.
+            ``"process"``: a fresh process that compiles without the compile cache produces the same result.
         compiled: If False, eager is checked instead.
         tolerance: The allowed difference. By default, results must be identical.
-        batch_dims: The batch dimension of each argument, ``{"x": 0, "mask": 1}``. By default, the first dimension of
-            every tensor that has as many rows as the first tensor.
+        batch_dims: The batch dimension of each argument, ``{"x": 0, "mask": 1}``. By default, it is the first dimension
+            of every tensor that has as many rows as the first tensor.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         backend: Passed to ``torch.compile``.
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
-        timeout: How many seconds the fresh process may take.
+        timeout: The time limit of the fresh process in seconds.
         seed: The seed of the random state of each run.
         **kwargs: Keyword arguments of the call.
 
@@ -138,7 +138,7 @@ def check_invariance(
 
     Raises:
         CompileCheckFailed: If something differs, or cannot be compiled.
-        CompileUsageError: If the check is not possible: eager raises, or there is no batch.
+        CompileUsageError: If the check is not possible, because eager raises an exception or there is no batch.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -173,7 +173,7 @@ def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -
         eager = observe(subject.target, subject.calls, None, subject.seed)
     except RaisedInCall as raised:
         which = f"row {list(subject.rows)[raised.number - RUNS - 1]} on its own" if raised.number > RUNS else "the call"
-        raise usage_error(f"{which} raises in eager: {raised}", raised.error) from None
+        raise usage_error(f"{which} raises an exception in eager: {raised}", raised.error) from None
     try:
         seen = observe(subject.target, subject.calls, subject.compiling, subject.seed) if subject.compiling else eager
     except RaisedInCall as raised:
@@ -208,7 +208,11 @@ def _checked(
     evidence = [found.text, f"first module that differs: {module}" if module else _NO_MODULE]
     in_eager = _of_eager(way, subject, eager) if subject.compiling is not None else found
     if subject.compiling is not None:
-        too = f"eager differs too: largest difference {number(in_eager.largest)} at {in_eager.path}" if in_eager else ""
+        too = (
+            (f"the eager results also differ: the largest difference is {number(in_eager.largest)} at {in_eager.path}")
+            if in_eager
+            else ""
+        )
         evidence.append(too or "eager: equal")
     message = f"{found.path} {_DIFFERS[way]}"
     measure = "largest difference"
@@ -223,11 +227,14 @@ _DIFFERS = {
     "run": "differs between two runs of the same code",
     "process": "differs in a fresh process",
 }
-_NO_MODULE = "the module is unknown: nothing differs if all module outputs are recorded, which changes fusion"
+_NO_MODULE = (
+    "the module is unknown: the difference disappears when the outputs of all modules are recorded, because "
+    "recording changes fusion"
+)
 
 
 def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
-    """The pairs that must be equal, or the finding if the fresh process gives no answer."""
+    """The pairs that must be equal, or the finding if the fresh process returns no answer."""
     if way == "run":
         return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
     if way == "batch":
@@ -239,13 +246,13 @@ def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bo
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     if ended.raised is not None:
-        message = f"the fresh process raises {ended.raised.type}, but this one does not"
+        message = f"the fresh process raises {ended.raised.type}, but this process does not"
         return Finding("exception", message, ended.raised.location, ended.raised.text)
     return [_Pair("fresh process", seen[0], ended.value)]
 
 
 def observe_one(target: Any, call: Call, compiling: Compiling | None, seed: int, modules: bool) -> Observed:
-    """In the fresh process: run the call."""
+    """In the fresh process, run the call."""
     return observe(target, [call], compiling, seed, modules=modules)[0]
 
 
@@ -296,7 +303,7 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """The only dimension in which the result of a row on its own is smaller than that of the batch."""
+    """The only dimension in which the result for a single row is smaller than the result for the batch."""
     if whole.ndim != alone.ndim:
         return None
     smaller = [dim for dim in range(whole.ndim) if whole.shape[dim] != alone.shape[dim]]
@@ -309,7 +316,7 @@ def _is_batched(pair: _Pair, path: str, tensor: torch.Tensor) -> bool:
 
 
 def _first_module(way: str, subject: _Subject) -> str:
-    """The first module whose output differs when all module outputs are recorded; empty if none does."""
+    """The first module whose output differs when all module outputs are recorded; empty if no output differs."""
     if not isinstance(subject.target, torch.nn.Module):
         return ""
     try:
@@ -350,8 +357,8 @@ def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -
     size = next(iter(sizes.values()), 0)
     if size < 2:
         raise CompileUsageError(
-            "over='batch' needs a batch of at least two rows, in the first dimension "
-            "of the first tensor or in that of batch_dims={'x': 0}"
+            "over='batch' needs a batch of at least two rows, either in the first dimension of the first tensor or "
+            "in the dimension set with batch_dims={'x': 0}"
         )
     chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
     return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}

@@ -25,7 +25,7 @@ class Observed:
 
 
 class RaisedInCall(Exception):
-    """A call to the target raised; ``number`` is its position, counted from 1."""
+    """Raised if a call to the target raises an exception; ``number`` is the call's position, counted from 1."""
 
     def __init__(self, number: int, error: BaseException) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -55,7 +55,7 @@ class _SameStart(Leg):
 def observe(
     target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
 ) -> list[Observed]:
-    """Run the calls, compiled or in eager. If ``modules`` is set, module outputs are recorded too.
+    """Run the calls in compiled code or in eager. If ``modules`` is set, module outputs are also recorded.
 
     Raises:
         RaisedInCall: If a call raises.
@@ -97,7 +97,7 @@ def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
 
 
 def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
-    """The module as a function that also returns the outputs of all its modules, innermost and earliest first."""
+    """The module as a function that also returns the outputs of all its modules, in the order in which they finish."""
     parts: list[tuple[str, list[torch.Tensor]]] = []
 
     def hook_of(name: str) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""Run a function in a fresh process, with the same torch settings as here."""
+"""Run a function in a fresh process with the same torch settings as this process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of the process: a ``value``, an exception in ``raised``, or a description in ``without_answer``."""
+    """The outcome of the process: a ``value``, an exception in ``raised``, or a description in ``without_answer``."""
 
     value: Any = None
     raised: Raised | None = None

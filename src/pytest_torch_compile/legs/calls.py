@@ -26,7 +26,7 @@ class Call:
     exceptions: tuple[type[Exception], ...] = ()
 
     def under(self, *contexts: ContextFactory) -> Call:
-        """Run the call inside contexts, passed as factories: ``call(x).under(torch.no_grad)``."""
+        """Run the call inside context managers, passed as factories: ``call(x).under(torch.no_grad)``."""
         for factory in contexts:
             # torch.no_grad() is callable too, as a decorator.
             if not callable(factory) or (hasattr(factory, "__enter__") and not isinstance(factory, type)):
@@ -43,7 +43,7 @@ class Call:
         return replace(self, actions=(*self.actions, action))
 
     def raises(self, *exceptions: type[Exception]) -> Call:
-        """Expect the call to raise one of these exceptions, in eager and when compiled:
+        """Expect the call to raise one of these exceptions, in eager and in compiled code:
         ``call(bad).raises(IndexError)``.
         """
         if not exceptions or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in exceptions):
@@ -120,7 +120,8 @@ def random_lengths(
     """
     if count < 1 or low > high:
         raise CompileUsageError(
-            f"random_lengths(count={count}, low={low}, high={high}): must be count >= 1, low <= high"
+            f"random_lengths(count={count}, low={low}, high={high}): count must be at least 1, and low must not "
+            "exceed high"
         )
     source = random.Random(seed)
     if distribution is None:
@@ -143,12 +144,12 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     if calls is None:
         if not args and not kwargs:
             raise CompileUsageError(
-                "no call was given: pass the arguments, check_compile(model, x), or "
-                "calls=[call(x), ...]; for a target without arguments, use calls=[call()]"
+                "there is no call to check: pass the arguments, as in check_compile(model, x), or calls=[call(x), "
+                "...]; for a target without arguments, pass calls=[call()]"
             )
         return [Call(tuple(args), kwargs)]
     if args or kwargs:
-        raise CompileUsageError("pass the arguments of one call, or calls=[...], not both")
+        raise CompileUsageError("pass either the arguments of one call or calls=[...], not both")
     if isinstance(calls, (Call, Mapping, str, bytes)) or hasattr(calls, "__array__") or not isinstance(calls, Iterable):
         raise CompileUsageError(
             f"calls is a single {_described(calls)}, but it must be a list of calls: "

@@ -19,7 +19,7 @@ class Compiling:
     """Compiles a target when called.
 
     Raises:
-        CompileUsageError: If the backend or mode is unknown, or the options exclude each other.
+        CompileUsageError: If the backend or mode is unknown, or the options cannot be combined.
     """
 
     backend: str | Callable[..., Any] = "inductor"
@@ -33,16 +33,19 @@ class Compiling:
     def __post_init__(self) -> None:
         if self.wrapper is not None:
             if not callable(self.wrapper):
-                raise CompileUsageError(f"compile={self.wrapper!r}; it must be a callable, target -> compiled")
+                raise CompileUsageError(
+                    f"compile={self.wrapper!r} is not callable; pass a function that returns the compiled target"
+                )
             for name in (name for name, value in self.more.items() if value):
                 raise CompileUsageError(
-                    f"{name} is an option of torch.compile, which compile= replaces: use it in that function"
+                    f"{name} is an option of torch.compile, but compile= replaces torch.compile: apply the option "
+                    "in the function that you pass"
                 )
             return
         support.require_backend(self.backend)
         support.require_mode(self.mode)
         if self.mode is not None and self.options is not None:
-            raise CompileUsageError("mode and options exclude each other in torch.compile: use only one")
+            raise CompileUsageError("torch.compile accepts either mode or options, but not both: remove one of them")
         if self.options and self.backend == "inductor":
             support.require_inductor_options(self.options)
         support.newer_arguments(self.more)
@@ -63,7 +66,7 @@ class Compiling:
 
     @property
     def name(self) -> str:
-        """The backend, and the mode if there is one, for reports."""
+        """The backend, and the mode if one is set, for reports."""
         if self.wrapper is not None:
             return getattr(self.wrapper, "__name__", type(self.wrapper).__name__)
         backend = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", "callable")
@@ -71,7 +74,7 @@ class Compiling:
 
     @property
     def checked_mode(self) -> str:
-        """The checked mode: ``fullgraph``, ``default``, or a custom wrapper."""
+        """The checked mode: ``fullgraph``, ``default``, or a custom compile function."""
         if self.wrapper is not None:
             return "custom compile function"
         return "fullgraph" if self.fullgraph else "default"

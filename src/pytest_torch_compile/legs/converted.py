@@ -21,14 +21,14 @@ Convert = Callable[[torch.Tensor], torch.Tensor]
 
 
 def to_float64(tensor: torch.Tensor) -> torch.Tensor:
-    """A floating-point or complex tensor in double precision; others unchanged."""
+    """A floating-point or complex tensor in double precision; other tensors are returned unchanged."""
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
 
 
 def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
-    """Replace the data of every tensor that ``change`` changes, for one leg.
+    """For one leg, replace the data of every tensor that ``change`` affects.
 
     The tensor objects get new memory, in which they share storage as before. A tensor whose memory cannot be replaced
     (a non-leaf, a subclass, an inference tensor) is replaced with a new object.
@@ -90,7 +90,7 @@ def with_replacements(call: Call, replacements: Replacements) -> Call:
 
 @contextmanager
 def on_device(target: Any, calls: Sequence[Call], device: str | None) -> Iterator[list[Call]]:
-    """Move the target and calls to a device inside the ``with`` block; yields the calls to make there.
+    """Move the target and calls to a device inside the ``with`` block; yields the calls to run on that device.
 
     Raises:
         CompileUsageError: If the device is not available.

@@ -1,4 +1,4 @@
-"""Objects that a run may write to. Each kind of holder can compare, read and restore its content."""
+"""Objects that a run may write to. Each kind of holder can compare, read and restore its object's content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Holder(Protocol):
         """Replace the content."""
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """The content with objects replaced; the same object if there is nothing to replace."""
+        """The content with some objects replaced; the same content object if there is nothing to replace."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Variable:
             self.assign(content)
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """The value or its replacement."""
+        """The value, or its replacement if there is one."""
         return replace(content) if self.assign is not None else content
 
 
@@ -95,7 +95,9 @@ def closed_over(label: str, cell: types.CellType) -> Variable:
 
 
 def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
-    """A context variable. If it was never set, it has its default; without a default, it cannot be unset again."""
+    """A context variable. A variable that was never set is reset to its default; if it has no default, it cannot be
+    unset again.
+    """
 
     def read() -> Any:
         if (value := variable.get(EMPTY)) is not EMPTY:
@@ -181,7 +183,7 @@ class ClassAttributes:
         }
 
     def put(self, content: dict[str, Any]) -> None:
-        """Set exactly these attributes of the class, bypassing its metaclass."""
+        """Give the class exactly these attributes, bypassing its metaclass."""
         now = self.read()
         for name in now.keys() - content.keys():
             type.__delattr__(self.kind, name)
@@ -194,7 +196,7 @@ class ClassAttributes:
         return _replaced_values(content, replace)
 
     def labelled(self) -> Iterator[tuple[str, Any]]:
-        """The attributes with their labels, and user-defined descriptors, which may store values."""
+        """The attributes and their labels, including user-defined descriptors, which may store values."""
         for name, value in vars(self.kind).items():
             if name in self.read() or (is_descriptor(value) and is_open(value)):
                 yield f"class attribute {self.kind.__name__}.{name}", value
@@ -213,7 +215,7 @@ class Items:
         self.key = ("items", id(container))
 
     def has(self, content: list[Any]) -> bool:
-        """Whether the container holds these objects in this order."""
+        """Whether the container contains exactly these objects in this order."""
         return _same_objects(items(self.value), content)
 
     def read(self) -> list[Any]:
@@ -240,7 +242,9 @@ class Items:
 
 
 def _same_objects(before: list[Any], after: list[Any]) -> bool:
-    """Whether two results of ``items`` contain the same objects in the same order; pairs are created on each read."""
+    """Whether two results of ``items`` contain the same objects in the same order. Pairs are compared by their
+    elements, because they are created on each read.
+    """
     return len(before) == len(after) and all(
         one is other or (type(one) is type(other) is tuple and len(one) == len(other) and all(map(is_, one, other)))
         for one, other in zip(before, after, strict=True)
@@ -255,7 +259,7 @@ class TensorObject:
         self.key = ("tensor", id(tensor))
 
     def has(self, content: TensorState) -> bool:
-        """Whether the tensor is in this state."""
+        """Whether the tensor is currently in this state."""
         return content.is_as(TensorState.of(self.value))
 
     def read(self) -> TensorState:
@@ -263,7 +267,7 @@ class TensorObject:
         return TensorState.of(self.value)
 
     def put(self, content: TensorState) -> None:
-        """Put the tensor in this state."""
+        """Restore this state of the tensor."""
         content.put(self.value)
 
     def replaced(self, content: TensorState, replace: Replace) -> TensorState:

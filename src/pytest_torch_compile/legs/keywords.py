@@ -21,7 +21,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Keywords:
-    """The options of a function that runs a target, including the option that contains the target's keywords.
+    """The options of a function that runs a target, including the option that contains keyword arguments for the
+    target.
 
     That option is ``calls`` for a check and ``kwargs`` for a measurement. If it is set, all other keywords are options.
     """
@@ -126,7 +127,7 @@ def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[
 
 
 def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
-    """The parameters of a target that can be passed by keyword in addition to these positional arguments."""
+    """The parameters of a target that can still be passed by keyword, in addition to these positional arguments."""
     function = uncompiled(target)
     # A module's signature is that of __call__, which accepts everything.
     function = function.forward if isinstance(function, torch.nn.Module) else function

@@ -1,4 +1,6 @@
-"""Keep the changes made by modules that are imported while a leg runs; they are not state of the target."""
+"""Keep changes that modules make when they are imported during a leg, because these changes are not state of the
+target.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ class LateImport:
         self._before = {key: _named(holder, holder.read()) for key, holder in _referring(snapshot).items()}
 
     def end(self) -> None:
-        """The module has been imported."""
+        """Called after the module was imported."""
         for key, before in self._before.items():
             holder = self._snapshot.holders[key]
             after = _named(holder, holder.read())
@@ -39,7 +41,7 @@ def _referring(snapshot: Snapshot) -> dict[Key, Holder]:
 
 
 def _named(holder: Holder, content: Any) -> _Named:
-    """A content as a mapping from keys, list positions or set members to values."""
+    """The content as a mapping from keys, list positions or set members to values."""
     if isinstance(holder, Variable):
         return {"": content}
     if isinstance(holder, Attributes):

@@ -33,7 +33,8 @@ from .named_state import NamedState
 from .snapshot import Contents, Snapshot
 from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
 
-# The prefix that a compiled module adds to parameter names, since a wrapper may compile parts of a target in place.
+# The prefix that a compiled module adds to parameter names, which is needed because a wrapper may compile parts of a
+# target in place.
 COMPILED = "_orig_mod."
 
 Loss = Callable[[Any], torch.Tensor]
@@ -60,7 +61,9 @@ class Work:
 
 
 class World:
-    """The state that legs share with the caller and restore: everything that the target and the calls reach or name."""
+    """The state that legs share with the caller and restore: everything that the target and the calls reach or refer to
+    by name.
+    """
 
     def __init__(self, work: Work) -> None:
         set_up_imported()
@@ -89,7 +92,7 @@ class World:
 
 @dataclass
 class _Left:
-    """Parameters, buffers and other state, as a call leaves them."""
+    """The parameters, buffers and other state after a call."""
 
     state: Flat = field(default_factory=Flat)
     kept: Flat = field(default_factory=Flat)
@@ -99,7 +102,7 @@ class Leg:
     """Runs the calls of ``work`` in order; ``wrap`` turns the target into the called function.
 
     ``modules`` maps names to the target's modules. ``change`` converts the tensors of the leg. ``holds_records`` is
-    true if records are still used after later calls. ``mode`` is the context of the calls.
+    true if records are still used after later calls. ``mode`` is the context manager in which the calls run.
     """
 
     def __init__(
@@ -158,7 +161,9 @@ class Leg:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the calls so far have drawn random numbers, or may have done so on a device that they initialised."""
+        """Whether the calls so far have drawn random numbers, or may have drawn them on a device that they
+        initialised.
+        """
         if self._rng.keys() != self._seeded.keys():
             return True
         return any(not torch.equal(state, self._seeded[device]) for device, state in self._rng.items())
@@ -176,7 +181,7 @@ class Leg:
             with self.mode:
                 self._call(call, index, record)
             if index + 1 == len(self._calls):
-                self._optimizer = None  # its state is once or twice as large as the model
+                self._optimizer = None  # the optimizer's state is as large as the model, or twice as large
             now = self._present()
             self._record_gradients(call, record)
             record.arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
@@ -199,7 +204,7 @@ class Leg:
             record.error = error
 
     def _present(self) -> _Left:
-        """The current state of the target, as its own tensors, not copies."""
+        """The current state of the target, as the target's tensors themselves rather than copies."""
         buffers = self._named(lambda module: module.named_buffers())
         state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
         covered = [id(tensor) for tensor in (*self._parameters().values(), *buffers.values())]
@@ -209,7 +214,7 @@ class Leg:
         return _Left(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
 
     def _settle(self, record: CallRecord, arguments: Flat, left: _Left, before: Contents, *, last: bool) -> None:
-        """Store values in the record that remain valid after the caller's contents are restored."""
+        """Replace the values in the record with values that remain valid after the caller's contents are restored."""
         own = self._holds_records and not last
         held_on_to = {storage_key(tensor) for tensor in record.kept.tensors.values()} - {None}
 
@@ -267,7 +272,7 @@ class Leg:
             torch.autograd.backward(unique, self._cotangents(unique, index))
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """The gradients that backward starts from in call ``index``. They are equal in every leg."""
+        """The gradients from which backward starts in call ``index``. They are equal in every leg."""
         return _cotangents(outputs, self._work.seed + index)
 
     def _zero_grad(self, call: Call) -> None:
@@ -302,7 +307,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_accelerator(self._work.seed)  # for a device that this call initialises, or another leg initialised
+            seed_accelerator(self._work.seed)  # for a device that this call or another leg initialises
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:
@@ -313,7 +318,7 @@ class Leg:
 
     @contextmanager
     def _own_process(self) -> Iterator[None]:
-        """The leg's process state: changes made by a call apply to the leg's next call, and nowhere else."""
+        """Apply the leg's process state: changes made by a call affect only the later calls of the leg."""
         callers = ProcessState.now()
         self._process.put()
         try:
@@ -328,7 +333,7 @@ def _flat(named: Mapping[str, Any]) -> Flat:
 
 
 def _whole(tensor: Any) -> Any:
-    """A sharded tensor (DTensor) is gathered; others are returned unchanged."""
+    """Gather a sharded tensor (DTensor); return any other tensor unchanged."""
     if not hasattr(tensor, "full_tensor"):
         return tensor
     whole = tensor.full_tensor()
@@ -378,7 +383,9 @@ class LazyLeg:
 
 
 def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Random gradients for backward, equal in every leg. A plain sum would hide errors that cancel out."""
+    """Random gradients for backward, which are equal in every leg. A plain sum would hide errors that cancel each other
+    out.
+    """
     generator = torch.Generator("cpu").manual_seed(seed)
     return [_cotangent(tensor, generator) for tensor in tensors]
 

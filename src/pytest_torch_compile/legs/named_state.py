@@ -1,7 +1,7 @@
 """State referenced by name in code: global variables, attributes of classes and functions, and their contents.
 
-This state is found while eager runs: when a function starts, before it can change anything, the names in its code are
-resolved.
+This state is found during the eager run: when a function starts, the names in its code are resolved before the code can
+change anything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
 class NamedState:
-    """Adds state that the target's code names to a snapshot. Called for each piece of code before it runs.
+    """Adds the state that the target's code refers to by name to a snapshot. Called for each piece of code before it
+    runs.
 
     Changes made by importing a module, such as filling a registry, are kept, because Python imports a module only once.
     """
@@ -52,11 +53,11 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Set whether a leg is running: reading and restoring contents runs code too, which must not be recorded."""
+        """Set whether a leg is running. Reading and restoring contents also runs code, which must not be recorded."""
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
-        """Record the state that a piece of code names, before it runs."""
+        """Record the state that a piece of code refers to, before the code runs."""
         if self._listens:
             self._note_code(code, namespace)
         return self._listens
@@ -79,7 +80,7 @@ class NamedState:
             self._note_class(type(value))
 
     def _note_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Add global variables that the user's code names, their contents, and functions that it calls."""
+        """Add the global variables that the user's code refers to, their contents, and the functions that it calls."""
         if id(code) in self._codes or not is_own(code.co_filename, self._packages):
             return
         self._codes[id(code)] = code
@@ -116,7 +117,7 @@ class NamedState:
             self._note(held)
 
     def _note_function(self, function: types.FunctionType) -> None:
-        """Add the closed-over variables of a function, its defaults, and the state that its code names."""
+        """Add the closed-over variables of a function, its defaults, and the state that its code refers to."""
         if id(function) in self._noted or lives_in_torch(function):
             return
         self._noted.add(id(function))
@@ -141,8 +142,8 @@ class NamedState:
         return f"{kind} {name}" if function is self._target else f"{kind} {name} of {function.__name__}"
 
     def _note_class(self, kind: type) -> None:
-        """Add attributes of a user class, variables that its methods close over, and the state that their code
-        names.
+        """Add the attributes of a user class, the variables that its methods close over, and the state that their code
+        refers to.
         """
         for base in kind.__mro__:
             if id(base) in self._noted or not is_own(_file_of(base), self._packages):
@@ -173,7 +174,7 @@ def _function_of(value: Any) -> types.FunctionType | None:
 
 
 def _file_of_module(module: types.ModuleType) -> str:
-    """The file of a module. Modules created at run time count as the user's; built-in ones do not."""
+    """The file of a module. Modules created at run time count as user code, but built-in modules do not."""
     own = vars(module)
     return own.get("__file__") or ("" if own.get("__spec__") else "<made at run time>")
 

@@ -29,7 +29,7 @@ _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, 
 # Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
-# What torch sets in a parameter group while it traces a step.
+# The settings that torch changes in a parameter group while it traces a step.
 CAPTURABLE = "capturable"
 
 
@@ -58,7 +58,7 @@ class _Walk:
         self._placed_by_torch: set[int] = set()
 
     def enter(self, value: Any, path: str, kind: str) -> None:
-        """Visit the parts of the target, and name them relative to it."""
+        """Visit the parts of the target, and name them relative to the target."""
         self._seen.add(id(value))
         for text, part in self._parts(value):
             if not text or (is_a(part, torch.nn.Module) and is_a(value, torch.nn.Module)):
@@ -122,7 +122,7 @@ class _Walk:
 
 
 def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """The parts of an optimizer that torch replaces with equivalent ones while it traces a step on a GPU.
+    """The parts of an optimizer that torch replaces with equivalent parts while it traces a step on a GPU.
 
     torch sets ``capturable`` in the groups (and, up to torch 2.14, leaves it set), and keeps step counts and other
     scalars on the device instead of the CPU. Only their values are compared.
@@ -171,7 +171,9 @@ def _copied_whole(tensor: torch.Tensor, snapshot: Snapshot) -> torch.Tensor:
 
 
 def as_left(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
-    """The structure with the tensors as a leg left them, which stays valid after the caller's contents are restored."""
+    """The structure with the values that its tensors had at the end of a leg. It stays valid after the caller's
+    contents are restored.
+    """
     return _with_tensors(flat, lambda tensor: snapshot.as_left(tensor, contents, copy=copy))
 
 
@@ -186,8 +188,8 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
 def _by_type_of_tensor(mapping: dict[Any, Any]) -> set[int]:
     """The positions of entries whose key is a tensor class, or a collection of classes that contains a tensor class.
 
-    A library that caches something for each type of tensor has an entry for ``Tensor`` in eager, and an entry for
-    ``FakeTensor`` while torch traces it. Both entries mean the same, so they are not compared.
+    A library that caches something for each tensor type has an entry for ``Tensor`` in eager, but an entry for
+    ``FakeTensor`` while torch traces it. The two entries are equivalent, so they are not compared.
     """
     return {index for index, (key, _) in enumerate(items(mapping)) if _names_type_of_tensor(key)}
 

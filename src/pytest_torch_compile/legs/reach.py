@@ -1,7 +1,7 @@
 """Walk the contents of objects: attributes, items, closed-over variables, defaults, gradients, hooks.
 
-This never runs user code: it calls no ``len``, ``==``, ``bool``, ``repr``, ``hash``, properties or ``__getattr__`` of
-an object's class.
+This never runs user code: it does not call ``len``, ``==``, ``bool``, ``repr``, ``hash``, properties or ``__getattr__``
+of an object's class.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.M
 _CACHED = type(functools.lru_cache(lambda: None))
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-# The limit is far above the objects of any model; a larger graph includes other objects, such as the state of an
-# application.
+# The limit is far above the number of objects in any model; a larger graph includes other objects, such as the state of
+# an application.
 MOST_OBJECTS = 100_000
 
 Parts = Iterator[tuple[str, Any]]
@@ -56,7 +56,7 @@ def is_plain(value: Any) -> bool:
 
 
 def parts(value: Any) -> Parts:
-    """The parts of ``value`` with their access paths: ``.name``, ``[0]``, ``['key']``. A leaf has none."""
+    """The parts of ``value`` with their access paths: ``.name``, ``[0]``, ``['key']``. A leaf has no parts."""
     if is_plain(value) or is_a(value, (str, bytes, int, float)):
         return
     if is_a(value, torch.Tensor):
@@ -189,9 +189,10 @@ def content(cell: types.CellType) -> Any:
 
 
 def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[Any]:
-    """All objects reachable from the roots, including the roots, each once; without plain values.
+    """All objects that are reachable from the roots, including the roots but excluding plain values. Each object
+    appears once.
 
-    Objects whose ids are in ``closed`` are skipped, and so is everything reachable only through them.
+    Objects whose ids are in ``closed`` are skipped, as is everything that is reachable only through them.
     """
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < MOST_OBJECTS:

@@ -17,9 +17,9 @@ from ..numerics import CallRecord
 from .converted import to_float64
 from .leg import LazyLeg, Leg, Work, World
 
-# Rounding changes the state of a sensitive gate in about one run of ten.
+# Rounding changes the state of a sensitive gate in about one of ten runs.
 RUNS = 32
-# After this much processor time no more runs start, so large models get fewer.
+# After this much processor time, no more runs are started, so large models get fewer runs.
 LEAST_RUNS = 4
 SECONDS = 20.0
 
@@ -27,7 +27,7 @@ SECONDS = 20.0
 class ReferenceLeg(Leg):
     """Runs the calls in fp64, including casts and tensor factories with other float dtypes.
 
-    If eager draws random numbers, a run with eager's dtypes records them first.
+    If the eager leg draws random numbers, another run with the original dtypes records them first.
 
     If random numbers cannot be replayed (dropout inside a fused attention kernel), the record has an error, and the
     call has no reference.
@@ -54,7 +54,7 @@ class ReferenceLeg(Leg):
 
 
 class PerturbedLeg(Leg):
-    """Eager with perturbed rounding in every op, from a random stream separate from the model's."""
+    """Runs the calls in eager with perturbed rounding in every op, using a random stream separate from the model's."""
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
         super().__init__(work, world)
@@ -74,7 +74,7 @@ class PerturbedLegs:
     why_not: BaseException | None = None
 
     def records(self, index: int) -> Iterator[CallRecord]:
-        """Yield the records of perturbed legs on call ``index``, without legs that cannot run."""
+        """Yield the records of perturbed legs for call ``index``, skipping legs that cannot run."""
         started = time.process_time()
         for seed in range(1, RUNS + 1):
             leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world))

@@ -1,4 +1,4 @@
-"""Recreate objects that only move forward, such as iterators, for each leg at the same position."""
+"""Recreate objects that can only move forward, such as iterators, at the same position for each leg."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CACHED = type(functools.lru_cache(lambda: None))
 
 
 class SharedItems:
-    """The items of a started generator, recorded so that each leg gets the same items."""
+    """The items of a generator that was already started, recorded so that each leg receives the same items."""
 
     def __init__(self, source: Iterator[Any]) -> None:
         self._source, self._items = source, list[Any]()
@@ -97,7 +97,7 @@ def _uncached(cached: Any) -> Any:
 
 
 class Replacements:
-    """The objects that replace the caller's in a leg."""
+    """The objects that replace the caller's objects in a leg."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[Any, Any]] = {}

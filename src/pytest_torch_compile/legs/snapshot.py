@@ -1,7 +1,7 @@
 """Record the state that a run may write to, and restore it afterwards.
 
-Every leg runs on the caller's own objects. A leg starts from the recorded contents and continues from its own contents
-in each later call. The caller's contents are restored after each call.
+Every leg runs on the caller's own objects. The first call of a leg starts from the recorded contents, and each later
+call continues from the leg's contents. The caller's contents are restored after each call.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from .renewed import Replacements, renewal
 # the host.
 ROOM = 0.85
 # In training, eager's parameters and gradients stay on the device until they are compared. Above this size in bytes,
-# the snapshot is kept on the host: for 2.15 GB on an H100, this saved 2.15 GB of the device's memory and cost 7 s.
+# the snapshot is kept on the host. For 2.15 GB on an H100, this saved 2.15 GB of device memory and took 7 s.
 LARGE_IN_TRAINING = 2**30
 
 
 @dataclass
 class Contents:
-    """The state of a leg that differs from the caller's: changed contents and replaced objects."""
+    """The state of a leg that differs from the caller's state: changed contents and replaced objects."""
 
     held: dict[Key, Any] = field(default_factory=dict)
     replacements: Replacements = field(default_factory=Replacements)
@@ -114,7 +114,9 @@ class Snapshot:
         return bool(self._host) and found.storage.device.type != "cpu"
 
     def new_leg(self) -> Contents:
-        """The initial contents of a leg: the caller's, with iterators and similar objects recreated for it."""
+        """The initial contents of a leg: the caller's contents, with iterators and similar objects recreated for the
+        leg.
+        """
         contents = Contents()
         for value, make in self._renewals.values():
             contents.replacements.add(value, make())
@@ -133,7 +135,7 @@ class Snapshot:
         """Install a leg's contents inside the ``with`` block and restore the caller's afterwards; ``contents`` receives
         the leg's changes.
 
-        The caller's contents are restored however the block ends, even if this is interrupted.
+        The caller's contents are always restored, however the block ends, even if restoring them is interrupted.
         """
         try:
             self._running = contents
@@ -151,7 +153,7 @@ class Snapshot:
     def put_back(self) -> None:
         """Restore all initial contents.
 
-        An interruption (Ctrl-C, a time limit) or an error of one holder is raised after all others are restored.
+        An interruption (Ctrl-C, a time limit) or an error of one holder is raised after all other holders are restored.
         """
         first: BaseException | None = None
         refused: set[Key] = set()
@@ -198,9 +200,9 @@ class Snapshot:
                     contents.held[key] = known
 
     def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
-        """A tensor as a leg left it, which stays valid after the caller's content is restored.
+        """A tensor in the state at the end of a leg. It stays valid after the caller's content is restored.
 
-        Returns the tensor itself if the leg did not change it. If ``copy`` is set, the leg's own memory is copied too,
+        Returns the tensor itself if the leg did not change it. If ``copy`` is set, memory of the leg is also copied,
         because a later call may write to it.
         """
         key = "tensor", id(tensor)
@@ -254,12 +256,14 @@ class Snapshot:
         return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
 
     def not_observable(self) -> list[str]:
-        """A line about state that cannot be read and so is neither compared nor restored, if any."""
+        """A line about state that cannot be read, and is therefore neither compared nor restored, if there is any."""
         unread = (value for value in self.unreadable.values() if not (is_a(value, torch.Tensor) and is_lazy(value)))
         kinds = sorted({type(value).__name__ for value in unread})
         if not kinds:
             return []
-        return [f"state of type {', '.join(kinds)}: it cannot be copied, so it was neither compared nor restored"]
+        return [
+            (f"state of type {', '.join(kinds)}: this state cannot be copied, so it was neither compared nor restored")
+        ]
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:

@@ -53,8 +53,8 @@ class Stateful:
 
 
 def comparable(state: Any) -> Any:
-    """A state in a form in which two legs can be compared: arrays are unchanged, everything else is converted to basic
-    Python values.
+    """A state in a form that can be compared between two legs: arrays are unchanged, and everything else is converted
+    to basic Python values.
     """
     return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
 
@@ -100,7 +100,7 @@ _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], No
     (io.StringIO, (lambda value: (value.getvalue(), value.tell()), _put_buffer)),
     (logging.Logger, (lambda value: (value.level, value.disabled, value.propagate), _put_logger)),
 )
-# Objects whose state is outside this process, or which other threads may use, so that their state cannot be restored.
+# Objects whose state cannot be restored, because it is outside this process or because other threads may use them.
 _NOT_RESTORABLE: tuple[type, ...] = (
     socket.socket, io.IOBase, mmap.mmap, subprocess.Popen, types.CoroutineType, types.AsyncGeneratorType,
     threading.Event, threading.Condition, threading.Semaphore, threading.Barrier, queue.Queue, queue.SimpleQueue,
@@ -131,7 +131,9 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def cannot_be_restored(value: Any) -> bool:
-    """Whether an object has state that a leg cannot restore, so that results that depend on it differ between legs."""
+    """Whether an object has state that a leg cannot restore, which means that results that depend on it differ between
+    legs.
+    """
     if type(value) is _LOCK:
         return bool(value.locked())
     return is_a(value, _NOT_RESTORABLE) and stateful(value) is None and not _only_writes(value)

@@ -1,4 +1,4 @@
-"""The target of a check and its arguments: modules, names, dynamic dimensions, and the device."""
+"""Inspect the target of a check and its arguments: modules, names, dynamic dimensions, and the device."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """The names of a target's positional arguments, as far as the signature shows them."""
+    """The names of a target's positional arguments, as far as its signature contains them."""
     if is_a(target, Factory):
         return ()
     function = target.forward if is_a(target, torch.nn.Module) else target
@@ -89,7 +89,7 @@ def argument_label(names: Sequence[str], position: int) -> str:
 
 
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
-    """Mark dimensions of a call's tensors dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
+    """Mark dimensions of a call's tensors as dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
 
     A name instead of a range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the sizes as unbacked and equal.
 

@@ -1,4 +1,4 @@
-"""Compare the legs of a check: values, gradients, writes, aliasing, metadata, exceptions, random streams."""
+"""Compare the legs of a check: values, gradients, writes, aliasing, metadata, exceptions and random streams."""
 
 from __future__ import annotations
 

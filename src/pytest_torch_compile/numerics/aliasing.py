@@ -46,8 +46,8 @@ def aliasing_differences(
     for name, other in dict.fromkeys([*eager, *compiled]):
         here, there = eager.get((name, other)), compiled.get((name, other))
         if there is None:
-            yield name, f"{name} shares memory with {other} in eager, but not when compiled"
+            yield name, f"{name} shares memory with {other} in eager, but not in compiled code"
         elif here is None:
-            yield name, f"{name} shares memory with {other} when compiled, but not in eager"
+            yield name, f"{name} shares memory with {other} in compiled code, but not in eager"
         elif here != there:
-            yield name, f"{name} starts {here} elements after {other} in eager, {there} elements when compiled"
+            yield name, f"{name} starts {here} elements after {other} in eager, but {there} elements in compiled code"

@@ -1,4 +1,4 @@
-"""Compare two legs' records of one call: all findings, and the verdict of every leaf."""
+"""Compare the records of two legs for one call, and create all findings and the verdict for every leaf."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .tolerances import Tolerances
 from .tree import Flat
 
 __all__ = ["Comparison", "LeafVerdict", "compare_calls"]
-Legs = tuple[Flat, Flat]  # eager's and compiled's
+Legs = tuple[Flat, Flat]  # of the eager leg and of the compiled leg
 
 
 @dataclass
 class Comparison:
-    """The comparison of one call. ``reference`` says what leaves outside all tolerances were judged against.
+    """The comparison of one call. ``reference`` is the reference for leaves that were outside all tolerances.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, ``ignored`` the leaves that
-    the user ignores. ``raised`` is true if a leg raised, so that there was nothing to compare.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, and ``ignored`` the leaves
+    that the user ignores. ``raised`` is true if a leg raised an exception, in which case there was nothing to compare.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -57,9 +57,9 @@ def compare_calls(
 ) -> Comparison:
     """Compare two legs on one call.
 
-    ``reference`` runs (or looks up) the fp64 eager leg's record of the call, ``repeat`` that of a second eager run;
-    each is called at most once, and only if a leaf needs it. Either may return None if it could not run. ``perturbed``
-    yields eager runs with perturbed rounding, which are requested only while some leaf fails.
+    ``reference`` returns the record of the fp64 eager leg for the call, and ``repeat`` the record of a second eager
+    run; each is called at most once, and only if a leaf needs it. Either may return None if it could not run.
+    ``perturbed`` yields eager runs with perturbed rounding, which are requested only while some leaf fails.
 
     Raises:
         CompileUsageError: If an output cannot be compared.
@@ -129,7 +129,7 @@ def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallReco
 
 
 def _without(flat: Flat, paths: Sequence[str]) -> Flat:
-    """The entries except some paths and everything below them."""
+    """The entries, except for some paths and everything below them."""
     return Flat({k: v for k, v in flat.nodes.items() if k not in paths and not is_below(k, paths)}) if paths else flat
 
 
@@ -159,7 +159,7 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
 
 def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
     """Maps paths to differences in the metadata of tensors."""
-    # torch chooses the strides of a gradient, in eager and when compiled.
+    # torch chooses the strides of a gradient, both in eager and in compiled code.
     is_value = name not in GRADIENTS
     differences = {
         path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)
@@ -207,8 +207,8 @@ def _value_findings(
     judged: Judgement,
     metadata: dict[str, list[MetadataDifference]],
 ) -> list[Finding]:
-    """A finding for each kind of wrong value. Metadata differences of these leaves are moved into it from
-    ``metadata``.
+    """A finding for each kind of wrong value. Metadata differences of these leaves are moved from ``metadata`` into the
+    finding.
     """
     before, compiled_before = before_the_call(record, name), before_the_call(compiled, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}
@@ -227,7 +227,9 @@ def _value_findings(
 
 
 def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tensor | None) -> messages.Write:
-    """Which leg alone writes the leaf in this call. An earlier call may have left the legs with different values."""
+    """The leg that writes the leaf in this call, if only one leg does. Values may also differ because of an earlier
+    call.
+    """
     if before is None or not _comparable(pair.eager, before):
         return ""
     if compiled_before is None or not _comparable(pair.compiled, compiled_before):
@@ -246,5 +248,5 @@ def _aliasing(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
 def _random_streams(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
     devices = [d for d in eager.rng if d in compiled.rng and not torch.equal(eager.rng[d], compiled.rng[d])]
     if devices:
-        message = f"the random stream of {', '.join(devices)} was consumed differently from eager"
+        message = f"compiled code consumed the random stream of {', '.join(devices)} differently from eager"
         yield Finding("numerics", message, hint=advice.RANDOM_STREAM, calls=(eager.number,))

@@ -13,7 +13,7 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """The path and a message for each container or leaf type that differs; entries below it are not listed."""
+    """The path and a message for each container or leaf type that differs; entries below such a path are not listed."""
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
         if is_below(path, found):
@@ -25,7 +25,7 @@ def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, st
 
 
 def is_below(path: str, others: Iterable[str]) -> bool:
-    """Whether a path is below one of the others."""
+    """Whether a path is below one of the other paths."""
     return any(path.startswith(other) and path[len(other) : len(other) + 1] in (".", "[") for other in others)
 
 
@@ -38,12 +38,12 @@ def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> st
     if left != right or (eager.kind is not compiled.kind and not both_tensors):
         if left == right:
             left, right = f"{eager.kind.__module__}.{left}", f"{compiled.kind.__module__}.{right}"
-        return f"{path} is {left} in eager, {right} when compiled"
+        return f"{path} is {left} in eager, but {right} in compiled code"
     if eager.is_leaf != compiled.is_leaf or eager.shape != compiled.shape:
         keys = [node.shape.removeprefix(KEYS) for node in (eager, compiled)]
         if keys[0] != eager.shape and sorted(keys[0].split(", ")) == sorted(keys[1].split(", ")):
-            return f"{path} has its keys in the order {keys[0]} in eager, {keys[1]} when compiled"
-        return f"{path} has {eager.shape or 'no parts'} in eager, {compiled.shape or 'no parts'} when compiled"
+            return f"{path} has its keys in the order {keys[0]} in eager, but {keys[1]} in compiled code"
+        return f"{path} has {eager.shape or 'no parts'} in eager, but {compiled.shape or 'no parts'} in compiled code"
     return ""
 
 
@@ -58,7 +58,7 @@ def as_tensor(leaf: Any) -> torch.Tensor | None:
     if isinstance(leaf, torch.Tensor):
         return leaf
     if isinstance(leaf, (float, complex)) and not isinstance(leaf, bool):
-        # Python numbers usually come from ``tensor.item()``, so their precision is that of float32.
+        # Python numbers usually come from ``tensor.item()``, so they have the precision of float32.
         dtype = torch.complex64 if isinstance(leaf, complex) else torch.float32
         return torch.tensor(leaf, dtype=dtype, device="cpu")
     if type(leaf).__module__ != "numpy" or not hasattr(leaf, "dtype"):
@@ -83,7 +83,7 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
             f"{path} is a {type(eager).__name__}, which cannot be compared: define __eq__ "
             "in the class, or do not return it from the checked function"
         )
-    return f"{path} is {_short(eager)} in eager, {_short(compiled)} when compiled" if equal is False else ""
+    return f"{path} is {_short(eager)} in eager, but {_short(compiled)} in compiled code" if equal is False else ""
 
 
 def _equal(eager: Any, compiled: Any) -> bool | None:

@@ -1,4 +1,6 @@
-"""Judge leaves by tolerance; those that fail are judged against fp64, eager's own spread, and perturbed rounding."""
+"""Judge leaves by tolerance, and judge leaves that fail against fp64, the spread of eager runs, and perturbed
+rounding.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,11 @@ Scalar = float | complex | int | bool
 
 @dataclass(frozen=True)
 class LeafVerdict:
-    """The verdict of one leaf. ``index`` is the index of the worst element, the scalars are its values in each leg.
+    """The verdict of one leaf. ``index`` is the index of the worst element, and the scalars are its values in each leg.
 
     ``nonfinite`` is true if NaN or infinity are at different positions than in eager. ``perturbed_runs`` counts the
     eager runs with perturbed rounding that widened the limits. ``compared`` is False if two eager runs differ by more
-    than rounding: passing then proves little.
+    than rounding, in which case passing proves little.
     """
 
     path: str
@@ -77,7 +79,7 @@ class Judgement:
     nondeterministic: bool = False
 
     def failing(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """The pairs that do not pass so far."""
+        """The pairs that have not passed so far."""
         return [pair for pair in pairs if not self.verdicts[pair.path].ok]
 
 
@@ -141,8 +143,8 @@ def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None
 
 
 def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: Values, result: Judgement) -> None:
-    """Pass leaves if compiled code has about the same error against fp64 as eager. Without a usable reference, the
-    dtype's tolerance decides.
+    """Pass leaves whose error against fp64 is about the same in compiled code as in eager. Without a usable reference,
+    the tolerance for the dtype decides.
     """
     measured: dict[str, Errors] = {}
     by_section: dict[str, list[Errors]] = {}
@@ -187,10 +189,11 @@ def _exceeds_alone(pair: Pair) -> bool:
 def _judge_by_spread(
     failing: Sequence[Pair], doubtful: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement
 ) -> None:
-    """If two eager runs differ, accept compiled results that differ by a multiple of their distance.
+    """If two eager runs differ, accept compiled results whose difference is within a multiple of the distance between
+    these runs.
 
     ``doubtful`` leaves pass with a large error. Their verdicts change only if two eager runs differ by more than
-    rounding, since the reference is then meaningless.
+    rounding, because the reference is meaningless in that case.
     """
     _dirty_free_memory(failing)
     again = repeat() or {}
@@ -232,7 +235,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
 def _judge_by_perturbed_rounding(
     failing: Sequence[Pair], truth: Values, runs: Iterable[Values], result: Judgement
 ) -> None:
-    """Widen the limits of leaves: errors that eager reaches with perturbed rounding are acceptable."""
+    """Widen the limits of leaves, because errors that also occur in eager with perturbed rounding are acceptable."""
     candidates = [
         _Widening(pair, result.verdicts[pair.path], truth)
         for pair in failing
@@ -242,7 +245,7 @@ def _judge_by_perturbed_rounding(
         for candidate in candidates:
             result.verdicts[candidate.pair.path] = candidate.after(run.get(candidate.pair.path))
         candidates = [candidate for candidate in candidates if not candidate.verdict.ok]
-        # Once one leaf is hopeless, the call fails whatever the others do, so stop.
+        # Once a leaf is hopeless, the call fails regardless of the other leaves, so stop.
         if not candidates or (number >= rule.PATIENCE and any(candidate.is_hopeless for candidate in candidates)):
             return
 
@@ -258,7 +261,7 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """The verdict after another run; unchanged if the run does not contain the leaf, or overflows at other
+        """The verdict after another run; unchanged if the run does not contain the leaf, or overflows at different
         elements.
         """
         eager, compiled = self.pair.eager, self.pair.compiled
@@ -284,7 +287,7 @@ class _Widening:
 
 
 class Overflow:
-    """Records which elements are finite in some eager run, and which in all."""
+    """Records which elements are finite in at least one eager run, and which are finite in all of them."""
 
     def __init__(self, eager: torch.Tensor) -> None:
         self._sometimes = self._always = eager.isfinite()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 
 PIECE = 1 << 20  # number of elements copied at once if they are not contiguous
-# Number of float64 elements held at once. On a CPU they must fit in a core's cache, and their number must stay below
-# 32,768: from that size torch starts threads, which would cost more than the block. On other devices, a piece is one
-# block.
+# Number of float64 elements held at once. On a CPU, the elements must fit in a core's cache, and there must be fewer
+# than 32,768 of them, because from that size torch starts threads, which would take longer than the block itself. On
+# other devices, a piece is one block.
 BLOCK_ON_CPU = 24 << 10
 
 
@@ -29,11 +29,11 @@ class Difference:
 
 @dataclass
 class Errors:
-    """Eager's and compiled's errors against a reference, over the elements that are finite in all three.
+    """The errors of the eager and compiled results against a reference, over the elements that are finite in all three.
 
-    ``carrying`` is the effective number of elements for slopes: all of them in most leaves, few if only a few elements
-    are large (computed from the kurtosis of the reference, which is 3 for a normal distribution). ``channels`` is 0 if
-    the channel means were not measured.
+    ``carrying`` is the effective number of elements for slopes: all elements in most leaves, but few if only a few
+    elements are large (computed from the kurtosis of the reference, which is 3 for a normal distribution). ``channels``
+    is 0 if the channel means were not measured.
     """
 
     count: int = 0
@@ -53,7 +53,7 @@ class Errors:
 
 
 def is_floating(tensor: torch.Tensor) -> bool:
-    """Whether a leaf is floating-point or complex and judged by its error. All others must be equal."""
+    """Whether a leaf is floating-point or complex and judged by its error. All other leaves must be equal."""
     return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
 
@@ -76,8 +76,8 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Copies of tensors of equal shape as flat float64 blocks (complex tensors as pairs of reals), with the offset of
-    each block.
+    """Yield copies of tensors of equal shape as flat float64 blocks (complex tensors as pairs of real numbers), with
+    the offset of each block.
     """
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0
@@ -138,7 +138,7 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
                 result.nonfinite = offset + int((~(same | finite)).to(torch.uint8).argmax())
             error, left = (torch.where(finite, part, 0.0) for part in (error, left))
         allowed = left.abs_().mul_(rtol).add_(atol)
-        ratio = (error / allowed).nan_to_num_(0.0, math.inf)  # 0 / 0: no error, and none allowed
+        ratio = (error / allowed).nan_to_num_(0.0, math.inf)  # 0 / 0: there is no error, and no error is allowed
         largest = float(ratio.max())
         if largest > result.ratio:
             worst = int(ratio.argmax())
@@ -187,8 +187,8 @@ def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) 
 
 
 def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> None:
-    """Add the errors averaged over all dimensions except the channels: rounding averages out, a wrong constant does
-    not.
+    """Add the errors averaged over all dimensions except the channels: rounding errors average out, but a wrong
+    constant does not.
     """
     complete = result.count == truth.numel() and not truth.dtype.is_complex
     if truth.dim() < 2 or truth.numel() > PIECE or not complete:

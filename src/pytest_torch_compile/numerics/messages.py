@@ -27,7 +27,8 @@ STRUCTURE_KINDS: dict[SectionName, FindingKind] = {**VALUE_KINDS, "output": "met
 METADATA_KINDS: dict[SectionName, FindingKind] = {"argument": "mutation", "kept": "state"}
 
 _LISTED = 5
-# Accumulated rounding exceeds its limit by a little; a wrong kernel, index or mask by orders of magnitude.
+# Accumulated rounding errors exceed their limit slightly, but a wrong kernel, index or mask exceeds it by orders of
+# magnitude.
 _CLOSE, _FAR = 10, 1000
 
 
@@ -39,15 +40,16 @@ def value_finding(
     metadata: Mapping[str, Sequence[MetadataDifference]],
     reference: Reference,
 ) -> Finding:
-    """One finding for all wrong leaves of one kind: the worst leaf with its numbers, the others by name.
+    """One finding for all wrong leaves of one kind, with the numbers of the worst leaf and the names of the other
+    leaves.
 
-    ``metadata`` contains other differences in these leaves, so that no leaf has two findings.
+    ``metadata`` contains other differences in these leaves, which are included so that no leaf has two findings.
     """
     worst = max(leaves, key=lambda leaf: leaf.ratio)
     figures = worst.worst
     message = {
         "lost": f"the write to {worst.path} is lost: eager changes it, but compiled code does not",
-        "unexpected": f"{worst.path} is changed by compiled code, but not by eager",
+        "unexpected": f"compiled code changes {worst.path}, but eager does not",
         "": f"{worst.path} differs from eager",
     }[write]
     if worst.nonfinite and not write:
@@ -84,18 +86,20 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
     values = f"{where} of {worst.path}: eager {number(worst.eager)}, compiled {number(worst.compiled)}"
     lines = [values + (f", fp64 {number(worst.reference)}" if worst.reference is not None else "")]
     if worst.worst.name == "wrong elements":
-        lines.append(f"{worst.differing} of {worst.elements} elements differ; they must be equal")
+        lines.append(f"{worst.differing} of {worst.elements} elements differ, but they must be equal")
     elif worst.rule == "fp64":
-        runs = f", or of the error in {worst.perturbed_runs} eager runs with perturbed rounding"
+        runs = f", or of the error of {worst.perturbed_runs} eager runs with perturbed rounding"
         limit = f"the limit is a multiple of eager's own error{runs if worst.perturbed_runs else ''}"
         lines.append(f"errors are measured against an fp64 run of eager; {limit}")
     elif worst.rule == "spread":
-        lines.append("eager is not deterministic here; the limit is a multiple of the spread of two eager runs")
+        lines.append(
+            "the eager result is not deterministic here; the limit is a multiple of the spread between two eager runs"
+        )
     elif worst.perturbed_runs:
-        reached = f"the error in {worst.perturbed_runs} eager runs with perturbed rounding"
-        lines.append(f"an fp64 run was not possible; the limit is a multiple of {reached}")
+        reached = f"the error of {worst.perturbed_runs} eager runs with perturbed rounding"
+        lines.append(f"an fp64 run was not possible, so the limit is a multiple of {reached}")
     elif reference is Reference.TWO_EAGER_RUNS:
-        lines.append("an fp64 run was not possible; the limit is the tolerance of the dtype")
+        lines.append("an fp64 run was not possible, so the limit is the tolerance for the dtype")
     others = [leaf.path for leaf in leaves if leaf is not worst]
     if others:
         more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
@@ -141,12 +145,12 @@ def plain_finding(record: CallRecord, section: SectionName, path: str, line: str
 
 
 def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
-    """The finding if only one leg raises, or if the legs raise different kinds of exceptions."""
+    """The finding if only one leg raises an exception, or if the legs raise different kinds of exceptions."""
     left, right = eager.error, compiled.error
     if left is not None and right is not None:
         if _same_exception(left, right):
             return []
-        message = f"eager raises {type(left).__name__}, compiled code raises {type(right).__name__}"
+        message = f"eager raises {type(left).__name__}, but compiled code raises {type(right).__name__}"
         evidence, hint = f"eager: {error_summary(left)}\ncompiled: {error_summary(right)}", advice.BOTH_RAISE
     elif left is not None:
         message = f"eager raises {type(left).__name__}, but compiled code does not"
@@ -160,7 +164,9 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Whether one class is the other or a subclass of it, or the compiled leg's exception wraps eager's."""
+    """Whether one class equals or is a subclass of the other, or the compiled leg's exception wraps the eager
+    exception.
+    """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True
     name = type(eager).__name__

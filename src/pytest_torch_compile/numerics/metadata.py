@@ -55,7 +55,7 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 
 
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-    """Whether ``compiled`` has the layout of ``eager``, except that rows may be padded.
+    """Whether ``compiled`` has the same layout as ``eager``, except that rows may be padded.
 
     Inductor pads matrix products on accelerators, and guarantees only the order of an output's strides.
     """

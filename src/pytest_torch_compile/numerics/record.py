@@ -18,14 +18,14 @@ class CallRecord:
 
     ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
     the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
-    changes made in place by eager can be detected. ``state`` maps names to parameters and buffers after the call,
-    ``initial_state`` before it (may be empty), ``grads`` to the parameters' gradients, ``input_grads`` to the inputs'
-    gradients. ``kept`` is other state of the target, such as attributes and closed-over variables, and
-    ``kept_at_start`` is the same state before the first call; ``initial_kept`` contains its tensors before this call.
-    ``sharing`` lists outputs that share memory, if this was recorded while the leg's tensors were installed.
-    ``parameters`` contains the names of the entries of ``state`` that are parameters (if empty, the keys of ``grads``).
-    ``exceptions`` are the exceptions that the call is expected to raise. ``argument_names`` are names of positional
-    arguments for messages.
+    in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
+    call, ``initial_state`` to those before the call (may be empty), ``grads`` to the gradients of the parameters, and
+    ``input_grads`` to the gradients of the inputs. ``kept`` is other state of the target, such as attributes and
+    closed-over variables, and ``kept_at_start`` is the same state before the first call; ``initial_kept`` contains its
+    tensors before this call. ``sharing`` lists outputs that share memory, if they were recorded while the leg's tensors
+    were installed. ``parameters`` contains the names of the entries of ``state`` that are parameters (if empty, the
+    keys of ``grads``). ``exceptions`` are the exceptions that the call is expected to raise. ``argument_names`` are
+    names of positional arguments for messages.
     """
 
     number: int = 1
@@ -48,7 +48,7 @@ class CallRecord:
     exceptions: tuple[type[Exception], ...] = ()
 
     def is_parameter(self, name: str) -> bool:
-        """Whether an entry of ``state`` is a parameter instead of a buffer."""
+        """Whether an entry of ``state`` is a parameter rather than a buffer."""
         known = self.parameters or frozenset(self.grads)
         return name in known or isinstance(self.state.get(name), torch.nn.Parameter)
 

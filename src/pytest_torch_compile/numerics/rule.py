@@ -1,4 +1,4 @@
-"""The rule for one floating-point leaf: its constants and limits. ``docs/numerics.md`` explains them."""
+"""The rule for one floating-point leaf, with its constants and limits. ``docs/numerics.md`` explains them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NEAR_FLOAT64 = 1e-9
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
-# The allowed error against fp64 as a multiple of eager's error, by number of elements: few elements give a poor
-# estimate.
+# The allowed error against fp64 as a multiple of eager's error, by number of elements, because an estimate from few
+# elements is poor.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
 # Errors below this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
@@ -31,9 +31,9 @@ NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
 WORST_QUIET = 12.0
 
-# The error of storing a value in its dtype, in eps (root mean square).
+# The root mean square error of storing a value in its dtype, in multiples of eps.
 STORE_RMS_EPS = 0.25
-# Eager may sum in double when compiled code sums in fp32, as in batch statistics on a CPU.
+# Eager may sum in double precision where compiled code sums in fp32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
 # Below this many elements, the call's usual relative error is used if eager's own happens to be smaller.
@@ -49,7 +49,8 @@ SCALE_NOISE = 8.0
 SCALE_OWN = 3.0
 SCALE_ROUNDING = 6e-3
 CHANNEL_ROWS = 8
-# The means of fewer channels scatter too much: with 3 channels, the error of a correct bf16 run was twice eager's.
+# The means of fewer channels vary too much: with 3 channels, the error of a correct bf16 run was twice the error of
+# eager.
 FEWEST_CHANNELS = 16
 CHANNEL_NOISY = ((4096, 2.0), (1024, 2.5), (0, 4.0))
 
@@ -77,7 +78,7 @@ SPREAD = 4.0
 MEANINGLESS = 0.5
 
 Measure = Literal[
-    "error", "largest error", "error in scale", "error of the channels' means", "NaN or infinity", "wrong elements"
+    "error", "largest error", "error in scale", "error of the channel means", "NaN or infinity", "wrong elements"
 ]
 
 
@@ -103,7 +104,7 @@ def eps(dtype: torch.dtype) -> float:
 
 
 def floor_eps(dtype: torch.dtype) -> float:
-    """The error, in eps of the dtype, that is always accepted, even if eager is exact."""
+    """The error, in multiples of the dtype's epsilon, that is always accepted, even if eager is exact."""
     return REDUCE_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
 
 
@@ -132,7 +133,7 @@ class Level:
     @classmethod
     def of(cls, measured: Collection[Errors]) -> Level:
         """Compute the level from the leaves that were measured against the reference; small leaves are used only if
-        there are no others.
+        there are no larger leaves.
         """
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
@@ -158,7 +159,8 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
         own = max(own, level.relative * scale)
     if cancels:
         own = max(own, ZERO_OWN_EPS * step * level.scale)
-    # The expected largest error of a normal distribution, if eager's own happens to be smaller.
+    # The expected largest error of a normal distribution, used if the measured largest error of eager happens to be
+    # smaller.
     own_worst = max(errors.max_eager, own * math.sqrt(2 * math.log(2 * errors.count + 1)))
     visible = NOISY_FROM * (level.scale if cancels else scale)
     noisy = by_count(RMS_NOISY, errors.count)
@@ -176,7 +178,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
     if errors.rows >= CHANNEL_ROWS and errors.channels >= FEWEST_CHANNELS:
         own_channel = max(errors.channel_eager, own / math.sqrt(errors.rows))
         limit = by_count(CHANNEL_NOISY, errors.count) * own_channel
-        measures.append(Measured("error of the channels' means", errors.channel_compiled, limit))
+        measures.append(Measured("error of the channel means", errors.channel_compiled, limit))
     return measures
 
 
@@ -187,14 +189,14 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
         "error": multiple * max(run.rms_eager for run in perturbed),
         "largest error": largest * max(run.max_eager for run in perturbed),
         "error in scale": PERTURBED_SCALE * max(abs(run.slope_eager) for run in perturbed),
-        "error of the channels' means": PERTURBED_CHANNEL * max(run.channel_eager for run in perturbed),
+        "error of the channel means": PERTURBED_CHANNEL * max(run.channel_eager for run in perturbed),
     }
     return [replace(measured, limit=max(measured.limit, reached[measured.name])) for measured in measures]
 
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
-    """The measures without a reference: compares the distance from eager with that of eager runs with perturbed
-    rounding.
+    """The measures without a reference: compare the distance of the compiled run from eager with the distance of eager
+    runs with perturbed rounding.
     """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
@@ -208,5 +210,5 @@ def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
 
 
 def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
-    """``quiet`` times a small error, ``noisy`` times a visible one, with a continuous transition."""
+    """``quiet`` times a small error or ``noisy`` times a visible error, with a continuous transition between them."""
     return max(noisy * own, min(quiet * own, visible))

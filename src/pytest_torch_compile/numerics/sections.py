@@ -1,4 +1,4 @@
-"""The compared parts of a call record, with their names."""
+"""The parts of a call record that are compared, with their names."""
 
 from __future__ import annotations
 

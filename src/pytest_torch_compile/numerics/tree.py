@@ -47,7 +47,7 @@ class Node:
 
 
 def flatten(value: Any, root: str = "output") -> Flat:
-    """Flatten ``value``. Cycles are cut; shared objects appear under each of their paths."""
+    """Flatten ``value``. Cycles are cut, and shared objects appear under each of their paths."""
     flat = Flat()
     _walk(value, root, flat, frozenset())
     return flat
@@ -111,12 +111,14 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
     try:
         # Use keys(), because iteration may differ: a TensorDict iterates over its batch.
         return [(key, value[key]) for key in value.keys()]  # noqa: SIM118
-    except Exception:  # if a class raises, compare its attributes
+    except Exception:  # if the class raises an exception, compare its attributes
         return None
 
 
 def _key(position: int, key: Any) -> tuple[Any, bool]:
-    """A key as text, and whether it is quoted: plain values are shown unchanged, others as class and position."""
+    """A key as text, and whether it is quoted: plain values are shown unchanged, and other keys as class and
+    position.
+    """
     plain = type(type(key)) is type and isinstance(key, (str, int, float, bytes, type(None), torch.dtype))
     whole = plain or (type(key) is tuple and all(type(part) in (str, int, float, bool) for part in key))
     return (key, True) if whole else (f"{type(key).__name__} {position}", False)

@@ -1,4 +1,4 @@
-"""The cards that a plan can be made for, with their figures."""
+"""The cards for which code can be planned, and their properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 @dataclass(frozen=True)
 class Card:
-    """A CUDA card. Inductor's code depends on the first five fields, estimates on the others.
+    """A CUDA card. Inductor's code depends on the first five fields, and estimates depend on the other fields.
 
     Args:
         name: The name that CUDA reports.
@@ -43,8 +43,9 @@ def _rates(half: float, tf32: float, float32: float) -> tuple[tuple[str, float],
 
 
 # Shared memory and threads by capability: CUDA C++ Programming Guide, table "Technical Specifications per Compute
-# Capability" (a block has 1 KiB less than its multiprocessor). The other figures are from the document named at the
-# card, and were not all checked against it yet. Memory is the nominal size; what CUDA reports is slightly less.
+# Capability" (a block has 1 KiB less than its multiprocessor). The other figures are from the document mentioned next
+# to each card, and not all of them have been checked against it yet. Memory is the nominal size; CUDA reports slightly
+# less.
 CARDS: dict[str, Card] = {
     # NVIDIA A100 Tensor Core GPU datasheet (SXM, 80 GB), and the architecture whitepaper: 108 SMs, 40 MB L2.
     "A100": Card(
@@ -56,7 +57,7 @@ CARDS: dict[str, Card] = {
     "H100": Card(
         "NVIDIA H100 80GB HBM3", (9, 0), 132, 227 * KIB, 228 * KIB, 80 * GIB, 50 * MIB, 3.35e12, _rates(989, 494, 67)
     ),
-    # NVIDIA H200 datasheet; the processor is that of the H100.
+    # NVIDIA H200 datasheet; the processor is the same as in the H100.
     "H200": Card("NVIDIA H200", (9, 0), 132, 227 * KIB, 228 * KIB, 141 * GIB, 50 * MIB, 4.8e12, _rates(989, 494, 67)),
     # NVIDIA L4 datasheet (halves of its rates with sparsity), and the Ada whitepaper (AD104): 58 SMs, 48 MB L2.
     "L4": Card("NVIDIA L4", (8, 9), 58, 99 * KIB, 100 * KIB, 24 * GIB, 48 * MIB, 300e9, _rates(121, 60, 30.3), 1536),
@@ -79,7 +80,7 @@ CARDS: dict[str, Card] = {
 
 
 def as_card(gpu: str | Card) -> Card:
-    """The card of a name in ``CARDS`` (in any case, with or without spaces), or the card that the caller describes.
+    """The card with a name in ``CARDS`` (ignoring case and spaces), or the card that the caller describes.
 
     Raises:
         CompileUsageError: If the name is unknown.

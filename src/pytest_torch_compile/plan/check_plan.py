@@ -1,4 +1,4 @@
-"""``check_plan``: plan the code that Inductor generates for a GPU, in a fresh process of a machine without one."""
+"""``check_plan``: plan the code that Inductor generates for a GPU, in a fresh process on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -50,11 +50,13 @@ def check_plan(
     timeout: float = 600.0,
     **kwargs: Any,
 ) -> Plan:
-    """Plan the code that Inductor generates for a CUDA card, on a machine without one, and check it against a budget.
+    """Plan the code that Inductor generates for a CUDA card, on a machine without that card, and check it against a
+    budget.
 
-    The calls run in a fresh process, on tensors that have everything except values, as if model and arguments were on
-    the card. So weights are neither needed nor copied, and a model on the ``meta`` device can be planned. Nothing runs
-    on a GPU and nothing is measured. It needs torch's usual wheel for Linux, with CUDA and Triton.
+    The calls run in a fresh process, on tensors that have all properties except values, as if the model and its
+    arguments were on the card. So weights are neither needed nor copied, and a model on the ``meta`` device can be
+    planned. Nothing runs on a GPU and nothing is measured. Requires torch's default wheel for Linux, with CUDA and
+    Triton.
 
     Args:
         model: A module, function or other callable. Its parameters and buffers are planned on the card.
@@ -66,7 +68,7 @@ def check_plan(
         optimizer: Creates the optimizer from the parameters; its step runs after backward.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
-        mode: Passed to ``torch.compile``. Choices that it would make by timing are fixed, and listed in ``Plan.fixed``.
+        mode: Passed to ``torch.compile``. Choices that depend on timing are fixed, and listed in ``Plan.fixed``.
         options: Passed to ``torch.compile``, with the same exception.
         max_kernels: The maximum number of Triton kernels and library calls in one call.
         max_graph_breaks: As in ``check_compile``; 0 by default.
@@ -101,7 +103,7 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the process that plans, and the limits for its answer."""
+    """A plan to create: the payload for the planning process, and the limits for its answer."""
 
     plan: Plan
     payload: bytes
@@ -122,7 +124,7 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
         raise CompileUsageError(f"a plan is not possible here: {why_not}")
     limits = limits.on(support.torch_version())
     if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
-        raise CompileUsageError(f"{unknown[0]} cannot be planned: remove the limit")
+        raise CompileUsageError(f"a plan cannot determine {unknown[0]}: remove the limit")
     plan = Plan(
         target_name(model),
         work.compiling.checked_mode,
@@ -137,7 +139,7 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
-    """Run tasks for one card in a fresh process; its value is a list with a ``Planned`` for each."""
+    """Run tasks for one card in a fresh process, which returns a list with a ``Planned`` for each task."""
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
         payloads = [task.payload for task in tasks]
@@ -148,16 +150,18 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
-    """The plan with its findings, from the answer of the process or from the way in which it ended."""
+    """The plan with its findings, created from the answer of the process, or from the way in which the process
+    ended.
+    """
     plan = task.plan
     if isinstance(answer, Planned):
         _fill(plan, answer, len(task.calls))
         plan.findings = answer.findings + _judged(task, raised=answer.raised)
     elif answer.raised is not None:
-        message = f"the process that plans raises {answer.raised.type}"
+        message = f"the planning process raised {answer.raised.type}"
         plan.findings = [Finding("exception", message, answer.raised.location, answer.raised.text)]
     else:
-        message = f"the process that plans {answer.without_answer}"
+        message = f"the planning process {answer.without_answer}"
         plan.findings = [Finding("exception", message, evidence=answer.log)]
     plan.text = f"{failure_text(plan)}\n\n{_summary(plan)}"
     return plan
@@ -196,7 +200,9 @@ def _figures(plan: Plan) -> dict[str, Figure]:
     return {
         "max_kernels": Figure(max(plan.launches, default=0), most + kernels),
         "max_memory": Figure(plan.peak_memory, memory),
-        "max_cudagraphs": Figure(plan.cudagraphs, [f"{count(plan.cudagraphs, 'graph')} would be recorded"]),
+        "max_cudagraphs": Figure(
+            plan.cudagraphs, [(f"{count(plan.cudagraphs, 'graph')} would be recorded as a CUDA graph")]
+        ),
     }
 
 

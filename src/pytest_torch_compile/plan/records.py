@@ -14,9 +14,9 @@ from .cards import CARDS, Card
 class PlannedKernel:
     """One launch of a Triton kernel.
 
-    ``fuses`` are the ops that it computes, ``location`` is the user's line of the last of them, if known. ``blocks``
-    are the block sizes and warps that Inductor times on the card to keep the fastest; often there is only one.
-    ``float64`` is true if it reads, writes or computes numbers of that type.
+    ``fuses`` are the ops that it computes, and ``location`` is the user's line of the last op, if known. ``blocks`` are
+    the candidate block sizes and warps, which Inductor times on the card to choose the fastest; often there is only one
+    candidate. ``float64`` is true if it reads, writes or computes numbers of that type.
     """
 
     name: str
@@ -37,10 +37,10 @@ class LibraryCall:
 
 @dataclass(frozen=True)
 class PlannedGraph:
-    """One graph that Inductor generated code for.
+    """One graph for which Inductor generated code.
 
-    ``calls`` are the numbers of the calls in which it ran, once for each run. ``bytes_moved`` is Inductor's count of
-    the bytes that its kernels read and write, None if it has none.
+    ``calls`` contains the number of the call for each run of the graph. ``bytes_moved`` is Inductor's count of the
+    bytes that its kernels read and write, or None if Inductor has no count.
     """
 
     code: str
@@ -58,14 +58,14 @@ class PlannedGraph:
 
 @dataclass
 class Plan(CompileReport):
-    """The code that Inductor generates for a card, made without the card. Nothing in it was measured.
+    """The code that Inductor generates for a card, planned without the card. Nothing in it was measured.
 
-    ``planned`` are the graphs in the order in which they were compiled. ``launches`` are kernels and library calls,
-    for each call of the target. ``peak_memory`` is the maximum memory in bytes of model, inputs, gradients, optimizer
-    state and intermediate tensors, without workspaces of libraries and the allocator's rounding. ``cudagraphs`` is the
-    number of graphs that would be recorded as CUDA graphs; ``cudagraph_skips`` are the reasons for the others.
-    ``assumed`` lists the rules that were not checked on this kind of card, and ``fixed`` the choices that Inductor
-    makes by timing.
+    ``planned`` are the graphs in the order in which they were compiled. ``launches`` is the number of kernels and
+    library calls in each call of the target. ``peak_memory`` is the maximum memory in bytes of model, inputs,
+    gradients, optimizer state and intermediate tensors, without workspaces of libraries and the allocator's rounding.
+    ``cudagraphs`` is the number of graphs that would be recorded as CUDA graphs; ``cudagraph_skips`` are the reasons
+    why the other graphs would not. ``assumed`` lists the rules that were not checked on this kind of card, and
+    ``fixed`` the choices that Inductor makes by timing.
     """
 
     gpu: Card = CARDS["H100"]
@@ -93,11 +93,11 @@ class Plan(CompileReport):
 
     @property
     def bytes_moved(self) -> int | None:
-        """The bytes that one run of each graph reads and writes, None if unknown for one of them."""
+        """The bytes that one run of every graph reads and writes, or None if they are unknown for any graph."""
         moved = [graph.bytes_moved for graph in self.planned]
         return None if None in moved else sum(one for one in moved if one is not None)
 
     @property
     def cudagraph_skips(self) -> tuple[str, ...]:
-        """Why graphs would not be recorded as CUDA graphs, where these were requested."""
+        """The reasons why graphs would not be recorded as CUDA graphs although CUDA graphs were requested."""
         return tuple(dict.fromkeys(self.observation.cudagraph_skips))

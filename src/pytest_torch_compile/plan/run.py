@@ -1,4 +1,4 @@
-"""Run the calls on fake tensors in the process that plans, and record the compiled graphs."""
+"""Run the calls on fake tensors in the planning process, and record the compiled graphs."""
 
 from __future__ import annotations
 
@@ -145,10 +145,10 @@ def _run(
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:
-    """The findings for an exception: the host needs a value, the compiler failed, or the code raises."""
+    """The findings for an exception: the host needs a value, the compiler failed, or the code raised it."""
     name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:
-        message = "the host waits for a value that the card computes; the plan ends here"
+        message = "the host waits for a value that the GPU computes, so the plan ends here"
         return [Finding("host-sync", message, place, error_summary(error), calls=(number,))]
     if is_compiler_error(error):
         return error_findings(error)

@@ -39,7 +39,7 @@ def without_values(target: Any, calls: Sequence[Call], work: Any) -> bytes:
 
 def _shape(tensor: torch.Tensor, *, on_card: bool) -> Shape:
     if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_quantized:
-        raise CompileUsageError(f"a plan needs plain tensors, but the target has a {type(tensor).__name__}")
+        raise CompileUsageError(f"a plan supports only plain tensors, but the target has a {type(tensor).__name__}")
     storage = tensor.untyped_storage()
     return Shape(
         tuple(tensor.shape),

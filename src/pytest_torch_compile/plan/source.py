@@ -29,7 +29,7 @@ class Kernel:
 def launches(
     source: str, stacks: Mapping[int, str], known: Mapping[str, Kernel]
 ) -> tuple[tuple[PlannedKernel, ...], tuple[LibraryCall, ...]]:
-    """The kernels and library calls of a graph, in the order in which it makes them.
+    """The kernels and library calls of a graph, in the order of their execution.
 
     ``stacks`` maps a line of the source to the user's stack for it and for the lines up to the next entry.
     """

@@ -22,7 +22,7 @@ _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 class AcceptanceSession:
     """Registered if the file exists or ``--compile-accept`` is set.
 
-    Only tests that ran and passed change the file, because it is unknown which entries other tests need.
+    Only tests that ran and passed change the file, because the entries that other tests need are unknown.
     """
 
     def __init__(self, root: Path) -> None:
@@ -62,7 +62,7 @@ class AcceptanceSession:
         with unwritten.saying(terminalreporter, "torch.compile accepted: not written"):
             lines = self._write(noted) if settings.current.accept else self._stale(noted)
         if self._problem and not settings.current.accept:
-            lines.insert(0, f"{self._problem}; no breaks were accepted")
+            lines.insert(0, f"{self._problem}; no breaks or recompiles were accepted")
         for line in lines:
             terminalreporter.write_line(terminal(f"torch.compile accepted: {line}"))
 
@@ -81,7 +81,7 @@ class AcceptanceSession:
         if not changed:
             return [f"{self._path.name} is unchanged"]
         kept = acceptance.update(self._path, changed)
-        lines = [f"the old file was unreadable and was moved to {kept}"] if kept else []
+        lines = [f"the old file could not be read and was moved to {kept}"] if kept else []
         for test, entry in sorted(changed.items()):
             lines += [f"{test}: {line}" for line in _changes(self._entries.get(test) or _NOTHING, entry or _NOTHING)]
         return [*lines, f"written to {self._path}"]
@@ -98,7 +98,7 @@ def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
     for torch in sorted({*old["recompiles"], *new["recompiles"]}):
         before, now = old["recompiles"].get(torch, 0), new["recompiles"].get(torch, 0)
         lines += [f"recompiles {before} -> {now} on torch {torch}"] if before != now else []
-    return lines or ["the location or torch versions of accepted breaks changed"]
+    return lines or ["the locations or torch versions of accepted breaks changed"]
 
 
 def _torch_minor() -> str:

@@ -41,7 +41,7 @@ BENCHMARK_ROUNDS = 50
 
 
 class CompileSpeedWarning(UserWarning):
-    """Warns about a speed test that could not be gated."""
+    """Issued for a speed test that could not be gated."""
 
 
 class CompileBenchmark:
@@ -71,12 +71,12 @@ class CompileBenchmark:
         With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned.
         ``cold_start=True`` also compiles the target in two fresh processes, with an empty and then a filled cache.
         ``allow_more`` allows counted quantities to exceed their baseline: ``{"kernels": 10, "memory": 0.05, "guards":
-        None}`` allows ten more kernels, 5% more memory, and any number of guards. The other options are those of
+        None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are passed to
         ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, also if a count exceeds
-                its baseline, or a slowdown is confirmed.
+            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, it is also raised if a
+                count exceeds its baseline or a slowdown is confirmed.
             CompileUsageError: If an option is unknown, or a keyword is also an argument of the target; pass such
                 arguments in ``kwargs``.
         """
@@ -93,7 +93,7 @@ class CompileBenchmark:
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
-        if chosen.get("compile"):  # overrides the options of the suite, but not those of this call
+        if chosen.get("compile"):  # overrides the options of the suite, but not the options of this call
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
             # These options may be set for a whole suite, and not every target has an argument of each name.
@@ -107,8 +107,8 @@ class CompileBenchmark:
         stored, problems = self._stored(environment)
         try:
             with device_lock(environment.get("uuid", "cpu")):
-                # Use the same kind of cache as the stored runs: a persistent one, or an empty one each time. A
-                # confirming process was told which kind.
+                # Use the same kind of cache as the stored runs: a persistent cache, or an empty cache for each run. A
+                # confirming process receives the kind from its parent.
                 told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
                 kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
@@ -135,7 +135,7 @@ class CompileBenchmark:
         with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
     def _stored(self, environment: Mapping[str, Any]) -> tuple[StoredTest, list[str]]:
-        """The stored runs of this test, and the reasons why times cannot be judged by them."""
+        """The stored runs of this test, and the reasons why times cannot be compared with them."""
         test, name = self._item.nodeid, name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
@@ -144,7 +144,7 @@ class CompileBenchmark:
             raise CompileCheckFailed(f"the baseline cannot be used: {problem}", None)
         runs = stored_runs.runs_of(speed.entries.get(test))
         counts = structure.counts_of(counted.entries.get(test), environment["python"])
-        self._missing = speed.missing if not speed.entries else f"{speed.path} has no entry for this test"
+        self._missing = speed.missing if not speed.entries else f"the baseline {speed.path} has no entry for this test"
         kept = is_kept(settings.current.cache)
         problems = [
             stored_runs.unknown_device(runs, environment.get("uuid", "")),
@@ -161,7 +161,7 @@ class CompileBenchmark:
         another = None if confirms else partial(self._further, sample)
         tests = in_child.speed_tests(self._item)
         gates = settings.current.perf == "gate" and not settings.current.update_baselines
-        # A test that a count fails is red whatever its times are, and confirming them may take minutes.
+        # A test that fails because of a count is red regardless of its times, and confirming times may take minutes.
         decision = decide(
             stored, sample, another, tests=tests, allow_more=allow_more, problems=problems, until_red=gates
         )
@@ -201,7 +201,9 @@ class CompileBenchmark:
         try:
             return replace(sample, start=self._in_fresh_processes(fresh_process.cold_and_warm_start))
         except NoFigures as error:
-            warnings.warn(CompileSpeedWarning(f"{self._item.nodeid}: no cold start: {error}"), stacklevel=2)
+            warnings.warn(
+                CompileSpeedWarning(f"{self._item.nodeid}: the cold start was not measured: {error}"), stacklevel=2
+            )
             return sample
 
     def _in_fresh_processes(self, run: Callable[[Child], Result]) -> Result:
@@ -244,7 +246,7 @@ def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench
     """The warm eager and compiled legs to measure.
 
     Raises:
-        CompileCheckFailed: If the target does not compile; the findings are those of ``check_compile``.
+        CompileCheckFailed: If the target does not compile; the findings are the same as in ``check_compile``.
     """
     from .._torch.machine_faults import machine_fault
     from ..check.check_compile import KEYWORDS, check_compile
@@ -283,7 +285,8 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: {name} has no allowance, since only a decrease is a regression; set it to None to skip it"
+                f"allow_more: {name} cannot have an allowance, because only a decrease is a regression; set it to "
+                "None to skip this count"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(

@@ -19,7 +19,7 @@ from . import payload, unwritten
 
 
 class Collector:
-    """Registered in the process that receives every report."""
+    """Registered in the process that receives all reports."""
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
@@ -39,7 +39,7 @@ class Collector:
         entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
         entry["duration"] += report.duration
         if report.when == "setup" and report.passed:  # until its call is reported
-            entry |= {"outcome": "error", "message": "the run ended before the test did"}
+            entry |= {"outcome": "error", "message": "the run ended before the test finished"}
         elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
         if sent and sent.usage_error:
@@ -87,13 +87,13 @@ class Collector:
             unwritten.fail(session)
 
     def _earlier(self) -> list[Any]:
-        """The history of the existing report; an unusable one does not fail the run."""
+        """The history of the existing report; a history that cannot be used does not fail the run."""
         if not (self._folder / document.FILE_NAME).exists():
             return []
         try:
             return list(document.read(self._folder)["history"])
         except document.DocumentError as error:
-            self._remark = f"the history starts again: {error}"
+            self._remark = f"a new history was started: {error}"
             return []
 
     def _document(self, session: pytest.Session, exitstatus: int, early: bool, history: list[Any]) -> document.Document:

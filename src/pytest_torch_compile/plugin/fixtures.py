@@ -1,4 +1,4 @@
-"""The fixtures of the plugin, and the options that they take from a test's markers and fixtures."""
+"""The fixtures of the plugin, and the options that they read from a test's markers and fixtures."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ else:
 
     @pytest.fixture
     def compile_benchmark() -> Any:
-        """Raise an error that names the missing package."""
+        """Raise an error that mentions the missing package."""
         raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
 
 
@@ -97,7 +97,7 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
     for marker in reversed(list(request.node.iter_markers(MARKER))):
         if marker.args:
             raise CompileUsageError(
-                f"{test}: the marker {MARKER} takes only keyword arguments: {MARKER}(max_recompiles=1)"
+                f"{test}: the marker {MARKER} accepts only keyword arguments: {MARKER}(max_recompiles=1)"
             )
         known.require_known(marker.kwargs, f"the marker {MARKER} of {test}")
         options |= marker.kwargs

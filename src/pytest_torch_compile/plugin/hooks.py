@@ -60,8 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        f"{known_failure.MARKER}(reason, kind=None, torch=None): this "
-        "check is known to fail; it is an error if it passes",
+        f"{known_failure.MARKER}(reason, kind=None, torch=None): mark a check that is known to fail; the test fails "
+        "if the check passes",
     )
     in_child.begin_worker(config)
     chosen, root, register = options.read(config), config.rootpath, config.pluginmanager.register
@@ -103,7 +103,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Save the compile cache if it is a URL; if that fails, only the next run's warm start is lost."""
+    """Save the compile cache if it is a URL. If this fails, the next run starts with an older cache."""
     try:
         session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
     except Exception as error:  # an exception would suppress pytest's summary
@@ -131,7 +131,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
-    """Make workers that import torch end with their session."""
+    """Make workers that import torch exit at the end of their session."""
     if hasattr(parent.config, "workerinput") and usage.names_plugin(module_path):
         end_with_session()
 
@@ -150,11 +150,11 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     try:
         with calm():
             import torch
-    except Exception as error:  # only the tests that need it fail
+    except Exception as error:  # only the tests that need torch fail
         return [f"torch.compile: torch cannot be imported: {unwritten.reason(error)}"]
 
     chosen = settings.current
-    device = chosen.device or "chosen by the tests"
+    device = chosen.device or "chosen by each test"
     backend = f"{chosen.check_backend}{' (--compile-fast: generated code is not checked)' if chosen.fast else ''}"
     return [f"torch.compile: torch {torch.__version__}, device {device}, backend {backend}, cache {chosen.cache}"]
 
@@ -175,7 +175,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Discard compiled code before tests that use the plugin or a guard, and before no others."""
+    """Discard compiled code only before tests that use the plugin or a guard."""
     payload.begin(item)
     known_failure.require_valid(item)
     if usage.uses_plugin(item):
@@ -239,8 +239,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if rows:
         terminalreporter.section("torch.compile checks")
         with unwritten.saying(terminalreporter, "the table of the checks"):
-            # If the terminal cannot encode one character, pytest escapes everything it writes in that call, including
-            # newlines.
+            # If the terminal cannot encode a character, pytest escapes everything that it writes in that call,
+            # including newlines.
             for line in terminal.table(rows, max(120, terminalreporter._tw.fullwidth)).splitlines():
                 terminalreporter.write_line(line)
     if timings:

@@ -29,12 +29,12 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Whether this run is a child of another pytest process, which shows and stores the observations."""
+    """Whether this run is a child of another pytest process. If so, the parent shows and stores the observations."""
     return _JOB in config.stash
 
 
 def speed_tests(item: pytest.Item) -> int:
-    """The number of speed tests in this run; in a child, in the parent's run."""
+    """The number of speed tests in this run or, in a child, in the parent's run."""
     if is_child(item.config) and item.config.stash[_JOB].speed_tests:
         return item.config.stash[_JOB].speed_tests
     return sum(map(is_speed_test, item.session.items)) or 1
@@ -56,7 +56,7 @@ def begin(config: pytest.Config) -> None:
 
 
 def begin_worker(config: pytest.Config) -> None:
-    """In a pytest-xdist worker of a child: apply the child's job and options, since the worker received only the
+    """In a pytest-xdist worker of a child, apply the child's job and options, because the worker received only the
     command line.
     """
     sent = getattr(config, "workerinput", {}).get(_OF_CHILD)
@@ -74,7 +74,7 @@ def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
     parts = [test.partition("::") for test in tests]
     config.args = [f"{config.rootpath / path}{separator}{name}" for path, separator, name in parts]
     if hasattr(config.option, "pyargs"):
-        config.option.pyargs = False  # these are paths
+        config.option.pyargs = False  # these arguments are paths
 
 
 class _InChild:
@@ -101,8 +101,8 @@ class _InChild:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
         """Keep all tests that the parent requested.
 
-        The parent's run selected them; sharding would select different tests here. If tests are only listed, tests that
-        addopts deselects must be listed too.
+        The parent's run selected them, and sharding would select different tests in the child. If tests are only
+        listed, tests that addopts deselects must be listed as well.
         """
         collected = list(items)
         result = yield
@@ -126,12 +126,12 @@ class _InChild:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Report the tests that the workers collected; with workers, only they collect."""
+        """Report the tests that the workers collected, because the controller does not collect any."""
         self._say({child.OF_RUN: {"collected": list(ids)}})
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Report that pytest finished. If this message is missing, a test ended the process."""
+        """Report that pytest finished. If this message is missing, a test terminated the process."""
         self._say({child.OF_RUN: {"finished": True}})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -19,7 +19,7 @@ TO_START = 60.0
 
 
 def run(item: pytest.Item) -> list[pytest.TestReport]:
-    """Run one test in a fresh pytest and return its reports; a child that dies or hangs is a failed test."""
+    """Run one test in a fresh pytest and return its reports; a child that dies or hangs counts as a failed test."""
     seconds = settings.current.timeout
     # pytest-timeout interrupts this process instead of the one in which the test hangs.
     ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
@@ -38,7 +38,7 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
 
 
 def _why(test: str, ended: Ended) -> str:
-    """The message that says how the process ended and where it was."""
+    """A message that describes how the process ended and where it was at that time."""
     if ended.status is None:
         frames = main_frames(ended.stacks)
         place = place_of(frames)

@@ -17,7 +17,7 @@ MARKER = "compile_known_failure"
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """One marker: ``compile_known_failure(reason, kind=None, torch=None)``."""
+    """One ``compile_known_failure(reason, kind=None, torch=None)`` marker."""
 
     reason: str
     kinds: tuple[str, ...] = ()
@@ -33,9 +33,9 @@ class KnownFailure:
             return False
 
     def explains(self, error: BaseException) -> bool:
-        """Whether this is the expected failure: a failed check with findings of these kinds only.
+        """Whether this is the expected failure: a failed check whose findings are all of these kinds.
 
-        Without kinds, any finding matches, except kinds that are not about the code under check.
+        If no kinds are set, any finding matches unless it is not about the checked code.
         """
         if not isinstance(error, CompileCheckFailed):
             return False
@@ -84,11 +84,11 @@ def _arguments(reason: Any = "", kind: Any = None, torch: Any = None) -> tuple[A
 
 
 def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:
-    """Turn the expected failure into an xfail, and a test that no longer fails into an error."""
+    """Report the expected failure as an xfail, and a test that no longer fails as an error."""
     if error is None and report.passed:
         reasons = "; ".join(failure.reason for failure in failures)
         report.outcome = "failed"
-        report.longrepr = f"{NO_LONGER_FAILS}, remove its {MARKER} marker: {reasons}"
+        report.longrepr = f"{NO_LONGER_FAILS}; remove its {MARKER} marker: {reasons}"
         return
     explaining = [failure for failure in failures if error is not None and failure.explains(error)]
     if explaining:

@@ -1,4 +1,6 @@
-"""Under torchrun or Slurm, every rank runs the same tests. Rank 0 reports for all ranks; the others print nothing."""
+"""Under torchrun or Slurm, every rank runs the same tests. Rank 0 reports for all ranks; the other ranks print
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from .orphaned import PARENT, end_with_session
 
 # Seconds that a test may take on another rank after it has ended on rank 0.
 TEST_SECONDS = 600.0
-# Seconds that the current test has to fail by itself after a rank is lost.
+# Seconds that the current test is given to fail by itself after a rank is lost.
 END_SECONDS = 8.0
 # Seconds that rank 0 may take to write its report.
 REPORT_SECONDS = 60.0
@@ -31,10 +33,10 @@ _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 
 
 def takes_part(config: pytest.Config) -> bool:
-    """Whether a launcher started this process as one of several, and the tests use the plugin.
+    """Whether a launcher started this process as one of several ranks, and the tests use the plugin.
 
-    The text of the files is searched, because the answer is needed before other plugins open files that several ranks
-    would write.
+    This searches the text of the files, because the answer is needed before other plugins open files that several ranks
+    would write to.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -67,7 +69,9 @@ def begin(config: pytest.Config) -> None:
 
 
 def note_sigterm(config: pytest.Config) -> None:
-    """Record a SIGTERM during conftest imports, which may take seconds: the other ranks cannot be told yet."""
+    """Record a SIGTERM that arrives while conftest files are imported, which may take seconds, because the other ranks
+    cannot be notified yet.
+    """
     if launch() is not None and termination.nobody_handles_it():
         asked = config.stash[_ASKED] = list[int]()
         signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
@@ -75,7 +79,7 @@ def note_sigterm(config: pytest.Config) -> None:
 
 
 def was_asked_to_end(config: pytest.Config) -> bool:
-    """Whether a SIGTERM was recorded; later ones are handled normally."""
+    """Whether a SIGTERM was recorded; later signals are handled normally."""
     asked = config.stash.get(_ASKED, [])
     _stop_noting(config)
     return bool(asked)
@@ -88,11 +92,11 @@ def _stop_noting(config: pytest.Config) -> None:
 
 
 class LaunchedSession:
-    """The hooks of one of several processes that a launcher started."""
+    """The hooks of one of several processes started by a launcher."""
 
     def __init__(self, config: pytest.Config, asked: bool) -> None:
         self._config = config
-        self._asked = asked  # asked to end before the other ranks were found
+        self._asked = asked  # the SIGTERM arrived before the other ranks were found
         self._ends_soon = False
         self._stderr = os.dup(2)  # pytest captures the original descriptor
         termination.end_in_order(config)
@@ -117,7 +121,7 @@ class LaunchedSession:
             self._others = others(self._lost)
         except RuntimeError as error:
             here = launch()
-            line = f"rank {here.rank if here else 0} cannot reach the others: {str(error).splitlines()[0]}"
+            line = f"rank {here.rank if here else 0} cannot reach the other ranks: {str(error).splitlines()[0]}"
             os.write(self._stderr, f"\npytest-torch-compile: {line}\n".encode())
             pytest.exit(line, returncode=pytest.ExitCode.TESTS_FAILED)
         # The parent is torchrun's agent, or a shell, which may exit after it has started all ranks.
@@ -140,15 +144,15 @@ class LaunchedSession:
 
     def _say_end(self) -> None:
         if self._others is not None:
-            self._others.leave("terminated by its launcher (SIGTERM)")
-            self._others.lose_all("the launcher terminated this run (SIGTERM), as it does when a rank exits")
+            self._others.leave("it was terminated by its launcher (SIGTERM)")
+            self._others.lose_all("the launcher terminated this run (SIGTERM), which it does when a rank exits")
 
     def _orphaned(self) -> None:
         if self._others is not None:
-            self._others.leave("its launcher has exited, so it exits too")
+            self._others.leave("its launcher has exited, so this rank exits too")
 
     def _lost(self, line: str) -> None:
-        """Print the message once for all ranks and end the session, since the test would wait forever."""
+        """Print the message once for all ranks and end the session, because the test would otherwise wait forever."""
         lost = self._others.lost if self._others else {}
         here = launch()
         if self._session is not None and here is not None:
@@ -179,7 +183,7 @@ class LaunchedSession:
         if here.rank == 0 and not report.failed:
             ranks = range(here.world_size)
             told = self._others.gather(turn, ranks, TEST_SECONDS)
-            late = f"did not run this test within {TEST_SECONDS:g} s of rank 0"
+            late = f"did not start this test within {TEST_SECONDS:g} s of rank 0"
             texts = {rank: told[rank] if rank in told else self._others.why_gone(rank, late) for rank in ranks}
             failed = [f"rank {rank}: {text}" for rank, text in texts.items() if text]
             if failed:
@@ -202,9 +206,9 @@ class LaunchedSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Tell the others rank 0's exit status, and wait until they have received it.
+        """Send rank 0's exit status to the other ranks, and wait until they have received it.
 
-        The store may end with this process.
+        The wait is necessary because the store may end with this process.
         """
         if self._others is None or self._session is None:
             return

@@ -14,36 +14,38 @@ from ..settings import Settings, below_root
 PREFIX = "compile_"
 OPTIONS: dict[str, str] = {
     "backend": "default backend of checks: eager, aot_eager, inductor or another backend",
-    "device": "device to move targets and inputs to: cpu, cuda, cuda:1 (default: leave them in place)",
+    "device": "device to move targets and inputs to, such as cpu, cuda or cuda:1 (default: do not move them)",
     "cache": "compile cache: fresh (a new one for each test), session (one for each worker), "
     "a persistent folder (relative to the root directory), or an fsspec URL such as "
     "s3://bucket/folder for loading and saving artifacts",
     "report": "folder for report.json, report.html and summary.md, relative to the root directory",
-    "diagnose": "diagnosis of failed checks: off, auto (the stage at fault and verified fixes, for up to twice "
-    "the time of the check and at most 60 s) or full (also the smallest module, for at most 10 "
-    "minutes)",
-    "repro": "folder for a verified script that reproduces each failed check, relative to the root directory",
+    "diagnose": "diagnosis of failed checks: off, auto (find the stage at fault and verified fixes, in at most twice "
+    "the time of the check and at most 60 s) or full (also find the smallest module that fails, in at "
+    "most 10 minutes)",
+    "repro": (
+        "folder for scripts that reproduce failed checks, one verified script for each check (relative to the root "
+        "directory)"
+    ),
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
     "verdicts without failing) or gate (fail on regressions)",
     "baselines": "folder of stored baselines (default: baselines in the root directory)",
-    "timeout": "time limit of a check in seconds, and of a whole test under --compile-isolate "
-    "(default there: 30 minutes); a timeout fails with the line that hangs",
+    "timeout": "time limit for each check in seconds, or for the whole test under --compile-isolate (default: none, "
+    "or 30 minutes under --compile-isolate); a check that exceeds it fails and reports the line that hangs",
     "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
-    "patterns of names in it: mypackage, mypackage.layers, mypackage.ops.*",
+    "patterns of names in a package: mypackage, mypackage.layers, mypackage.ops.*",
     "existing-minutes": "total time limit for the checks of --compile-existing, in minutes (default: 10)",
-    "existing-shapes": "maximum number of shapes that --compile-existing checks for calls that differ only in "
+    "existing-shapes": "maximum number of shapes that --compile-existing checks among calls that differ only in "
     "shape (default: 4)",
-    "write-tests": "folder (relative to the root directory) to write test files to: one per module of the package "
-    "given by --compile-existing, with one check per target",
+    "write-tests": "folder for the test files to write: one file for each module of the package in "
+    "--compile-existing, with one check for each target (relative to the root directory)",
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a separate process",
-    "update-baselines": "write changed values to the baselines, and list them",
-    "fast": "for quick runs during development: use backend aot_eager in checks that do "
-    "not set a backend, which checks everything except the code that Inductor "
-    "generates; cannot be combined with speed baselines",
-    "accept": "accept the graph breaks and recompiles of this run in compile-accepted.json, so "
-    "that later runs fail only on new ones, and remove outdated entries",
+    "update-baselines": "write changed values to the baselines and list them",
+    "fast": "use backend aot_eager in checks that do not set a backend, for quick runs during development; this "
+    "checks everything except the code that Inductor generates, and cannot be combined with speed baselines",
+    "accept": "write the graph breaks and recompiles of this run to compile-accepted.json, so that later runs fail "
+    "only on new ones, and remove outdated entries",
 }
 CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
 
@@ -62,8 +64,7 @@ def add_options(parser: pytest.Parser) -> None:
 def read(config: pytest.Config) -> Settings:
     """The settings from the command line, the ini file and the defaults, in this order.
 
-    Raises:
-        pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options exclude each other.
+    Raises: pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options cannot be combined.
     """
     _refuse_typos(config)
     chosen: dict[str, Any] = {}
@@ -87,20 +88,23 @@ def read(config: pytest.Config) -> Settings:
     settings = Settings(**chosen)
     if settings.existing and settings.isolate:
         raise pytest.UsageError(
-            "--compile-existing checks calls in the process of the test that makes them: leave out --compile-isolate"
+            "--compile-existing checks each call in the process of its test: remove --compile-isolate"
         )
     if settings.write_tests and not settings.existing:
-        raise pytest.UsageError("--compile-write-tests needs --compile-existing=PACKAGE")
+        raise pytest.UsageError("--compile-write-tests requires --compile-existing=PACKAGE")
     # Times of aot_eager must never be mistaken for times of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
-        raise pytest.UsageError("--compile-fast generates no code that could be timed: remove one of the two options")
+        raise pytest.UsageError(
+            "--compile-fast does not generate code that can be timed: remove --compile-fast or the option for speed "
+            "baselines"
+        )
     if settings.fast and config.getoption("--compile-backend") == "inductor":
-        raise pytest.UsageError("--compile-fast and --compile-backend=inductor exclude each other: remove one of them")
+        raise pytest.UsageError("--compile-fast cannot be combined with --compile-backend=inductor: remove one of them")
     return settings
 
 
 def _seconds(text: str) -> float | None:
-    """A time limit; 0 turns it off, so that the command line can turn off the ini file's limit."""
+    """A time limit; 0 means no limit, which allows the command line to turn off a limit in the ini file."""
     try:
         seconds = float(text)
     except ValueError:
@@ -117,12 +121,12 @@ def _number(option: str, text: str, what: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise pytest.UsageError(f"--compile-{option}={text}: give a number of {what}")
+        raise pytest.UsageError(f"--compile-{option}={text}: must be a number of {what} above 0")
     return number
 
 
 def backend_asked_for(config: pytest.Config) -> str | None:
-    """The backend that the command line or the ini file names."""
+    """The backend that is set on the command line or in the ini file."""
     return config.getoption("--compile-backend") or config.getini(_key("backend")) or None
 
 
@@ -133,7 +137,8 @@ def _key(name: str) -> str:
 def _refuse_typos(config: pytest.Config) -> None:
     known = {_key(name) for name in (*OPTIONS, *FLAGS)}
     with warnings.catch_warnings():
-        # pytest's view of the ini file is deprecated since 9.1, but nothing else supports all formats of that file.
+        # This way to read the ini file is deprecated since pytest 9.1, but no other way supports all formats of that
+        # file.
         warnings.simplefilter("ignore")
         keys = list(getattr(config, "inicfg", ()))
     for key in keys:

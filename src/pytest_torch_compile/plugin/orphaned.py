@@ -1,4 +1,6 @@
-"""End pytest-xdist workers at once if their session was killed. Otherwise they continue for up to 15 seconds."""
+"""Terminate pytest-xdist workers at once if their session was killed. Otherwise, they would continue for up to 15
+seconds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The observations of one test: a record that is filled while the test runs and sent with its report."""
+"""The observations of one test, in a record that is filled while the test runs and is sent with its report."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _KEY: pytest.StashKey[Payload] = pytest.StashKey()
 
 @dataclass
 class Payload:
-    """The record of one test. It contains only JSON values, so that pytest-xdist workers and isolated processes can
-    send it.
+    """The record of one test. It contains only JSON values, because pytest-xdist workers and isolated processes send
+    it.
     """
 
     checks: list[dict[str, Any]] = field(default_factory=list)  # one entry of the report for each check
     rows: list[dict[str, str]] = field(default_factory=list)  # one row of the terminal's table for each check
     timings: list[dict[str, Any]] = field(default_factory=list)  # the result of each call of compile_benchmark
     structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
-    accepted: dict[str, Any] | None = None  # breaks and recompiles over the test's budget
+    accepted: dict[str, Any] | None = None  # breaks and recompiles that exceed the test's budget
     environment: dict[str, Any] = field(default_factory=dict)  # the environment of the process
     usage_error: bool = False  # the test called the plugin incorrectly
 
 
 def begin(item: pytest.Item) -> None:
-    """Discard the record of an earlier run of the same test; other plugins may rerun it."""
+    """Discard the record of an earlier run of the same test, because other plugins may rerun a test."""
     if _KEY in item.stash:
         del item.stash[_KEY]
 
@@ -42,10 +42,11 @@ def of(item: pytest.Item) -> Payload:
 
 
 def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_error: bool = False) -> None:
-    """Attach the record to the report of a phase, unless it is empty; ``always`` attaches an empty one too.
+    """Attach the record to the report of a phase, unless it is empty; if ``always`` is true, attach an empty record as
+    well.
 
-    Observations are attached only to the call phase, or the teardown would count them again. A usage error is attached
-    to the phase that raised it.
+    Observations are attached only to the call phase; otherwise, they would be counted again in the teardown. A usage
+    error is attached to the phase that raised it.
     """
     noted = item.stash.get(_KEY, None)  # missing if the test does not use the plugin
     if always or noted or usage_error:
@@ -64,7 +65,9 @@ def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """All reports of the run that carry a record; none in a child or worker, whose parent shows and stores them."""
+    """All reports of the run that contain a record. There are none in a child or worker, whose parent shows and stores
+    them.
+    """
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):
         for reports in terminalreporter.stats.values():

@@ -1,4 +1,4 @@
-"""The structure baselines in a session: record exact counts, compare them with the stored counts, and write them."""
+"""The structure baselines in a session: record exact counts, compare them with the stored counts, and write changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .usage import shows_existing
 
 
 class StructureSession:
-    """Registered if ``--compile-perf`` or ``--compile-update-baselines`` needs baselines.
+    """Registered if ``--compile-perf`` or ``--compile-update-baselines`` requires baselines.
 
     Under ``gate``, a test fails if its checks have a new graph break, or more graphs, recompiles, guards or CUDA graph
     skips than stored, even if its budget allows them. Other changes are listed at the end.
@@ -60,7 +60,7 @@ class StructureSession:
         )
         if findings:
             lines = [finding_text(number, finding) for number, finding in enumerate(findings, 1)]
-            hint = f"If this is intended: pytest {shell(test)} --compile-update-baselines"
+            hint = f"If this is intended, run: pytest {shell(test)} --compile-update-baselines"
             raise CompileCheckFailed("\n".join([*lines, f"The baseline is {stored.path}", hint]), None, findings)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -80,7 +80,7 @@ class StructureSession:
                 terminalreporter.write_line(terminal(f"torch.compile structure: {line}"))
 
     def _lines(self, environment: str, entries: Mapping[str, structure.Entry]) -> list[str]:
-        """List the changes, and write them if requested. Raises BaselineError if that fails."""
+        """List the changes, and write them if requested. Raises BaselineError if they cannot be written."""
         stored = baselines.load(self._folder, environment, "structure")
         lines = structure.table(stored.entries, entries)
         if not settings.current.update_baselines:
@@ -91,7 +91,7 @@ class StructureSession:
             return {test: {**_counts(old.get(test)), **entry} for test, entry in entries.items()}
 
         done = baselines.update(self._folder, environment, merge, "structure")
-        kept = [f"the old file was unreadable and was moved to {done.kept}"] if done.kept else []
+        kept = [f"the old file could not be read and was moved to {done.kept}"] if done.kept else []
         return [*lines, *kept, f"{done.path}: {len(done.rows) or 'no'} entries changed"]
 
 

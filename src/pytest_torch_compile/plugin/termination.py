@@ -1,6 +1,7 @@
-"""SIGTERM ends the session like Ctrl-C: finished tests are reported, and temporary files are removed.
+"""End the session on SIGTERM in the same way as on Ctrl-C: finished tests are reported, and temporary files are
+removed.
 
-Python handles a signal when it next runs Python code, so code that hangs in C can only be ended by SIGKILL.
+Python handles a signal only when it next runs Python code, so code that hangs in C can be terminated only by SIGKILL.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import Any
 
 import pytest
 
-# `timeout` and some runners signal the process and then its whole group; both signals together are one request.
+# `timeout` and some runners signal the process and then its whole group; the two signals count as one request.
 ONE_REQUEST_SECONDS = 0.5
-MESSAGE = "the process was asked to end (SIGTERM)"
+MESSAGE = "the process was terminated (SIGTERM)"
 
 
 def end_in_order(config: pytest.Config) -> None:
-    """Handle the signal until the session ends, unless someone else does. A second signal ends the process at once."""
+    """Handle the signal until the session ends, unless another handler is installed. A second signal terminates the
+    process at once.
+    """
     if not nobody_handles_it():
         return
     owner, asked = os.getpid(), 0.0
@@ -32,10 +35,11 @@ def end_in_order(config: pytest.Config) -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         asked = time.monotonic()
-        # If code under test catches the exception, the session ends after this test.
+        # If the tested code catches the exception, the session ends after this test.
         if session := config.pluginmanager.get_plugin("session"):
             session.shouldstop = MESSAGE
-        # Like Ctrl-C: the compiler catches every Exception, including that of pytest.exit(), and continues.
+        # Raise KeyboardInterrupt, as for Ctrl-C, because the compiler catches every Exception, including the exception
+        # of pytest.exit(), and continues.
         raise KeyboardInterrupt(MESSAGE)
 
     signal.signal(signal.SIGTERM, end)
@@ -43,7 +47,7 @@ def end_in_order(config: pytest.Config) -> None:
 
 
 def nobody_handles_it() -> bool:
-    """Whether this thread may handle SIGTERM and nothing else does."""
+    """Whether this thread may handle SIGTERM and no other handler is installed."""
     main = threading.current_thread() is threading.main_thread()
     return main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

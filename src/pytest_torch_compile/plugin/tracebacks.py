@@ -1,4 +1,4 @@
-"""Shorten pytest's tracebacks of failed checks to the user's own lines."""
+"""Shorten pytest's tracebacks of failed checks to the lines of user code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report a file that could not be written: a red line in the summary, and a nonzero exit status.
+"""Report a file that could not be written, with a red line in the summary and a nonzero exit status.
 
 No test is marked as failed, and the rest of the summary is still shown.
 """
@@ -29,9 +29,7 @@ def fail(session: pytest.Session) -> None:
 
 @contextmanager
 def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
-    """Report any error inside the ``with`` block as a line of the summary, so that the rest of the summary is still
-    shown.
-    """
+    """Report any error inside the ``with`` block as a line of the summary, and continue with the summary."""
     try:
         yield
     except Exception as error:

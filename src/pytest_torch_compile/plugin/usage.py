@@ -1,4 +1,4 @@
-"""Find tests that use the plugin, and prepare and clean up the state around them."""
+"""Find tests that use the plugin, set up the state before they run, and clean it up afterwards."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\
 
 
 def names_plugin(file: Path) -> bool:
-    """Whether a file seems to use the plugin. Searches the source text, because importing the file could import torch,
-    which takes seconds.
+    """Whether a file seems to use the plugin. This searches the source text, because importing the file could import
+    torch, which takes seconds.
     """
     try:
         return _NAMES.search(file.read_text(encoding="utf-8", errors="replace")) is not None
@@ -40,7 +40,7 @@ def uses_plugin(item: pytest.Item) -> bool:
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
     return (
         not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-        # By name, because importing the class would import torch.
+        # The class is identified by name, because importing it would import torch.
         or any(base.__module__ == f"{PACKAGE}.check.compile_suite" for base in bases)
         or item.get_closest_marker(MARKER) is not None
         or shows_existing(item)
@@ -48,7 +48,7 @@ def uses_plugin(item: pytest.Item) -> bool:
 
 
 def shows_existing(item: pytest.Item) -> bool:
-    """Whether a test is the one that shows what ``--compile-existing`` checked while other tests ran."""
+    """Whether a test is one of those that ``--compile-existing`` adds to show its results."""
     return getattr(item, "shows_existing", False)
 
 
@@ -66,7 +66,9 @@ def starts_fresh(item: pytest.Item) -> bool:
 
 
 def first_guard(item: pytest.Item) -> None:
-    """Discard code compiled by earlier tests, which the first guard of a test would reuse without observing it."""
+    """Discard code that earlier tests compiled, because the first guard of a test would reuse it without observing
+    it.
+    """
     if _GUARDED in item.stash:
         return
     item.stash[_GUARDED] = True
@@ -80,7 +82,7 @@ def first_guard(item: pytest.Item) -> None:
 
 
 def enter(item: pytest.Item) -> None:
-    """Before a test: record torch settings, and discard compiled code if the test compiles."""
+    """Before a test, record the torch settings, and discard compiled code if the test compiles code."""
     note_before_tests()
     if starts_fresh(item):
         reset()
@@ -88,7 +90,9 @@ def enter(item: pytest.Item) -> None:
 
 
 def leave(item: pytest.Item) -> None:
-    """After a test that compiled: discard compiled code, and record which torch settings it left changed."""
+    """After a test that compiled code, discard the compiled code, and record the torch settings that the test left
+    changed.
+    """
     if "torch" in sys.modules and (starts_fresh(item) or _GUARDED in item.stash):
         reset()
     note_left_by(item.nodeid)

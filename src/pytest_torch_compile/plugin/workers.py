@@ -1,4 +1,4 @@
-"""Give each pytest-xdist worker its own GPU, and enable pytest-benchmark in it."""
+"""Assign a separate GPU to each pytest-xdist worker, and enable pytest-benchmark in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def one_for_each_gpu(config: pytest.Config) -> int | None:
 
 
 def measure_alone(config: pytest.Config) -> None:
-    """Give a worker its GPU, and enable pytest-benchmark, which is otherwise disabled in workers.
+    """Assign a GPU to a worker, and enable pytest-benchmark, which is normally disabled in workers.
 
     pytest-benchmark checks an environment variable when it is configured; the variable is restored afterwards.
     """

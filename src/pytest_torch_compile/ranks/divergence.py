@@ -14,7 +14,7 @@ from ..findings import CompileUsageError, Finding
 from ..report.failure_text import count, cut, numbered
 from .progress import CheckSeen, Fact
 
-# Maps the names in ``same=`` to the comparable quantities, causes before effects.
+# Maps the names in ``same=`` to the quantities that are compared, with causes before effects.
 SAME = {
     "graph_breaks": "graph break",
     "recompiles": "recompile",
@@ -40,7 +40,7 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """The observations of a rank's checks. ``stopped`` is true if its last call failed or was terminated."""
+    """The observations of a rank's checks. ``stopped`` is true if the rank's last call failed or was terminated."""
 
     checks: Mapping[str, CheckSeen]
     stopped: bool = False
@@ -68,7 +68,9 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """A finding for ranks that returned while others waited, in the same check or after it, until terminated."""
+    """A finding for ranks that returned while other ranks waited, in the same check or after it, until they were
+    terminated.
+    """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
     if not shared:
@@ -79,8 +81,8 @@ def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: 
 
 
 def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
-    """Groups of ranks that agree. The largest group comes first; between groups of equal size, the one with fewer
-    observations.
+    """Groups of ranks that agree. The largest group comes first; among groups of equal size, the group with fewer
+    observations comes first.
     """
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
@@ -90,7 +92,8 @@ def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[i
     stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
     if len(set(stories.values())) == 1:
         later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
-        # A rank that has not come as far does not differ: only positions that both ranks reached are compared.
+        # A rank that has made less progress does not count as different: only positions that both ranks reached are
+        # compared.
         for position in zip_longest(*later.values()):
             stories = {rank: key for rank, key in zip(later, position, strict=True) if key is not None}
             if len(set(stories.values())) > 1:
@@ -113,7 +116,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
     if kind == "collective" or len(mine) == len(theirs):
         message = f"{kind}s in {name} differ from {numbered('rank', usual)}"
     else:
-        message = f"{count(len(mine), kind)} in {name}, {len(theirs)} on {numbered('rank', usual)}"
+        message = f"{count(len(mine), kind)} in {name}, but {len(theirs)} on {numbered('rank', usual)}"
     lines = [line for kind, groups in sides.items() for line in _side_by_side(ranks, check, kind, groups)]
     return Finding(
         "rank-divergence",
@@ -134,7 +137,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
     for group, found in zip(groups, facts, strict=True):
         in_all = [fact for fact in found if all(fact.key in {other.key for other in others} for others in facts)]
         own = found if kind == "collective" else _without(found, in_all)
-        equal = f" and {count(len(in_all), kind)} that all have" if in_all and own is not found else ""
+        equal = f" and {count(len(in_all), kind)} that all ranks have" if in_all and own is not found else ""
         lines.append(f"{kind}s of {numbered('rank', group)}: {len(own) or 'none'}{equal}")
         lines += [f"  {cut(fact.text, _WIDTH)}" for fact in own[:_LINES]]
         lines += [f"  and {len(own) - _LINES} more"] if len(own) > _LINES else []

@@ -51,8 +51,8 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """The end of one rank's call. Without an ``outcome``, the rank died (``exit_code``), was terminated at ``place``,
-    or is ``lost``.
+    """The end of one rank's call. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
+    ``place``, or is ``lost``.
 
     ``lost`` is the reason why there is no answer from the rank's process. ``checks`` contains the observations of its
     checks. ``compiling`` is true if it was terminated while compiling.
@@ -74,12 +74,12 @@ class RankEnd:
 
     @property
     def how_it_died(self) -> str:
-        """A description of how the rank died; empty if it did not."""
+        """A description of how the rank died; empty if it did not die."""
         code = self.exit_code
         if code is None:
             return self.lost
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return f"{how} before giving an answer"
+        return f"{how} before it returned a result"
 
     def seen(self) -> RankSeen:
         """The observations of the rank's checks, and whether its last call is complete."""
@@ -88,8 +88,8 @@ class RankEnd:
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Findings about differences between ranks, then about ranks that died; if none died, about ranks that raised; if
-    none raised, about ranks that hung.
+    """Findings about differences between ranks, followed by findings about ranks that died; if no rank died, about
+    ranks that raised an exception; and if no rank raised one, about ranks that hung.
     """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]
@@ -102,14 +102,17 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
             returned = [outcome.rank for outcome in outcomes]
             differing += left_early(seen, returned, [end.rank for end in running])
         place = next((end.place for end in running if end.place is not None), None)
-        hint = "if ranks wait in a collective, find the rank that did not call it, or set a longer timeout"
+        hint = "if ranks are waiting in a collective, find the rank that did not call it; otherwise raise the timeout"
         ranks = tuple(end.rank for end in running)
         message = f"did not finish within {seconds:g} s"
         findings = [Finding("exception", message, place, hint=hint, ranks=ranks, limit=seconds)]
     else:
         findings = merged(outcomes)
     if running:
-        lines = [findings[0].evidence, *(f"rank {end.rank} was {_at(end.place)} when it was ended" for end in running)]
+        lines = [
+            findings[0].evidence,
+            *((f"rank {end.rank} was {_at(end.place)} when it was terminated") for end in running),
+        ]
         findings[0] = replace(findings[0], evidence="\n".join(filter(None, lines)))
     return differing + findings
 

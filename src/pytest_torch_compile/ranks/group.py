@@ -35,7 +35,7 @@ from .progress import checks_in
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
 
-# Seconds that the other ranks get, after one has failed, to fail too or to finish.
+# Seconds that the other ranks are given to fail or finish after one rank has failed.
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
 _STACK_SECONDS = 2.0
@@ -50,13 +50,13 @@ def run_ranks(
     timeout: float = 120.0,
     same: Collection[str] = tuple(SAME),
 ) -> list[Any]:
-    """Run ``function(*args)`` in ``world_size`` fresh processes, the ranks of one process group.
+    """Run ``function(*args)`` in ``world_size`` fresh processes, which are the ranks of one process group.
 
     Each rank joins the default process group before the function starts and leaves it afterwards; under NCCL, rank n
-    uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` are set, so that
-    Fabric, Accelerate and others detect a launched process. The plugin's options also apply in the ranks. Their output
-    is printed here with the rank number, and checks and guards in the ranks are part of this test's report. No process
-    is left behind, however the call ends.
+    uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` are set, which
+    Fabric, Accelerate and other libraries use to detect a launched process. The plugin's options also apply in the
+    ranks. Their output is printed here with the rank number, and checks and guards in the ranks are part of this test's
+    report. No process remains after the call, however it ends.
 
     Args:
         function: a top-level function of a module, test module or script. A nested function or a lambda needs
@@ -67,15 +67,15 @@ def run_ranks(
         timeout: the time limit in seconds, after which all ranks are terminated.
         same: the quantities that must be the same on all ranks that run a check: ``"graph_breaks"``, ``"recompiles"``,
             ``"fallbacks"``, ``"collectives"`` (order, group and size), ``"graphs"`` (their ops) and ``"end"`` (no rank
-            returns while others wait). A difference is a ``rank-divergence``. Use ``()`` for ranks that differ on
+            returns while others wait). A difference is a ``rank-divergence``. Use ``()`` if the ranks differ on
             purpose.
 
     Returns:
         The results in the order of the ranks; tensors are on the CPU.
 
     Raises:
-        CompileCheckFailed: If ranks failed a check, raised, died or did not finish in time. There is one failure for
-            all ranks, and each finding is reported once with the affected ranks.
+        CompileCheckFailed: If ranks failed a check, raised an exception, died or did not finish in time. There is one
+            failure for all ranks, and each finding is reported once with the affected ranks.
         CompileUsageError: If a function or argument cannot be sent, or there are fewer devices than ranks.
     """
     __tracebackhide__ = True
@@ -85,7 +85,7 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank, with the part of its log that was already shown, and the ``outcome`` of its last job (None while it
+    """A rank, with the part of its log that was already shown and the ``outcome`` of its last job (None while the job
     runs).
     """
 
@@ -106,7 +106,7 @@ class _Rank:
 
 
 class RankGroup:
-    """Ranks that are kept for several calls to ``run``, for example in a module fixture, since starting them takes
+    """Ranks that are kept for several calls to ``run``, for example in a module fixture, because starting them takes
     seconds.
 
     The ranks start at the first call. Compiled code is discarded between calls; other state of the processes is kept.
@@ -204,11 +204,11 @@ class RankGroup:
             self._kill()
 
     def _with_others(self, launched: Others, payload: bytes, name: str, limit: float) -> list[RankEnd]:
-        """Run one rank in each process that a launcher started, and receive the outcomes of the others."""
+        """Run one rank in each process that a launcher started, and receive the outcomes of the other ranks."""
         here, ranks = launched.here, range(self.world_size)
         if here.world_size < self.world_size:
             raise CompileUsageError(
-                f"{self.world_size} ranks are needed, but the launcher started only {here.world_size}"
+                f"{self.world_size} ranks are required, but the launcher started only {here.world_size}"
             )
         turn = launched.turn(f"{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' ')[0]} {name}")
         launched.say(f"{turn}/comes/{here.rank}")
@@ -223,7 +223,7 @@ class RankGroup:
                 launched.say(failed)
             launched.say(f"{turn}/ends/{here.rank}", own)
         ends = launched.gather(f"{turn}/ends", ranks, limit + GRACE_SECONDS + _LEAVE_SECONDS)
-        late = "its process did not report an outcome"
+        late = "its process did not report a result"
         return [ends[r] if r in ends else RankEnd(r, None, lost=launched.why_gone(r, late)) for r in ranks]
 
     def _carry_out(
@@ -289,7 +289,7 @@ class RankGroup:
         return {**missing, **world, **master, TOKEN: str(folder), **self._environment}
 
     def _ask(self, folder: Path, payload: bytes, store: str, limit: float, failed: Callable[[], bool]) -> None:
-        """Run the call on all ranks until the time limit, or until shortly after one of them has failed."""
+        """Run the call on all ranks until the time limit is reached, or until shortly after one of them has failed."""
         deadline = time.monotonic() + limit
         self._jobs += 1
         self._seen = folder / f"seen-{self._jobs}"

@@ -27,7 +27,7 @@ LOST_SECONDS = 15.0
 # The maximum time between the start of two ranks, whose machines may import torch at different speeds.
 START_SECONDS = 120.0
 _PREFIX = "pytest-torch-compile"
-_NO_STORE = "the store that the ranks share is gone, so the launcher or rank 0 has exited"
+_NO_STORE = "the store that the ranks share is no longer available, so the launcher or rank 0 has exited"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Launch:
 
 @cache
 def launch() -> Launch | None:
-    """The launch of this process; None without a launcher, and in ranks that the plugin started."""
+    """The launch of this process; None if there is no launcher, or if the plugin started this rank."""
     has = os.environ
     if TOKEN in has:
         return None
@@ -71,7 +71,9 @@ def local_rank() -> int:
 
 
 class Others:
-    """The other ranks: their messages, and whether they are still alive. No method waits for a rank that is gone."""
+    """The other ranks, with their messages and whether they are still alive. No method waits for a rank that has
+    stopped.
+    """
 
     def __init__(self, here: Launch, tell: Callable[[str], None]) -> None:
         self.here = here
@@ -79,7 +81,7 @@ class Others:
         self._tell = tell
         self._store = _connect(here, first=True)
         self._ending, self._stopped = threading.Event(), threading.Event()
-        # The last heartbeat of each rank and its time; nothing yet.
+        # The last heartbeat of each rank and its time; empty at first.
         self._beats = dict.fromkeys(self._all(), (b"", time.monotonic()))
         self._watch = threading.Thread(target=self._keep_in_touch, daemon=True, name="rank watch")
         self._watch.start()
@@ -97,7 +99,9 @@ class Others:
         return False
 
     def turn(self, name: str) -> str:
-        """A new key for a call with this name. It is equal on all ranks that make their calls in the same order."""
+        """A new key for a call with this name. The key is equal on all ranks that make their calls in the same
+        order.
+        """
         with self._or_lost():
             return f"{name}/{self._store.add(f'{name}/{self.here.rank}', 1)}"
         return name
@@ -130,11 +134,11 @@ class Others:
         return rank != self.here.rank and self.heard(f"finished/{rank}")
 
     def leave(self, why: str) -> None:
-        """Tell the others that this rank is leaving."""
+        """Notify the other ranks that this rank is leaving."""
         self.say(f"left/{self.here.rank}", why)
 
     def finish(self, seconds: float = 60.0) -> None:
-        """Wait for the other ranks after this rank's last test, since the store may end with this process."""
+        """Wait for the other ranks after this rank's last test, because the store may end with this process."""
         self._ending.set()
         self.say(f"finished/{self.here.rank}")
         deadline = time.monotonic() + seconds
@@ -142,13 +146,13 @@ class Others:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching the other ranks."""
         self._stopped.set()
         self._watch.join()
 
     @contextlib.contextmanager
     def _or_lost(self) -> Iterator[None]:
-        """Mark all ranks as lost if an operation on the store fails, because the store is gone."""
+        """If an operation on the store fails, mark all ranks as lost, because the store no longer exists."""
         try:
             yield
         except RuntimeError:
@@ -168,7 +172,7 @@ class Others:
             self._tell(f"rank {', '.join(map(str, new))}: {why}")
 
     def _keep_in_touch(self) -> None:
-        """In a thread: send this rank's heartbeats, and check those of the other ranks."""
+        """In a separate thread, send this rank's heartbeats and check the heartbeats of the other ranks."""
         try:
             store, number = _connect(self.here), 0
             while not self._stopped.wait(BEAT_SECONDS):
@@ -188,9 +192,11 @@ class Others:
         if beat != last:
             self._beats[rank] = beat, time.monotonic()
         elif not beat and silent > START_SECONDS:
-            self._lose([rank], f"it did not start within {START_SECONDS:g} s of this rank")
+            self._lose([rank], f"it did not start within {START_SECONDS:g} s after this rank")
         elif beat and silent > LOST_SECONDS:
-            self._lose([rank], f"there was no sign of it for {LOST_SECONDS:g} s: its process or machine is gone")
+            self._lose(
+                [rank], (f"nothing was received from it for {LOST_SECONDS:g} s: its process or its machine has stopped")
+            )
 
 
 def _connect(here: Launch, *, first: bool = False) -> Any:
@@ -198,8 +204,8 @@ def _connect(here: Launch, *, first: bool = False) -> Any:
     from torch import distributed
 
     if here.agent:
-        # The agent's store exists before any rank, so a refused connection means that it is gone; TCPStore would keep
-        # trying.
+        # The agent's store exists before any rank, so a refused connection means that it no longer exists; TCPStore
+        # would keep trying.
         try:
             socket.create_connection((here.address, here.port), LOST_SECONDS).close()
         except OSError as error:
@@ -221,7 +227,7 @@ _others: Others | None = None
 
 
 def others(tell: Callable[[str], None] = lambda line: None) -> Others | None:
-    """The other ranks that a launcher started; None without a launcher. ``tell`` is called for lost ranks."""
+    """The other ranks that a launcher started; None if there is no launcher. ``tell`` is called for lost ranks."""
     global _others
     if _others is None and (here := launch()) is not None:
         if "PYTEST_XDIST_WORKER" in os.environ:

@@ -1,4 +1,4 @@
-"""Run each rank on its part of a batch, and compare with eager on the whole batch in one process."""
+"""Run each rank on its part of a batch, and compare the results with an eager run of the whole batch in one process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import distributed
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:
     """A ``compile=`` function for ``check_compile`` on ranks that splits the batch and gathers the outputs.
 
-    Eager runs the whole batch in one process. Data-parallel training averages the gradients of the parts, so the
-    outputs, the gradients and the parameters after optimizer steps must match those of that process on every rank.
+    Eager runs the whole batch in one process. Data-parallel training averages the gradients of the parts, so on every
+    rank, the outputs, the gradients and the parameters after optimizer steps must match the results of that process.
 
     Args:
         compile: creates the parallel, compiled target: ``lambda m: DistributedDataParallel(torch.compile(m))``.
@@ -35,19 +35,22 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
 
 
 def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """The part of a tensor that belongs to this rank."""
+    """The part of a tensor for this rank."""
     if batch.ndim <= dim:
         return batch
     ranks = distributed.get_world_size()
     if batch.shape[dim] % ranks:
         raise ValueError(
-            f"a batch of {batch.shape[dim]} cannot be split into {ranks} equal parts: use a multiple of {ranks}"
+            f"a batch of {batch.shape[dim]} cannot be split into {ranks} equal parts: use a batch size that is a "
+            f"multiple of {ranks}"
         )
     return batch.chunk(ranks, dim)[distributed.get_rank()]
 
 
 class _Gathered(torch.autograd.Function):
-    """Concatenate the parts of all ranks. Backward returns each rank's part, scaled for a mean over all parts."""
+    """Concatenate the parts of all ranks. Backward returns this rank's part, scaled so that the parts average
+    correctly.
+    """
 
     @staticmethod
     def forward(ctx: Any, part: torch.Tensor, dim: int) -> torch.Tensor:

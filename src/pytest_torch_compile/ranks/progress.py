@@ -20,7 +20,7 @@ from ..observation import Collective, Graph, GraphBreak, Location, Observation, 
 
 @dataclass(frozen=True)
 class Fact:
-    """One observation of a check. Equal observations on different ranks have equal ``key``s; ``text`` is for messages.
+    """One observation of a check. Equal observations on different ranks have equal keys; ``text`` is used in messages.
 
     ``during`` is the number of the call to a compiled function, counted from 1 over the whole check.
     """
@@ -35,7 +35,7 @@ class Fact:
 
 @dataclass
 class CheckSeen:
-    """One check of one rank. ``calls`` counts calls to compiled functions, as a measure of progress."""
+    """One check on one rank. ``calls`` counts calls to compiled functions, as a measure of progress."""
 
     name: str
     facts: list[Fact] = field(default_factory=list)
@@ -132,7 +132,7 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """A key that changes only with new observations; many torch events contain none."""
+        """A key that changes only when there are new observations, because many torch events do not contain any."""
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 
@@ -152,9 +152,7 @@ class Recorder:
 
 
 def checks_in(path: Path) -> dict[str, CheckSeen]:
-    """Reads the observations that were written; the key is the check's name and its number among the checks of this
-    name.
-    """
+    """Reads the written observations. The key is the check's name and its number among the checks with this name."""
     checks: dict[int, CheckSeen] = {}
     with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
         while True:  # a killed rank may have left a partial line

@@ -46,7 +46,7 @@ def pack(
     except Exception as error:
         from ..check.describe import target_name
 
-        advice = "Build models and other objects inside the function."
+        advice = "Create models and other objects inside the function."
         if isinstance(error, ImportError):
             advice = "Nested functions and lambdas need cloudpickle: pip install 'pytest-torch-compile[ranks]'"
         raise CompileUsageError(
@@ -82,7 +82,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:
-    """Keep inference tensors. pickle would turn them into normal tensors, for which dynamo's guards differ."""
+    """Preserve inference tensors. pickle would turn them into normal tensors, which have different guards in dynamo."""
     import torch
 
     if not (isinstance(thing, torch.Tensor) and thing.is_inference()):
@@ -99,7 +99,7 @@ def _in_inference_mode(rebuild: Callable[..., Any], arguments: tuple[Any, ...]) 
 
 
 def pack_value(value: Any) -> bytes:
-    """A rank's result as bytes."""
+    """Convert a rank's result to bytes."""
     import torch
 
     buffer = io.BytesIO()
@@ -108,7 +108,7 @@ def pack_value(value: Any) -> bytes:
 
 
 def unpack_value(packed: bytes) -> Any:
-    """A rank's result; tensors are on the CPU."""
+    """Restore a rank's result from bytes; its tensors are on the CPU."""
     import torch
 
     return torch.load(io.BytesIO(packed), map_location="cpu", weights_only=False)
@@ -117,7 +117,7 @@ def unpack_value(packed: bytes) -> Any:
 def user_modules() -> dict[str, ModuleSpec]:
     """The paths of imported modules that do not belong to an installed package, and of their packages."""
     specs: dict[str, ModuleSpec] = {}
-    # Read from __dict__, because some torch modules have any attribute.
+    # Read from __dict__, because some torch modules return a value for any attribute.
     modules = {name: vars(module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
     # Inductor loads generated files as modules below torch; each rank generates its own.
     installed = {name for name, module in modules.items() if is_library(module.get("__file__") or "")}
@@ -135,7 +135,9 @@ def user_modules() -> dict[str, ModuleSpec]:
 
 
 class ModulesOfParent(MetaPathFinder):
-    """Finds modules at the parent's paths, because modules from pytest's importlib mode are not on the search path."""
+    """Finds modules at the parent's paths, because modules that pytest imports in importlib mode are not on the search
+    path.
+    """
 
     def __init__(self) -> None:
         self.specs: Mapping[str, ModuleSpec] = {}

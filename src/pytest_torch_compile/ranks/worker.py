@@ -31,8 +31,8 @@ from .transport import ModulesOfParent, pack_value
 class Job:
     """A call in the form that is sent to a rank: ``payload`` is the packed function with its arguments.
 
-    ``modules`` and ``options`` come from the parent, ``store`` is the store prefix for the rendezvous, and ``seen`` the
-    folder for observations. ``rejoin`` requests a new process group, because a failed call may have left unfinished
+    ``modules`` and ``options`` come from the parent, ``store`` is the store prefix for the rendezvous, and ``seen`` is
+    the folder for observations. ``rejoin`` requests a new process group, because a failed call may have left unfinished
     work in the old one.
     """
 
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception raised by a rank's function. ``location`` is the user's line."""
+    """An exception that a rank's function raised. ``location`` is the user's line."""
 
     type: str
     text: str
@@ -72,8 +72,8 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
 
     Output goes to the log file. The stacks of all threads go to the other file, on SIGUSR1 or a crash.
     """
-    os.setsid()  # only the parent handles Ctrl-C, and then terminates the ranks
-    multiprocessing.set_start_method(None, force=True)  # do not change the default for code inside the function
+    os.setsid()  # only the parent handles Ctrl-C; it then terminates the ranks
+    multiprocessing.set_start_method(None, force=True)  # avoids changing the default for code inside the function
     log = log_file.open("a", encoding="utf-8", buffering=1)
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)

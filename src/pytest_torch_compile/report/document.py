@@ -1,4 +1,4 @@
-"""The result document ``report.json``: its contents, and reading, writing and merging it."""
+"""The result document ``report.json``: create, read, write and merge it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 class DocumentError(ValueError):
-    """A file that is not a report, or has a different schema; the message is one line."""
+    """Raised for a file that is not a report or has a different schema; the message is one line."""
 
 
 def new(
@@ -61,7 +61,7 @@ def new(
 
 
 def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The newest points of each selection that is kept: the last selection and those with the most tests.
+    """The newest points of each selection that is kept: the last selection and the selections with the most tests.
 
     Runs of a few tests do not displace runs of all tests.
     """
@@ -123,7 +123,7 @@ def _figures(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_seconds(check: Mapping[str, Any]) -> float:
-    """Seconds that a check spent compiling, including backward."""
+    """The seconds that a check spent on compilation, including the backward pass."""
     return float(check["compile_seconds"]["total"] + check["compile_seconds"]["backward"])
 
 
@@ -163,7 +163,7 @@ def read(path: Path) -> Document:
         raise DocumentError(f"{path} is not a report of pytest-torch-compile")
     if version != SCHEMA_VERSION:
         raise DocumentError(
-            f"{path} has schema {schema.shown(version)}, but this version reads schema {SCHEMA_VERSION}"
+            f"{path} has schema {schema.shown(version)}, but this version of the plugin reads schema {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(content, report_schema()):
         raise DocumentError(f"{path} is not a valid report: {wrong}")
@@ -196,7 +196,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
         DocumentError: If there is nothing to merge.
     """
     if not documents:
-        raise DocumentError("no report to merge")
+        raise DocumentError("there are no reports to merge")
     tests: dict[str, Mapping[str, Any]] = {}
     environments: dict[str, Any] = {}
     for document in documents:
@@ -219,14 +219,14 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
 
 
 def _badness_of_status(status: int) -> tuple[int, int]:
-    """Sort key of pytest's exit status, from best to worst: 5 (no tests ran), 0 (passed), 1 (failed), then errors that
-    stopped the run.
+    """The sort key of pytest's exit status, from best to worst: 5 (no tests ran), 0 (passed), 1 (failed), and then
+    errors that stopped the run.
     """
     return [5, 0, 1].index(status) if status in (5, 0, 1) else 3, status
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The points before the merged runs; the points of several shards of one commit are combined."""
+    """The history before the merged runs; the points of several shards of one commit are combined."""
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:
         for earlier in document["history"][:-1]:

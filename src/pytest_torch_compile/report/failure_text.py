@@ -25,7 +25,7 @@ def failure_text(report: CompileReport) -> str:
     blocks.append(_summary(report))
     if report.numerics.not_compared:
         blocks.append(
-            f"Not compared, because eager is not deterministic here: {', '.join(report.numerics.not_compared)}"
+            f"Not compared, because the eager results are not deterministic: {', '.join(report.numerics.not_compared)}"
         )
     if report.deviations:
         settings = [f"  {deviation}" for deviation in report.deviations]
@@ -40,9 +40,9 @@ def failure_text(report: CompileReport) -> str:
 def not_compared_text(target: str, paths: Sequence[str]) -> str:
     """The warning for a check that could not compare everything."""
     return (
-        f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ there by "
-        "more than rounding. Make eager deterministic (a seed, torch.use_deterministic_algorithms, "
-        "initialised memory), or ignore it with tolerances=Tolerances(ignored=[...])"
+        f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ by more than rounding "
+        "errors. Make the eager results deterministic (a seed, torch.use_deterministic_algorithms, initialised "
+        "memory), or ignore them with tolerances=Tolerances(ignored=[...])"
     )
 
 
@@ -70,7 +70,9 @@ def finding_text(number: int, finding: Finding) -> str:
 
 
 def sequence_table(calls: Sequence[CallReport]) -> str:
-    """The calls as an aligned table: call, shapes, compiled or reused, the guard that failed."""
+    """The calls as an aligned table: the call, its shapes, whether it was compiled or reused, and the guard that
+    failed.
+    """
     rows = [("call", "arguments", "outcome", "guard that failed")]
     rows += [(call.label, cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -101,7 +103,7 @@ def _summary(report: CompileReport) -> str:
 
 
 def _by_package(breaks: Sequence[GraphBreak]) -> str:
-    """``(1 in mypackage, 2 in kornia)`` if some are in an installed package."""
+    """Text such as ``(1 in mypackage, 2 in kornia)`` if some breaks are in an installed package."""
     packages = Counter(found.package for found in breaks)
     if not any(found.installed for found in breaks):
         return ""
@@ -139,7 +141,7 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
 
 
 def number(value: float | complex | None) -> str:
-    """A number with up to six digits: ``0.5``, ``1.235e-05``; other values unchanged."""
+    """A number with up to six digits, such as ``0.5`` or ``1.235e-05``; other values are returned unchanged."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"

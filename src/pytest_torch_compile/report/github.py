@@ -1,4 +1,6 @@
-"""GitHub annotations from a document: workflow commands on the user's own lines, worst first, within the limits."""
+"""GitHub annotations from a document: workflow commands for lines of user code, with the worst first, within GitHub's
+limits.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ class Annotation:
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
-    """The annotations that fit, worst first; if some do not fit, the last annotation of each level says how many were
-    left out.
+    """The annotations that fit, worst first; if some do not fit, the last annotation of each level contains the number
+    of omitted findings.
 
     ``prefix`` is the folder of the tests in the repository, if it is not the root.
     """
@@ -49,12 +51,12 @@ def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
 
 
 def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
-    """One annotation for each line and kind, so that a break found by many tests appears once."""
+    """One annotation for each line and kind, so a break that many tests find appears only once."""
     groups: dict[tuple[str, str, int, str], list[Annotation]] = {}
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
     for first, *others in groups.values():
-        more = f"\n(and {count(len(others), 'more finding')} like this on this line)" if others else ""
+        more = f"\n(and {count(len(others), 'more finding')} of this kind on this line)" if others else ""
         yield replace(first, message=first.message + more)
 
 
@@ -68,7 +70,7 @@ def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
-    """The finding's line. If it is outside the repository, where GitHub cannot show it, the test's line."""
+    """The finding's line, or the test's line if the finding is outside the repository, where GitHub cannot show it."""
     inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
     file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))
     return (f"{prefix.rstrip('/')}/{file}" if prefix else file), max(1, line)

@@ -61,7 +61,7 @@ def page(made: Mapping[str, Any]) -> str:
 
 
 def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
-    """The sort key of a test: failures first, and those with the worst findings before others."""
+    """The sort key of a test: failures come first, ordered by their worst finding."""
     ranks = [view.rank(finding["kind"]) for check in test["checks"] for finding in check["findings"]]
     return -document.OUTCOMES.index(test["outcome"]), min(ranks, default=9)
 

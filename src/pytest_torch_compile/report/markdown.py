@@ -1,4 +1,4 @@
-"""The Markdown summary for a step summary, comment or file, worst findings first, limited in size."""
+"""The Markdown summary for a step summary, comment or file, with the worst findings first and a limited size."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ LEAST = 20
 def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
     """The names, shortened to ``width``, or to the smallest larger width at which they stay distinct.
 
-    A name keeps its beginning and end. If that would make it look like another name, it also keeps the part in which
-    the two differ.
+    A name keeps its beginning and end. If it would then look like another name, it also keeps the part in which the two
+    names differ.
     """
     longest = max(map(len, names), default=0)
     for size in range(max(LEAST, width), longest, LEAST):
@@ -31,14 +31,14 @@ def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
         alike[cut].add(name)
     for group in alike.values():
         if len(group) > 1:
-            # By characters, since these are names and not paths.
+            # Compared by characters, because these are names rather than paths.
             shared = len(os.path.commonprefix(sorted(group)))  # noqa: RUF071
             short |= {name: _around(name, shared, width, mark) for name in group}
     return [short[name] for name in names]
 
 
 def _middle_out(name: str, width: int, mark: str) -> str:
-    """A third of the width for the beginning, the rest for the end, which contains the name of the test."""
+    """Use a third of the width for the beginning and the rest for the end, which contains the name of the test."""
     if len(name) <= width:
         return name
     room = width - len(mark)

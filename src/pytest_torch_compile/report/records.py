@@ -58,7 +58,7 @@ def _recompile(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _below(text: str, root: Path) -> str:
-    """A guard's text with paths below ``root`` made relative: torch appends the source line of the guard."""
+    """The text of a guard, to which torch appends a source line, with paths below ``root`` made relative."""
     for folder in {os.path.realpath(root), str(root)}:
         text = text.replace(f"{folder}{os.sep}", "")
     return text
@@ -86,7 +86,7 @@ def _place(location: Mapping[str, Any] | None, root: Path) -> dict[str, Any] | N
 
 
 def relative(file: str, root: Path) -> str:
-    """A path below ``root`` made relative, with slashes; other paths unchanged."""
+    """A path below ``root`` as a relative path with slashes; other paths are returned unchanged."""
     try:
         return Path(os.path.realpath(file)).relative_to(os.path.realpath(root)).as_posix()
     except ValueError:
@@ -106,7 +106,7 @@ def environment() -> dict[str, Any]:
 
 
 def _device(torch: Any) -> str:
-    """The accelerator in use. Asking torch whether a device exists would access its driver."""
+    """The accelerator in use. Does not query torch for devices, which would access the driver."""
     used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
     return next((str(module.get_device_name()) for module in used), "cpu")
 

@@ -37,7 +37,7 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
 
 
 def usage_error(test: str) -> dict[str, str]:
-    """The row of a test that called the plugin incorrectly, without counts."""
+    """The row, without counts, of a test that called the plugin incorrectly."""
     nothing = dict.fromkeys(COLUMNS, "-") | dict.fromkeys(("kinds", "not observable", "not compared", "remarks"), "")
     return {**nothing, "check": test, "verdict": USAGE_ERROR, "kinds": USAGE_ERROR}
 
@@ -78,4 +78,4 @@ def _notes(entries: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for entry in entries:
         if entry["not compared"]:
             leaves = ", ".join(entry["not compared"].splitlines())
-            yield f"Not compared in {entry['check']}, because eager is not deterministic there: {leaves}"
+            yield f"Not compared in {entry['check']}, because the eager results are not deterministic: {leaves}"

@@ -1,4 +1,4 @@
-"""Plots of earlier results, for the whole run and for each test, without markup."""
+"""Compute plots of earlier results for the whole run and for each test, without markup."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _mean_speedup(tests: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def of_test(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Plots of one test; empty plots are left out."""
+    """Plots of one test; empty plots are omitted."""
     points = _points(test, history)
     plots = []
     for name in _OF_TEST:
@@ -82,7 +82,7 @@ def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 def _points(
     test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The results that contain this test, each with the test's figures."""
+    """The earlier results that contain this test, each with the test's figures."""
     key = document.key_of(test)
     return [(at, at["tests"][key]) for at in history if key in at["tests"]]
 

@@ -32,7 +32,7 @@ _NOTHING_MORE: dict[str, Any] = {"location": None, "evidence": "", "hint": ""}
 
 @dataclass(frozen=True)
 class Found:
-    """One finding with the test it belongs to; ``check`` is None for a failure that no check reported."""
+    """One finding and its test; ``check`` is None for a failure that no check reported."""
 
     test: Mapping[str, Any]
     check: Mapping[str, Any] | None
@@ -40,7 +40,7 @@ class Found:
 
     @property
     def file(self) -> str:
-        """The user's file, from the finding or else the test."""
+        """The user's file, taken from the finding or else from the test."""
         return str(self._place["file"])
 
     @property
@@ -59,7 +59,7 @@ def rank(kind: str) -> int:
 
 
 def findings(made: Mapping[str, Any]) -> list[Found]:
-    """The findings that made tests fail, worst first; findings of known failures are left out."""
+    """The findings that made tests fail, worst first; findings of known failures are omitted."""
     bad = [test for test in made["tests"] if test["outcome"] in ("failed", "error")]
     return sorted((found for test in bad for found in _of(test)), key=lambda found: rank(found.finding["kind"]))
 
@@ -91,7 +91,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a test in a table; None for missing figures."""
+    """The figures of a test for a table; None for missing figures."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]

@@ -25,7 +25,7 @@ _OP = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
 
 
 class Unwritable(Exception):
-    """An object that cannot be written as source; the message gives the reason."""
+    """Raised for an object that cannot be written as source; the message is the reason."""
 
 
 def is_users(value: Any) -> bool:
@@ -57,7 +57,7 @@ class Definitions:
 
     @property
     def text(self) -> str:
-        """The text: imports, then definitions."""
+        """The text: imports, followed by definitions."""
         first = sorted(self.imports, key=lambda line: ("__future__" not in line, line))
         return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
 
@@ -79,17 +79,17 @@ class Definitions:
         except (ImportError, AttributeError, ValueError):
             held = EMPTY
         if held is not value:
-            raise Unwritable(f"{path or value!r} has no source and cannot be imported by name")
+            raise Unwritable(f"{path or value!r} has no source code and cannot be imported by name")
         return path if module == "builtins" else f"{self._import(str(module))}.{path}"
 
     def _made_by_statement(self, value: Any) -> str:
-        """The user's variable that holds a custom op."""
+        """The user's variable that refers to a custom op."""
         for module in [one for one in sys.modules.values() if is_own(getattr(one, "__file__", None) or "")]:
             for name, held in list(vars(module).items()):
                 if held is value:
                     self.bind(name, value, module)
                     return name
-        raise Unwritable(f"no module variable holds the {type(value).__name__}")
+        raise Unwritable(f"no module-level variable refers to the {type(value).__name__}")
 
     def _import(self, module: str) -> str:
         top = module.split(".")[0]
@@ -122,7 +122,7 @@ class Definitions:
             self._meanings[name] = value
             return True
         if self._meanings[name] is not value:
-            raise Unwritable(f"the name {name} has two meanings in the files of the target")
+            raise Unwritable(f"the name {name} refers to two different objects in the files of the target")
         return False
 
     def _need(self, source: str, names: Mapping[str, Any], owner: Any) -> None:
@@ -194,7 +194,7 @@ def _lambda_source(function: types.FunctionType) -> str:
         alike = [one for one in found if one and _code(one) == function.__code__.co_code]
         if len(found) == 1 or len(set(alike)) == 1:
             return str((alike or found)[0])
-    raise Unwritable("a lambda whose source is ambiguous on its line")
+    raise Unwritable("a lambda whose source line contains another lambda")
 
 
 def _code(source: str) -> bytes:
@@ -240,7 +240,7 @@ def _stored(source: str) -> set[str]:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a value is a custom op or a library, which only the user's statement can create again."""
+    """Whether a value is a custom op or a library, which can be created again only by running the user's statement."""
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 

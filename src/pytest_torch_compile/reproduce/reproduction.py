@@ -26,15 +26,17 @@ from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
-SECONDS = 180.0  # for all attempts of a check; each attempt imports torch and compiles
-GUARDED = "no reproduction: the body of a with statement cannot be copied; use check_compile on the code that it calls"
+SECONDS = 180.0  # for all attempts of a check; each attempt imports torch and compiles code
+GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
-_written: set[Path] = set()  # files of this process, since two checks of one test may fail
+_written: set[Path] = set()  # the files written by this process, because two checks of one test may fail
 _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
 
 
 def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
-    """Write the script and add it to the report, or the reason if there is none. The failure is not changed."""
+    """Write the script and add it to the report, or add the reason why there is no script. The failure is not
+    changed.
+    """
     with doing("writing a reproduction"):
         try:
             written = reproduce(report, remake, folder)
@@ -72,7 +74,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
             if not difference:
                 return Reproduction(str(path), candidate.needs, report.findings.index(finding))
             reasons.append(difference)
-    return f"no reproduction failed in the same way: {'; '.join(dict.fromkeys(reasons))}"
+    return f"no reproduction: no script failed in the same way: {'; '.join(dict.fromkeys(reasons))}"
 
 
 def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
@@ -82,7 +84,7 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
 
 
 def _why_none(report: CompileReport) -> str:
-    """The reason why no script can be written: times, memory and caches depend on the machine, and a script cannot
+    """The reason why no script can be written. Times, memory and caches depend on the machine, and a script cannot
     include several processes or settings.
     """
     if causes := [finding.cause for finding in report.findings if finding.cause]:
@@ -91,7 +93,7 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """The smallest module with its finding of this kind, then the whole target."""
+    """The smallest module and its finding of this kind, followed by the whole target."""
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
         try:
@@ -108,7 +110,7 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     title = f"{test or report.target}-{finding.kind}"
     name = re.sub(r"\W+", "-", title).strip("-")
-    # `t[a-b]` and `t[a.b]` give the same name, and workers do not know each other's files.
+    # `t[a-b]` and `t[a.b]` result in the same name, and workers do not know each other's files.
     name += f"-{hashlib.sha256(title.encode()).hexdigest()[:6]}"
     paths = (folder / f"{name}{f'-{number}' if number > 1 else ''}.py" for number in itertools.count(1))
     return next(path for path in paths if path not in _written)
@@ -128,7 +130,7 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
         if status != 1 or said is None:
             return "it passed" if status == 0 else f"it ended with {lines[-1][:200]}"
         if finding.kind == "graph-break" and not any(finding.message.endswith(f": {one}") for one in categories(said)):
-            return f"it breaks for another cause: {said[:200]}"
+            return f"its graph break has a different cause: {said[:200]}"
         path.parent.mkdir(parents=True, exist_ok=True)
         if candidate.stored:
             write_atomically(path.with_suffix(".pt"), file.with_suffix(".pt").read_bytes())
@@ -140,7 +142,7 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
 def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[str]]:
     """Run the script; returns the exit status and output. All processes that it starts are terminated.
 
-    If ``alone`` is set, the paths of this process are not available, so that undeclared dependencies are noticed.
+    If ``alone`` is set, the paths of this process are not available, which reveals undeclared dependencies.
     """
     environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
     environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code of a patched torch

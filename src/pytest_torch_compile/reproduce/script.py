@@ -38,7 +38,7 @@ _NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that do not
 
 @dataclass(frozen=True)
 class Script:
-    """A script: its text, the values that it loads, and the packages that it needs other than torch."""
+    """A script: its text, the values that it loads, and the packages that it needs in addition to torch."""
 
     text: str
     stored: list[Any]
@@ -81,7 +81,7 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
         Unwritable: If the target, its inputs or its options cannot be written as source.
     """
     if any(call.exceptions for call in work.calls):
-        raise Unwritable("a call is expected to raise")
+        raise Unwritable("a call is expected to raise an exception")
     writer = Writer(exact=exact)
     writer.definitions.imports.update(dict.fromkeys(IMPORTS))
     settings = _settings(writer)
@@ -110,7 +110,9 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
 
 
 def _judge(finding: Finding, compiling: Compiling) -> str:
-    """The name of the template with the assertion: under fullgraph a break raises, otherwise breaks are counted."""
+    """The name of the template with the assertion. With fullgraph, a break raises an exception; otherwise, breaks are
+    counted.
+    """
     return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
 
 
@@ -128,7 +130,7 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
 
 @contextmanager
 def _marked(work: Work) -> Iterator[None]:
-    """Inside the ``with`` block, mark the dimensions that the check marks."""
+    """Inside the ``with`` block, mark the same dimensions as the check."""
     if not work.dynamic_dims:
         yield
         return
@@ -156,7 +158,7 @@ def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> 
         tolerance = (given.rtol, given.atol) if given else None
         constants["SUBJECT"] = repr("state" if finding.kind == "state" else finding.subject or "random stream")
         constants["NAMES"] = repr(argument_names(work.target))
-        constants["TOLERANCE"] = f"{tolerance}  # rtol and atol, if the check has them"
+        constants["TOLERANCE"] = f"{tolerance}  # rtol and atol, if the check sets them"
     elif judge == "counts":
         accepted = len(frozenset(remake.budget.accepted_breaks)) if finding.kind == "graph-break" else 0
         constants["COUNTED"] = _mapping({name: options[name] for name in _COUNTED if name in options})

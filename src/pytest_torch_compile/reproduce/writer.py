@@ -124,7 +124,7 @@ class Writer:
         return self._named(value, hint, f"new_object({', '.join([self.definitions.name_of(kind), *given])})")
 
     def _pickled(self, value: Any, hint: str) -> str:
-        """A library's object, such as a model configuration, which is loaded from the file of values."""
+        """An object of a library, such as a model configuration, which is loaded from the file with the values."""
         kind = type(value)
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
             raise Unwritable(f"{hint}, a {kind.__module__}.{kind.__qualname__}, cannot be written as source")
@@ -225,7 +225,7 @@ class Writer:
 
     def _module(self, module: torch.nn.Module, hint: str) -> str:
         if any(getattr(module, name, None) for name in _NO_HOOKS):
-            raise Unwritable(f"{hint}, a {type(module).__name__}, has hooks on its backward or state")
+            raise Unwritable(f"{hint}, a {type(module).__name__}, has hooks on its backward pass or state")
         expression = self._constructed(module) or self._assembled(module, hint)
         name = self._named(module, hint, expression)
         if self.exact and expression.startswith("torch.nn.") and (state := module.state_dict()):
@@ -236,7 +236,7 @@ class Writer:
         return name
 
     def _constructed(self, module: torch.nn.Module) -> str:
-        """A constructor call, for a torch.nn module without submodules whose ``repr`` shows its arguments."""
+        """A constructor call for a torch.nn module that has no submodules and whose ``repr`` shows its arguments."""
         kind = type(module)
         if getattr(torch.nn, kind.__name__, None) is not kind:
             return ""
@@ -284,7 +284,7 @@ class Writer:
 
 
 def _packages(value: Any) -> set[str]:
-    """The packages other than torch that are needed to load a value."""
+    """The packages, in addition to torch, that are needed to load a value."""
     try:
         torch.save(value, data := io.BytesIO())
     except Exception as error:  # pickling may raise any exception
@@ -336,5 +336,5 @@ def _nested(numbers: Any) -> str:
 
 
 def listed(expressions: Sequence[str], indent: str) -> str:
-    """A list on several lines."""
+    """A list, written on several lines."""
     return "[\n" + "".join(f"{indent}    {one},\n" for one in expressions) + f"{indent}]"

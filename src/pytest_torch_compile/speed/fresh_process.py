@@ -54,15 +54,15 @@ def fresh_sample(
         changed = {CONFIRMS: "1", **variables(folder), **(environment or {})}
         samples, ended = run(child.with_options(compile_cache=folder), seconds, changed)
     if not samples:
-        raise NoFigures(f"the fresh process produced no figures: {ended.last_line}")
+        raise NoFigures(f"the fresh process returned no measurements: {ended.last_line}")
     return replace(list(samples.values())[-1], kept_cache=cache is not None)
 
 
 def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) -> Sequence[SpeedSample]:
-    """One sample from each GPU that no other process measures on, taken in parallel; ``own`` is already locked.
+    """One sample from each GPU on which no other process is measuring, taken in parallel; ``own`` is already locked.
 
     Raises:
-        NoFigures: If a process produced no samples.
+        NoFigures: If a process returned no samples.
     """
     with gpus.free_ones(own, at_most) as free, ThreadPoolExecutor(len(free)) as pool:
         environments = [gpus.only(uuid, free) for uuid in free]
@@ -73,7 +73,7 @@ def cold_and_warm_start(child: Child) -> tuple[float, float]:
     """The compiled cold start in seconds, first with an empty compile cache and then with the filled one.
 
     Raises:
-        NoFigures: If a process produced no measurements.
+        NoFigures: If a process returned no measurements.
     """
     with TemporaryFolder("torch-compile-cache-") as cache:
         cold, warm = (fresh_sample(child, cache=str(cache)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Distribute the GPUs of this machine over the processes of a run. Imports neither torch nor pytest."""
+"""Distribute the GPUs of this machine among the processes of a run. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
 
 def visible() -> list[str]:
-    """The ids of the GPUs that this run may use; empty without nvidia-smi."""
+    """The ids of the GPUs that this run may use; empty if nvidia-smi is missing."""
     by_index = {row[0]: row[1] for row in nvidia_smi("--query-gpu=index,uuid")}
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
         return list(by_index.values())
-    # As in CUDA, names may be abbreviated, and devices after an unknown one, such as -1, are ignored.
+    # As in CUDA, names may be abbreviated, and devices after an unknown device, such as -1, are ignored.
     names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",")]
     whole = (next((uuid for uuid in by_index.values() if name and uuid.startswith(name)), "") for name in names)
     return list(takewhile(bool, whole))

@@ -1,5 +1,5 @@
-"""Compare the speed of this checkout with that of a revision, both compiled from scratch in turn, on all GPUs in
-parallel.
+"""Compare the speed of this checkout with the speed of another revision. The two are compiled alternately from scratch,
+on all GPUs in parallel.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .deciding.constants import MAX_COMPILATIONS
 from .deciding.times import Verdict
 from .sample import SpeedSample
 
-# The number of compilations per side before a test can be excluded from later rounds.
+# The number of compilations of each revision before a test can be excluded from later rounds.
 MIN_ROUNDS = 2
 Samples = dict[str, list[SpeedSample]]
 Say = Callable[[str], None]
 
 
 class CompareError(RuntimeError):
-    """The comparison could not be made; the message is one line."""
+    """Raised if the comparison is not possible; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One test on both sides; ``base`` is empty if the base revision does not have the test."""
+    """One test on both revisions; ``base`` is empty if the base revision does not contain the test."""
 
     test: str
     base: Sequence[SpeedSample]
@@ -51,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the verdict of each test; returns 1 for a regression, 2 if nothing could be compared."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
-    parser.add_argument("--rounds", type=int, default=MAX_COMPILATIONS, help="maximum number of compilations per side")
+    parser.add_argument(
+        "--rounds", type=int, default=MAX_COMPILATIONS, help=("maximum number of compilations of each revision")
+    )
     options, rest = parser.parse_known_args(arguments)
     try:
         compared = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
@@ -65,11 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare_with(
     base: str, arguments: Sequence[str], *, rounds: int = MAX_COMPILATIONS, say: Say = print
 ) -> list[Compared]:
-    """Run the speed tests of this checkout and of ``base`` in turn, and judge each test that both have.
+    """Run the speed tests of this checkout and of ``base`` alternately, and judge each test that exists in both.
 
     ``arguments`` are passed to pytest. Each side runs its own tests against its own sources: the checkout, and its
-    ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so that unchanged graphs
-    are compiled again too. A test that looks unchanged after two rounds is excluded from later rounds.
+    ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so unchanged graphs are
+    also compiled again. A test that looks unchanged after two rounds is excluded from later rounds.
 
     Raises:
         CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.
@@ -94,7 +96,7 @@ def compare_with(
                 break
             open_tests = open_tests if number + 1 >= MIN_ROUNDS else None
     if not taken["here"]:
-        raise CompareError("no test that uses compile_benchmark produced figures; see the output above")
+        raise CompareError("no test that uses compile_benchmark returned measurements; see the output above")
     return compared
 
 
@@ -116,13 +118,13 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """The exact differences as a table, then each test with its times and their intervals."""
+    """The exact differences as a table, followed by each test with its times and their intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
-    lines = ["counts: no difference in any test" if not rows else "counts:"]
+    lines = ["counts: the same in all tests" if not rows else "counts:"]
     width = max((len(test) for test, _ in rows), default=0)
     lines += [f"  {test:{width}}  {'worse ' if found.worse else 'better'}  {found}" for test, found in rows]
-    lines += ["", "times relative to eager, both sides compiled from scratch:"]
+    lines += ["", "times relative to eager, with both revisions compiled from scratch:"]
     for one in compared:
         verdict = one.decision.times
         changes = [wording.interval(change) for change in verdict.changes]
@@ -145,7 +147,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
             ours += ["-n", str(workers)]
         else:
             ours.append("--benchmark-only")
-        # Each side imports its own sources, even if another checkout is installed.
+        # Each revision imports its own sources, even if another checkout is installed.
         sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
         path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
         # By default, a child does not start workers.

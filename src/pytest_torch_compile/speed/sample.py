@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 2
 # Rounds stop after this time, or once the interval of the ratio has this half width. On a shared host, half a second
-# gave half widths of up to 9%, and of 2.7% in the median test.
+# led to half widths of up to 9%, and of 2.7% for the median test.
 SECONDS, PRECISION = 4.0, 0.002
 
 
@@ -27,7 +27,7 @@ class Paired:
 
 
 class Times(NamedTuple):
-    """A time of both legs in seconds, and the log of their ratio, as a baseline stores it."""
+    """The times of both legs in seconds and the log of their ratio, in the form stored in a baseline."""
 
     eager: float
     compiled: float
@@ -38,9 +38,9 @@ class Times(NamedTuple):
 class Exact:
     """Counts of one leg; None if not observed.
 
-    Per call: launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``, ``syncs`` (the
-    host waits for the device), and ``python_calls``. ``memory`` is the peak in bytes. The other counts are taken while
-    compiling and warming up.
+    The counts per call are launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``,
+    ``syncs`` (waits of the host for the device), and ``python_calls``. ``memory`` is the peak in bytes. The other
+    counts are taken during compilation and warm-up.
     """
 
     kernels: int | None = None
@@ -62,9 +62,9 @@ class Exact:
 
 @dataclass(frozen=True)
 class Run:
-    """One compilation of one test for comparison: the times of both legs, and their conditions.
+    """One compilation of one test, for comparison: the times of both legs and the conditions of the measurement.
 
-    ``start`` and ``warm_start`` are in seconds. ``code`` identifies the compiled code, ``device`` is the id of the
+    ``start`` and ``warm_start`` are in seconds. ``code`` identifies the compiled code, and ``device`` is the id of the
     device. ``kept_cache`` is true if the compile cache was not empty when this process started.
     """
 
@@ -83,11 +83,11 @@ class SpeedSample:
     """One process's measurement of one target.
 
     ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
-    durations, ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` are pairs
-    of an eager and a compiled value. ``exact`` contains the counts of the compiled leg, and ``breaks`` its graph breaks
-    with their locations. ``start`` is the compiled cold start in seconds with an empty and with a filled compile cache,
-    each in a fresh process. ``code`` identifies the compiled code. ``problems`` lists the reasons why times must not be
-    gated.
+    durations, and ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` are
+    pairs of an eager and a compiled value. ``exact`` contains the counts of the compiled leg, and ``breaks`` its graph
+    breaks with their locations. ``start`` is the compiled cold start in seconds with an empty and with a filled compile
+    cache, each in a fresh process. ``code`` identifies the compiled code. ``problems`` lists the reasons why times must
+    not be gated.
     """
 
     wall: Paired
@@ -133,9 +133,11 @@ class SpeedSample:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
-        """The sample that ``to_dict`` wrote. Raises ValueError for a different schema."""
+        """The sample in the data that ``to_dict`` returned. Raises ValueError for a different schema."""
         if data.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(f"a speed sample of schema {data.get('schema_version')!r}, expected {SCHEMA_VERSION}")
+            raise ValueError(
+                f"the speed sample has schema {data.get('schema_version')!r}, but {SCHEMA_VERSION} is expected"
+            )
         fields = {name: value for name, value in data.items() if name != "schema_version"}
         fields["exact"] = Exact(**fields.get("exact", {}))
         for name in ("wall", "host", "device", "memory"):

@@ -1,4 +1,4 @@
-"""The end of a session with speed tests: the table of verdicts, the update of the baselines, unused entries."""
+"""The end of a session with speed tests: the table of verdicts, the update of the baselines, and unused entries."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def finish(
     """Write the table of verdicts and, if ``update`` is set, also the baselines and a table of their changes.
 
     Args:
-        say: writes a line; takes colours as keyword arguments, like pytest's terminal reporter.
+        say: writes a line; accepts colours as keyword arguments, like pytest's terminal reporter.
         say_not_written: writes a line with the reason why the baselines could not be updated.
-        collected: the ids of all collected speed tests, for finding unused entries.
+        collected: the ids of all collected speed tests, which are needed to find unused entries.
         selected: files in which only some tests were selected.
     """
     for line, outcome in table(results):
         say(line, **({COLOURS[outcome]: True} if outcome else {}))
     improved = sum(r["outcome"] == "improved" for r in results)
     if improved and not update:
-        say(f"{improved} improved: run with --compile-update-baselines to update the baseline", green=True)
+        say(f"{improved} improved: run pytest with --compile-update-baselines to update the baseline", green=True)
     for environment in sorted({r["environment"] for r in results}):
         here = [r for r in results if r["environment"] == environment]
         _name_unused(say, directory, environment, here, set(collected), set(selected))
@@ -90,7 +90,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
 
     done = baselines.update(directory, environment, merge)
     if done.kept:
-        say(f"the old file was unreadable and was moved to {done.kept}")
+        say(f"the old file could not be read and was moved to {done.kept}")
     say(f"{done.path}: {f'{len(done.rows)} entries changed' if done.rows else 'nothing changed'}")
     width = max((len(row.test) for row in done.rows), default=0)
     for row in done.rows:

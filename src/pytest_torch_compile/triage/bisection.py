@@ -1,4 +1,4 @@
-"""Find the torch release in which a failure first appeared, by bisecting the releases in between."""
+"""Find the torch release in which a failure first appeared, by bisecting the releases between two versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from .failures import Result
 from .groups import Group, bisected
 
-# Runs tests on a release and returns their outcomes; empty if they cannot be run on it.
+# Runs tests on a release and returns their outcomes; empty if the tests cannot be run on this release.
 RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
@@ -22,7 +22,7 @@ def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> l
     known: dict[tuple[str, str], Result | None] = {}
 
     def fails(release: str, group: Group) -> bool | None:
-        """Whether the failure occurs; None if the test does not run, or fails for another cause."""
+        """Whether the failure occurs; None if the test does not run, or fails for a different cause."""
         test = group.example.test
         if (release, test) not in known:
             wanted = sorted({other.example.test for other in groups} - {t for r, t in known if r == release})

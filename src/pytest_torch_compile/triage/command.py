@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command; unknown options are passed to pytest."""
-    either = "a release such as 2.13.0, for which uv creates an environment, or the path of a Python interpreter"
+    either = "a release such as 2.13.0 (uv creates an environment for it), or the path to a Python interpreter"
     parser.add_argument("--old", required=True, metavar="TORCH", help=f"the old torch version: {either}")
     parser.add_argument("--new", required=True, metavar="TORCH", help="the new torch version, in the same form")
     parser.add_argument(
@@ -50,7 +50,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns 0 if there are no new failures, 1 if there are some, 2 if there is no result."""
+    """Run the command. Returns 0 if there are no new failures, 1 if there are new failures, and 2 if there is no
+    result.
+    """
     parser = argparse.ArgumentParser(prog="pytest-torch-compile torch", description=__doc__, allow_abbrev=False)
     add_options(parser)
     options, rest = parser.parse_known_args(arguments)
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sides = [_environment(given, install, say) for given in (options.old, options.new)]
         between = releases_between(sides[0].torch, sides[1].torch, named) if options.bisect else []
         triage = compare(sides[0], sides[1], rest, reproductions=options.output.absolute() / "reproductions", say=say)
-        written = page.write(triage, options.output)  # before anything else can go wrong
+        written = page.write(triage, options.output)  # before any other error can occur
         if between:
             triage = replace(triage, groups=_bisected(triage.groups, between, rest, install, say))
             written = page.write(triage, options.output)
@@ -82,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare(
     old: Environment, new: Environment, arguments: Sequence[str], *, reproductions: Path, say: Say = print
 ) -> Triage:
-    """Run the tests under both releases, repeat tests that fail under only one, and group the failures by cause.
+    """Run the tests under both releases, repeat the tests that fail under only one release, and group the failures by
+    cause.
 
     Args:
         arguments: The arguments of pytest: tests and options.
@@ -138,7 +141,7 @@ def _bisected(
     def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
         try:
             return _run(_environment(release, install, say), arguments, tests, say)
-        except TriageError as error:  # other releases may be sufficient
+        except TriageError as error:  # other releases may be enough
             say(f"skipping torch {release}: {error}")
             return {}
 

@@ -1,4 +1,4 @@
-"""Environments for torch releases, created with uv and reused, or existing interpreters."""
+"""Provide environments for torch releases: environments created with uv and reused, or existing interpreters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 
 class TriageError(RuntimeError):
-    """The two releases cannot be compared; the message is one line."""
+    """Raised if the two releases cannot be compared; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Environment:
     packages: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, other: Environment) -> list[str]:
-        """Differences from another environment except the torch version: ``numpy 1.26.4 -> 2.1.0``."""
+        """Differences from another environment other than the torch version, such as ``numpy 1.26.4 -> 2.1.0``."""
         names = sorted({*self.packages, *other.packages} - {"torch"})
         versions = [(name, self.packages.get(name, "none"), other.packages.get(name, "none")) for name in names]
         return [f"{name} {old} -> {new}" for name, old, new in versions if old != new]
@@ -72,13 +72,14 @@ def default_install() -> list[str]:
 
 
 def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]:
-    """The releases from ``old`` to ``new`` (inclusive), oldest first: those in ``named``, or all that pip finds.
+    """The releases from ``old`` to ``new`` (inclusive), oldest first: the releases in ``named``, or all releases that
+    pip finds.
 
     Raises:
-        TriageError: If pip could not list the releases, or both sides are the same release.
+        TriageError: If pip could not list the releases, or both releases are the same.
     """
     if Version(old).public == Version(new).public:
-        raise TriageError(f"both sides have torch {Version(old).public}: there is nothing to bisect")
+        raise TriageError(f"both sides have torch {Version(old).public}: there are no releases to bisect")
     known = list(named) or _listed()
     first, last = Version(old).public, Version(new).public
     try:
@@ -95,14 +96,14 @@ def _listed() -> list[str]:
     match = re.search(r"Available versions: (.+)", done.stdout)
     if done.returncode or match is None:
         raise TriageError(
-            "pip cannot list the torch releases: pass those between the old and the new one, for example "
+            "pip cannot list the torch releases: pass the releases between the old and the new version, for example "
             "--releases 2.14.0,2.14.1"
         )
     return [release.strip() for release in match[1].split(",")]
 
 
 def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
-    """The environment of a release. It is created unless there is one with the same requirements."""
+    """The environment of a release. It is created unless an environment with the same requirements exists."""
     uv = shutil.which("uv")
     if uv is None:
         raise TriageError("uv is not on PATH: pip install uv, or use interpreters instead of releases")
@@ -131,7 +132,7 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
 
 
 def _ours() -> list[str]:
-    """The requirement for the plugin: the folder or file it was installed from here, otherwise its version."""
+    """The requirement for the plugin: the folder or file from which it was installed, or otherwise its version."""
     try:
         text = metadata.distribution("pytest-torch-compile").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -153,7 +154,7 @@ def _run(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        raise TriageError(f"{' '.join(command[:3])} failed: {' '.join(said[-4:]) or 'it said nothing'}")
+        raise TriageError(f"{' '.join(command[:3])} failed: {' '.join(said[-4:]) or 'no output'}")
 
 
 def _examined(python: Path) -> Environment:
@@ -167,7 +168,7 @@ def _examined(python: Path) -> Environment:
     done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise TriageError(f"{python} has no working torch: {said}")
+        raise TriageError(f"{python} has no working installation of torch: {said}")
     release, installed, packages = json.loads(done.stdout.splitlines()[-1])
     if not installed:
         raise TriageError(f"pytest-torch-compile is not installed for {python}: install it in that environment too")

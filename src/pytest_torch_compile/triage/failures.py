@@ -33,7 +33,7 @@ class Route(Enum):
 class Cause:
     """The common cause of a group of failures, identified by ``what``, ``where`` and ``op`` within its kind.
 
-    A diagnosis has a time limit, so one run may find out less about a wrong result than another.
+    A diagnosis has a time limit, so it may find out less about a wrong result in one run than in another.
     """
 
     kind: str
@@ -147,7 +147,7 @@ def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
 
 
 def cause_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Cause:
-    """The cause of a finding, with details from its check: the break, the guard, the error, the stage."""
+    """The cause of a finding, with details from its check: the break, the guard, the error or the stage."""
     kind, where = str(finding["kind"]), place_of(finding["location"])
     fault = check.get("fault") or {}
     if kind == "graph-break":
@@ -180,7 +180,8 @@ _OF_KIND = {
     **dict.fromkeys(("cudagraph-skip", "cache-miss", "structure", "memory", "slowdown"), Route.INDUCTOR),
     **dict.fromkeys(("numerics", "gradient", "metadata", "mutation", "state", "aliasing"), Route.NUMERICS),
 }
-# The part of torch that raised, by its files, innermost first. Operators also run user code, so they are ignored.
+# The part of torch that raised the exception, identified by its files, with the innermost part first. Operators are
+# ignored, because they also run user code.
 _OF_FOLDER = {
     "torch/_dynamo": Route.DYNAMO,
     "torch/_functorch": Route.AOT_AUTOGRAD,
@@ -190,7 +191,7 @@ _OF_FOLDER = {
 
 
 def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
-    """The route, from the first failing stage if known, otherwise from the kind of finding."""
+    """The route, determined by the first failing stage if it is known, and otherwise by the kind of finding."""
     stage = (check.get("fault") or {}).get("stage", "")
     if stage and finding["kind"] in (*get_args(WrongResult), "compile-error"):
         return _OF_STAGE[stage]
@@ -210,7 +211,7 @@ def place_of(location: Mapping[str, Any] | None) -> str:
 
 
 def portable(text: str) -> str:
-    """The text, with paths of installed files shortened so that they do not contain folders of this machine."""
+    """The text, in which paths of installed files are shortened so that they do not contain folders of this machine."""
     return re.sub(r"(?:[A-Za-z]:)?[^\s:'\"]*/(?:site-packages|dist-packages|python3\.\d+)/", "", text)
 
 
@@ -231,7 +232,7 @@ def _of_traceback(test: str, shown: Any) -> Failure:
     files = [str(place["path"]) for place in places if "path" in place]
     where = place_of({"file": files[-1]}) if files else ""
     if re.match(r"worker '\w+' crashed while running", message):
-        ended = "the test ended its process"
+        ended = "the test terminated its process"
         return Failure(test, Cause("crash", ended, test.partition("::")[0]), Route.OWN_CODE, ended, text)
     error = re.match(r"([A-Za-z_][\w.]*)(?:: |\Z)", message)
     kind = error[1].rpartition(".")[2] if error else "AssertionError" if message.startswith("assert ") else "error"
@@ -240,7 +241,7 @@ def _of_traceback(test: str, shown: Any) -> Failure:
 
 
 def _last_line(text: str) -> str:
-    """The lines that pytest marks as the error (of a chain of exceptions, the last), or else the last line."""
+    """The lines that pytest marks as the error (for a chain of exceptions, the last error), or else the last line."""
     marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
     named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
     plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]

@@ -29,8 +29,8 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Group:
-    """Failures of one cause and status. ``example`` is the fastest test's failure; ``first_bad`` comes from a
-    bisection.
+    """Failures with the same cause and status. ``example`` is the failure of the fastest test; ``first_bad`` comes from
+    a bisection.
 
     A group is identified by its number on the page.
     """
@@ -45,7 +45,7 @@ class Group:
 
 
 def unsure(old: Runs, new: Runs) -> list[str]:
-    """The tests with failures on only one side, which must be run again on both."""
+    """The tests that fail on only one torch version, which must be run again on both."""
     tests = {failure.test for failure in _failures(old) if not _has(new, failure)}
     return sorted(tests | {failure.test for failure in _failures(new) if not _has(old, failure)})
 
@@ -59,8 +59,8 @@ def lost(old: Runs, new: Runs) -> dict[str, str]:
 def grouped(old: Runs, new: Runs, old_again: Runs, new_again: Runs) -> list[Group]:
     """Groups of failures, new and large groups first. ``..._again`` are second runs of the tests in ``unsure``.
 
-    A test is flaky if its two runs on one torch version differ. There is no comparison with a torch version on which a
-    test was skipped or missing.
+    A test is flaky if its two runs on one torch version differ. A test is not compared with a torch version on which it
+    was skipped or missing.
     """
     groups: dict[tuple[Status, Cause], list[Failure]] = {}
     for failure in _failures(new):
@@ -87,7 +87,9 @@ def _failures(runs: Runs) -> list[Failure]:
 
 
 def _ran(runs: Runs, test: str) -> bool:
-    """Whether a test ran, or any test of a file that could not be collected on the other side."""
+    """Whether a test ran, or, for a file that could not be collected on the other version, whether any of its tests
+    ran.
+    """
     own = [run for name, run in runs.items() if name == test or name.startswith(f"{test}::")]
     return any(run.outcome != "skipped" for run in own)
 

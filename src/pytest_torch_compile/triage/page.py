@@ -25,7 +25,7 @@ SHOWN_BY = "This script reproduces the failure (verified)"
 class Triage:
     """The groups of failures of one commit under two releases, and the number of tests in each run.
 
-    ``differences`` lists other packages that differ, ``lost`` maps tests that ran only on the old torch version to
+    ``differences`` lists other packages that differ, and ``lost`` maps tests that ran only on the old torch version to
     their status on the new version.
     """
 
@@ -54,13 +54,13 @@ class Triage:
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks on other facts that may explain or hide a difference."""
+        """Remarks about other facts that may explain or hide a difference."""
         lines = []
         if self.lost:
             how = ", ".join(f"{number} {what}" for what, number in sorted(Counter(self.lost.values()).items()))
             names = ", ".join([*self.lost][:TESTS_SHOWN]) + (", ..." if len(self.lost) > TESTS_SHOWN else "")
             ran = count(len(self.lost), "test")
-            lines.append(f"{ran} ran with torch {self.old} but not with {self.new} ({how}): {names}")
+            lines.append(f"{ran} ran with torch {self.old} but not with torch {self.new} ({how}): {names}")
         if self.differences:
             lines.append(f"Other packages that differ: {', '.join(self.differences)}")
         return lines
@@ -106,7 +106,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
         Status.NEW: f"with {new}, but not with {old}",
         Status.NOT_ON_OLD: f"with {new}; it did not run with {old}",
         Status.FLAKY: "in some runs only",
-        Status.KNOWN: f"with {old} and {new}, or is marked to fail",
+        Status.KNOWN: f"with {old} and {new}, or is marked as expected to fail",
         Status.GONE: f"with {old}, but not with {new}",
         Status.NOT_ON_NEW: f"with {old}; it did not run with {new}",
     }
@@ -135,7 +135,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
 
 
 def reproduction(group: Group) -> list[str]:
-    """The lines of the reproduction, as far as they fit into an issue."""
+    """The lines of the reproduction that fit into an issue."""
     if not group.example.reproduction:
         return []
     path = Path(group.example.reproduction)

@@ -14,12 +14,12 @@ from .failures import Result, runs_of
 
 _PHASES = ("setup", "call", "teardown")  # one report for each
 _COMPLETE = (0, 1, 5)  # pytest exit statuses: all passed, some failed, no tests collected
-# Compiling may take minutes, but if no test finishes for this long, the run has hung.
+# Compilation may take minutes, but if no test finishes for this long, the run is hanging.
 STUCK_SECONDS = 3600.0
 
 
 class _Stuck(Exception):
-    """No test has finished for too long."""
+    """Raised if no test has finished for too long."""
 
 
 class _Progress:
@@ -36,7 +36,7 @@ class _Progress:
             self._reports, self._since = reports, time.monotonic()
         elif time.monotonic() - self._since > STUCK_SECONDS:
             raise _Stuck
-        self._say(f"torch {self._torch}: {reports // len(_PHASES)} tests ended")
+        self._say(f"torch {self._torch}: {reports // len(_PHASES)} tests finished")
 
 
 def run_tests(
@@ -48,8 +48,8 @@ def run_tests(
 ) -> dict[str, Result]:
     """Run the tests. ``arguments`` are passed to pytest; ``tests``, if set, replace the tests that they select.
 
-    ``options`` are pytest and plugin options by name. If ``arguments`` set no number of workers, there is one worker
-    for each core.
+    ``options`` are pytest and plugin options by name. If ``arguments`` does not set the number of workers, there is one
+    worker for each core.
 
     Raises:
         TriageError: If pytest did not finish, a test hangs, or no tests were collected.
@@ -60,7 +60,7 @@ def run_tests(
     child = Child(arguments, Path.cwd(), job, str(environment.python))
 
     progress = _Progress(environment.torch, say)
-    # Variables of the environment that is active here would confuse the other environment.
+    # Variables of the environment that is active in this process would confuse the other environment.
     ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, too_long=(_Stuck,), progress=progress)
     results = runs_of(ended.results)
     left = [test for test in ended.collected if test not in results]
@@ -69,15 +69,15 @@ def run_tests(
         hanging = [test for test in results if test not in over] or left
         raise TriageError(
             f"no test finished for {STUCK_SECONDS / 60:.0f} minutes under torch {environment.torch}, after "
-            f"{len(over)} of {len(ended.collected)}. Still running: {', '.join(hanging[:3]) or 'the collection'}. "
-            "--compile-timeout=SECONDS stops a check that hangs, and pytest-timeout a test"
+            f"{len(over)} of {len(ended.collected)} tests. Still running: "
+            f"{', '.join(hanging[:3]) or 'the collection'}. To stop a check that hangs, use "
+            "--compile-timeout=SECONDS; to stop a test, use pytest-timeout"
         )
     if ended.collected and not ended.finished:
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
         raise TriageError(
-            f"pytest ended with status {ended.status} under torch {environment.torch}, "
-            f"in {last} or the test after it. With pytest-xdist installed in that environment, "
-            "a crashing test does not stop the others"
+            f"pytest ended with status {ended.status} under torch {environment.torch}, in {last} or in the test after "
+            "it. If pytest-xdist is installed in that environment, a test that crashes does not stop the others"
         )
     if ended.status not in _COMPLETE or not ended.finished:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")

@@ -82,7 +82,7 @@ def test_worse_count_that_is_certain_ends_the_confirmation_of_times(counts: dict
     decision, asked = decided(*[sample(0.1, **counts)] * 8, until_red=True)
     assert ({one.quantity.name for one in decision.worse}, asked) == (set(counts), further)
     assert (decision.times.outcome, len(decision.samples)) == ("inconclusive", 2)
-    assert "--compile-perf=track confirms them" in explain("test", decision, StoredTest(stored(10), COUNTS))
+    assert "run with --compile-perf=track to confirm it" in explain("test", decision, StoredTest(stored(10), COUNTS))
     decision, asked = decided(*[sample(0.1, **counts)] * 8)
     assert (decision.times.outcome, asked) == ("regressed", [7, 6, 5, 4])
 
@@ -115,7 +115,7 @@ def test_fewer_kernels_are_a_change_and_no_loss() -> None:
 def test_without_figures_times_are_open_and_what_is_certain_stays() -> None:
     decision, asked = decided(sample(0.1, guards=31, kernels=10))
     assert (decision.times.outcome, asked) == ("inconclusive", [7])
-    assert decision.times.reason == "a change was measured, but the fresh process failed"
+    assert decision.times.reason == "a change was measured, but not confirmed: the fresh process failed"
     assert [one.quantity.name for one in decision.worse] == ["guards"]
     assert [one.quantity.name for one in decision.varying] == ["kernels"]
 

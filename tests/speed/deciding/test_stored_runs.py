@@ -95,7 +95,7 @@ def test_device_that_no_run_is_from_is_not_judged_by_them() -> None:
     stored = on("GPU-1")
     assert record.unknown_device(record.runs_of(stored), "GPU-1") == ""
     assert record.unknown_device(record.runs_of(stored), "GPU-2") == (
-        "the baseline was recorded on 1 other device; record it on this device, or on 3 devices"
+        "the baseline was recorded on 1 other device; record it again on this device, or on at least 3 devices"
     )
     for device in ("GPU-2", "GPU-3"):
         stored = record.merged(stored, on(device), changed=False)
@@ -128,7 +128,7 @@ def test_update_writes_and_shows_before_and_after(tmp_path: Path) -> None:
 
 
 def test_throttled_and_cpu_figures_are_not_stored(tmp_path: Path) -> None:
-    cpu = replace(SAMPLE, problems=("times on CPU are shown, but not judged or stored",))
+    cpu = replace(SAMPLE, problems=("times on CPU are shown, but neither judged nor stored",))
     lines = finish(tmp_path, result("a.py::t", "inconclusive", cpu, summary="CPU figures"), update=True)
     assert "not stored: a.py::t: CPU figures" in lines
     assert not baselines.load(tmp_path, ENVIRONMENT).entries

@@ -144,7 +144,7 @@ def test_what_eight_compilations_leave_open_is_said() -> None:
     new = [run(0.1), *[run(0.05 + 4 * noise) for noise in NOISE[1:8]]]
     its = verdict(*new, before=unsteady)
     assert (its.outcome, its.undecided) == ("inconclusive", False)
-    assert its.reason == "8 compilations are too few to distinguish a change in device time from noise"
+    assert its.reason == "8 compilations are not enough to distinguish a change in device time from noise"
     assert verdict(*new[:7], before=unsteady).undecided
 
 
@@ -165,7 +165,7 @@ def test_two_revisions_are_compared_without_a_first_run() -> None:
     assert compare(base, slower(-0.2), tests=24).outcome == "improved"
     early = compare(base[:2], slower(0.2, 2), tests=24)
     assert (early.outcome, early.undecided) == ("inconclusive", True)
-    assert early.reason == "2 compilations per side are too few to distinguish this from noise"
+    assert early.reason == "2 compilations of each revision are not enough to distinguish this change from noise"
     assert compare(base, [run(eager=-0.2)] * 8, tests=24).outcome == "pass"
 
 

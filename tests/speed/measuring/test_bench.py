@@ -37,7 +37,7 @@ def quick(target: Any, *args: Any, **options: Any) -> Any:
 
 def test_cpu_figures_are_shown_and_not_judged() -> None:
     found = quick(torch.nn.Linear(4, 4), torch.ones(2, 4))
-    assert found.problems == ("times on CPU are shown, but not judged or stored",)
+    assert found.problems == ("times on CPU are shown, but neither judged nor stored",)
     assert found.environment["device"] == "cpu"
     assert found.what == "forward" and found.mode == "default"
     assert found.wall.eager > 0 and found.wall.compiled > 0
@@ -146,7 +146,7 @@ def test_dimensions_are_marked_dynamic_for_the_compiled_leg_only() -> None:
 @pytest.mark.parametrize("option", [{"mode": "default"}, {"options": {}}, {"dynamic": True}, {"fullgraph": True}])
 def test_option_that_an_own_compile_function_would_drop_is_refused(option: dict[str, Any]) -> None:
     (name,) = option
-    with pytest.raises(CompileUsageError, match=f"^{name} is an option of torch.compile, which compile= replaces"):
+    with pytest.raises(CompileUsageError, match=f"^{name} is an option of torch.compile, but compile= replaces"):
         measure_compile(lambda x: x + 1, torch.ones(2), compile=lambda target: target, **option)
 
 

@@ -1,17 +1,17 @@
-"""Stand-ins that let torch compile for a CUDA card without the card. For use only in a fresh process.
+"""Stand-ins that let torch compile for a CUDA GPU on a machine without that GPU. For use only in a fresh process.
 
-They replace names of torch for the rest of the process, so ``put_all`` refuses to run anywhere else. Each file says
-what it replaces and why:
+They replace names in torch for the rest of the process, so ``put_all`` refuses to run in any other process. Each file
+describes what it replaces and why:
 
-- ``card``: the driver's answers about the device;
+- ``card``: the driver's information about the device;
 - ``triton_target``: Triton's driver;
-- ``engine``: the C++ engine of autograd, which asks for streams;
-- ``attention``, ``convolution``: choices that C++ makes by properties of the device;
+- ``engine``: the C++ engine of autograd, which requests streams;
+- ``attention``, ``convolution``: choices that C++ code makes based on properties of the device;
 - ``recorded``: the cards and torch versions for which these choices were checked;
-- ``constants``: constant folding, which really runs operators;
+- ``constants``: constant folding, which would run operators on the card;
 - ``generated``: compiled kernels, which would need the card;
 - ``fake``: tensors on the card;
-- ``choices``: decisions that Inductor makes by timing, which are fixed.
+- ``choices``: decisions that Inductor normally makes by timing, and that are fixed here.
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ if TYPE_CHECKING:
     from .generated import Generator
 
 OLDEST = Version("2.11")  # the stand-ins were not tried with older versions of torch
-VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in the environment of a process that may be changed permanently
+VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set for a process that the stand-ins may change permanently
 
 
 def missing() -> str:
     """The reason why this machine cannot create a plan, or an empty string."""
     if Version(Version(torch.__version__).base_version) < OLDEST:
-        return f"plans need torch {OLDEST} or newer, this is {torch.__version__}"
+        return f"plans require torch {OLDEST} or newer, but this is torch {torch.__version__}"
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
-        return f"torch {torch.__version__} is built without CUDA; install the usual wheel (pip install torch)"
+        return f"torch {torch.__version__} was built without CUDA; install the default wheel (pip install torch)"
     if find_spec("triton") is None:
         return "Triton is not installed (pip install triton)"
     return ""
 
 
 def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
-    """Make this process compile for the card; ``assume`` is called for each rule that is not recorded."""
+    """Make this process compile for the card; ``assume`` is called for each rule that was not checked on such a
+    card.
+    """
     if os.environ.get(VARIABLE) != "1":
-        raise RuntimeError("stand-ins for a card may be installed only in a process that was started for a plan")
+        raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started to plan")
     from . import attention, choices, constants, convolution, engine, generated, triton_target
     from . import card as of_card
 

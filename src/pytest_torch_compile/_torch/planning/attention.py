@@ -1,7 +1,8 @@
-"""The kernel of ``scaled_dot_product_attention``, which C++ chooses by properties of the device.
+"""The kernel of ``scaled_dot_product_attention``, which C++ code chooses based on properties of the device.
 
-Replaces the kernels of the operator for CUDA. The conditions are those of torch's ``sdp_utils.cpp``, in its order.
-``RECORDED`` lists the choices that were checked on a real card; a plan names every other choice.
+Replaces the kernels of the operator for CUDA. The conditions are taken from torch's ``sdp_utils.cpp``, in the same
+order. ``RECORDED`` lists the choices that were checked on a real card; a plan lists every other choice as an
+assumption.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ...plan.cards import Card
 
 CUDNN, FLASH, EFFICIENT, MATH = "cuDNN", "flash", "memory-efficient", "math"
-# The kernels that a card was seen to choose under these conditions, by capability and torch version.
+# The kernels that were chosen on a real card under these conditions, by capability and torch version.
 RECORDED = {((9, 0), "2.11"): (CUDNN, MATH)}
 _HALF = (torch.float16, torch.bfloat16)
 _library: Any = None
@@ -26,7 +27,7 @@ _library: Any = None
 
 @dataclass(frozen=True)
 class Inputs:
-    """One call, with the capability of the card."""
+    """One call of the operator, and the compute capability of the card."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -73,7 +74,10 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
         inputs = Inputs(query, key, value, attn_mask, dropout_p, is_causal, card.capability)
         kernel = kernel_of(inputs)
         if kernel not in kernels:
-            assume(f"attention uses the {kernel} kernel, by the rules in torch's source; {not_recorded(card, ())}")
+            assume(
+                f"attention uses the {kernel} kernel, according to the rules in torch's source; "
+                f"{not_recorded(card, ())}"
+            )
         return _run(kernel, inputs, scale, enable_gqa)
 
     _library = torch.library.Library("aten", "IMPL")
@@ -82,7 +86,7 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
 
 
 def kernel_of(inputs: Inputs) -> str:
-    """The first kernel in torch's order that is possible."""
+    """The first kernel in torch's order that supports the call."""
     prefers_cudnn = inputs.capability in ((9, 0), (10, 0), (10, 3))
     order = (CUDNN, FLASH, EFFICIENT) if prefers_cudnn else (FLASH, EFFICIENT)
     return next((kernel for kernel in order if _POSSIBLE[kernel](inputs)), MATH)
@@ -124,7 +128,7 @@ _POSSIBLE: dict[str, Callable[[Inputs], bool]] = {CUDNN: _cudnn, FLASH: _flash, 
 
 
 def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> torch.Tensor:
-    """Call the operator of a kernel as ``attention.cpp`` does."""
+    """Call a kernel's operator in the same way as ``attention.cpp``."""
     ops = torch.ops.aten
     query, key, value, dropout, causal = inputs.query, inputs.key, inputs.value, inputs.dropout, inputs.causal
     mask = _additive(inputs.mask, query.dtype, -65504.0 if kernel == CUDNN else float("-inf"))
@@ -155,7 +159,9 @@ def _additive(mask: torch.Tensor | None, dtype: torch.dtype, out: float) -> torc
 
 
 def _aligned(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """``preprocess_mask``: rows of a multiple of 16 elements, as a view of the wanted size, for every head."""
+    """Like ``preprocess_mask``: pad rows to a multiple of 16 elements, take a view of the original size, and expand it
+    to every head.
+    """
     length = mask.shape[-1]
     if length % 16:
         mask = torch.nn.functional.pad(mask, (0, 16 - length % 16))[..., :length]

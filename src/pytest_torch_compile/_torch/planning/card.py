@@ -3,7 +3,7 @@
 Replaces functions of ``torch.cuda`` and ``torch._C`` that ask the driver, so that everything above them (the device
 interfaces of dynamo, Inductor's hints, ``has_triton``) works unchanged.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: those below, ``torch.cuda._initialized``,
+Private names used, checked on torch 2.11, 2.13 and 2.15: the names below, ``torch.cuda._initialized``,
 ``FakeTensorMode.avoid_device_init`` and ``init_gpu_context`` of ``torch._subclasses.fake_tensor``.
 """
 
@@ -42,8 +42,7 @@ def put_card(card: Card) -> None:
     core._cuda_getCurrentRawStream = lambda index: 0
     core._cuda_isCurrentStreamCapturing = lambda: False
     fake: Any = torch._subclasses.fake_tensor
-    # With this option of torch, device guards in C++ do nothing, and ``torch.tensor`` creates its tensor on the CPU
-    # first.
+    # With this torch option, device guards in C++ do nothing, and ``torch.tensor`` first creates its tensor on the CPU.
     fake.FakeTensorMode.avoid_device_init = property(lambda self: True)
     # Otherwise, torch creates a real tensor on the device before the first fake one.
     fake.init_gpu_context = lambda *device: None

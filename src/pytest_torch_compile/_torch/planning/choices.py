@@ -1,7 +1,7 @@
 """Fixes the decisions that Inductor makes by timing candidates on the card, so that a plan is always the same.
 
-It also turns off the fast path of torch's encoder layers, a C++ operator without generated code that cannot be traced
-without the card.
+It also turns off the fast path of torch's encoder layers, which is a C++ operator without generated code and cannot be
+traced without the card.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` below.
 """
@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-# The option, its value in a plan, and a text for the user. A plan lists the choices that change anything.
+# The option, its value in a plan, and a text for the user. A plan lists only the choices that make a difference.
 CHOICES: dict[str, tuple[Any, str]] = {
     "shape_padding": (False, "matrix products are not padded (shape_padding)"),
-    "max_autotune": (False, "no autotuning: matrix products and convolutions go to libraries (max_autotune)"),
+    "max_autotune": (False, "no autotuning: libraries compute matrix products and convolutions (max_autotune)"),
     "max_autotune_gemm": (False, "no autotuning of matrix products (max_autotune_gemm)"),
     "max_autotune_pointwise": (False, "no autotuning of pointwise kernels (max_autotune_pointwise)"),
     "coordinate_descent_tuning": (False, "no tuning of block sizes (coordinate_descent_tuning)"),
@@ -42,7 +42,7 @@ def fix_choices() -> None:
 def choices_of(
     mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
 ) -> list[str]:
-    """The texts of the fixed choices that settings, mode or options would leave to timing, and of the fast path."""
+    """The texts of the fixed choices that the settings, mode or options would leave to timing, and of the fast path."""
     asked = {**_asked, **_options(mode, options)}
     fixed = [text for name, (value, text) in CHOICES.items() if asked.get(name, value) != value]
     fast = (torch.nn.TransformerEncoderLayer, torch.nn.TransformerEncoder, torch.nn.MultiheadAttention)
@@ -52,7 +52,9 @@ def choices_of(
 
 
 def fixed_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The Inductor options of a mode and additional options, without the fixed ones; None if none remain."""
+    """The Inductor options of a mode plus additional options, without the options that are fixed; None if none
+    remain.
+    """
     return {name: value for name, value in _options(mode, options).items() if name not in CHOICES} or None
 
 

@@ -1,9 +1,10 @@
-"""The library and the memory layout of a convolution, which C++ chooses by cuDNN's answers about the device.
+"""The library and the memory layout of a convolution, which C++ code chooses based on what cuDNN reports about the
+device.
 
 Replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format`` for tensors on CUDA,
-by cuDNN and its rule: channels last if the strides of the input or the weight are. ``RECORDED`` lists the
-cards on which this was checked; a plan says if its card is not one of them. The rule for strides is torch's Python
-version, ``suggest_memory_format`` of ``torch._prims_common``.
+with cuDNN and its rule: the layout is channels last if the input or the weight has such strides. ``RECORDED`` lists the
+cards on which this was checked; a plan mentions it if its card is not in the list. Strides are judged by torch's Python
+version of the rule, ``suggest_memory_format`` of ``torch._prims_common``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ RECORDED = {((9, 0), "2.11")}
 
 
 def put_convolutions(card: Card, assume: Callable[[str], None]) -> None:
-    """Decide convolutions on CUDA as cuDNN does; ``assume`` is called if the rule is not recorded for the card."""
+    """Decide convolutions on CUDA in the same way as cuDNN; ``assume`` is called if the rule was not checked on the
+    card.
+    """
     core: Any = torch._C
     select, layout = core._select_conv_backend, core._conv_determine_backend_memory_format
     unsure = not_recorded(card, RECORDED)

@@ -1,10 +1,11 @@
 """Autograd without the card: calls the nodes of the graph from Python.
 
 Replaces ``torch.autograd.grad`` and ``torch.autograd.backward``, which ``Tensor.backward`` calls. For CUDA tensors,
-torch's C++ engine asks the driver for streams and uses a thread for each device. This engine has the same order of
-nodes, sums over broadcast dimensions and casts. Hooks of tensors do not run.
+torch's C++ engine requests streams from the driver and uses a thread for each device. This engine uses the same order
+of nodes, the same sums over broadcast dimensions and the same casts. Tensor hooks do not run.
 
-AOTAutograd asks the engine whether the graph is kept, and otherwise reuses its buffers, so this answer is replaced too.
+AOTAutograd queries the engine whether the graph is kept, and otherwise reuses its buffers, so this query is replaced as
+well.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
 ``torch._C._autograd._get_current_graph_task_keep_graph``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
@@ -26,7 +27,7 @@ from torch.autograd.graph import get_gradient_edge
 
 Node = Any
 Edge = tuple[Node, int]
-_keeps_graph: list[bool] = []  # of the running calls, the innermost last
+_keeps_graph: list[bool] = []  # one entry for each running call, with the innermost last
 
 
 def put_engine() -> None:
@@ -47,7 +48,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """``torch.autograd.grad``."""
+    """Replaces ``torch.autograd.grad``."""
     inputs = _as_list(inputs)
     edges = [_edge(tensor) for tensor in inputs]
     with _keeping(retain_graph, create_graph):
@@ -67,7 +68,7 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """``torch.autograd.backward``: a leaf's node adds to its ``.grad`` when it is called."""
+    """Replaces ``torch.autograd.backward``. The node of a leaf adds to the leaf's ``.grad`` when it is called."""
     only = None if inputs is None else {_edge(tensor)[0] for tensor in _as_list(inputs)}
     with _keeping(retain_graph, create_graph):
         _walk(_roots(_as_list(tensors), grad_tensors), None, create_graph, only)
@@ -165,7 +166,7 @@ def _reachable(starts: Iterable[Node]) -> set[Node]:
 
 
 def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
-    """The nodes from which gradients flow to one of ``ends``, with the ends."""
+    """The nodes from which gradients flow to one of ``ends``, including the ends."""
     parents: dict[Node, list[Node]] = {}
     for node in nodes:
         for child, _ in node.next_functions:
@@ -180,7 +181,9 @@ def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
 
 
 def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
-    """The gradients that a node computes from its incoming gradients; missing ones are zeros, as in torch's engine."""
+    """The gradients that a node computes from its incoming gradients; missing gradients are zeros, as in torch's
+    engine.
+    """
     given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
     for position, meta in enumerate(node._input_metadata):
         if given[position] is None:
@@ -192,7 +195,9 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
 
 @contextmanager
 def _stack_of(node: Node) -> Iterator[None]:
-    """Give ops traced inside the ``with`` block the user's line of the forward op, as AOTAutograd's node hooks do."""
+    """Assign the user's line of the forward op to ops traced inside the ``with`` block, like AOTAutograd's node
+    hooks.
+    """
     stack = node.metadata.get("traceback_", [])
     fx_traceback.set_stack_trace(stack)
     fx_traceback.set_grad_fn_seq_nr(node._sequence_nr())

@@ -1,4 +1,4 @@
-"""Fake tensors on the card, which have everything except values, and the memory that they would use.
+"""Fake tensors on the card, which have all properties except values, and the memory that they would use.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the constructor of
 ``FakeTensor``, both from ``torch._subclasses``.
@@ -20,7 +20,7 @@ CARD = torch.device("cuda", 0)
 
 @dataclass
 class Memory:
-    """Bytes on the card: in use, and the maximum so far. Each storage counts with its requested size."""
+    """The bytes in use on the card, and their maximum so far. Each storage counts with its requested size."""
 
     used: int = 0
     peak: int = 0
@@ -82,7 +82,7 @@ class CardMode(FakeTensorMode):
         return tensor.requires_grad_(shape.requires_grad)
 
     def forget_storages(self) -> None:
-        """Release the storages, so that each is freed with its last tensor."""
+        """Drop the references to the storages, so that each storage is freed together with its last tensor."""
         self._storages.clear()
 
 
@@ -116,5 +116,5 @@ def tensors_made_in(mode: CardMode) -> Iterator[None]:
 
 
 def made(shape: Shape) -> torch.Tensor:
-    """Create a tensor that is unpickled in the process that plans."""
+    """Create a tensor that is unpickled in the planning process."""
     return _modes[-1].tensor(shape)

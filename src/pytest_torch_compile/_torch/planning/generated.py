@@ -1,12 +1,12 @@
 """The modules that Inductor generates. They are written and loaded as usual, but their kernels do nothing.
 
-So planned code really runs, on fake tensors, which shows graphs after a break, backward, later calls, and allocations.
-Replaces ``AsyncCompile``'s ways to compile a kernel, the allocation functions that a module takes
-from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
+So planned code really runs, but on fake tensors. This covers graphs after a break, the backward pass, later calls and
+allocations. Replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions that a module
+imports from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
-``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache``
-and those above.
+``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache`` and
+the names above.
 """
 
 from __future__ import annotations

@@ -14,13 +14,15 @@ CardAndTorch = tuple[tuple[int, int], str]
 
 
 def card_and_torch(card: Card) -> CardAndTorch:
-    """The compute capability with the torch version: ``((9, 0), "2.11")``."""
+    """The compute capability and the torch version, such as ``((9, 0), "2.11")``."""
     return card.capability, ".".join(str(torch.__version__).split(".")[:2])
 
 
 def not_recorded(card: Card, recorded: Container[CardAndTorch]) -> str:
-    """An empty string if the rule was checked for this capability and torch version, otherwise a text for the plan."""
+    """An empty string if the rule was checked for this capability and torch version; otherwise a sentence for the
+    plan.
+    """
     capability, release = card_and_torch(card)
     if (capability, release) in recorded:
         return ""
-    return f"not recorded on a card of capability {capability[0]}.{capability[1]} with torch {release}"
+    return f"no recording exists for a card of compute capability {capability[0]}.{capability[1]} with torch {release}"

@@ -1,7 +1,7 @@
-"""The card as Triton sees it: a driver that only names a target.
+"""The card as Triton sees it: a driver that provides only a target.
 
-Replaces Triton's active driver, which Inductor asks for the target when it writes the head of a kernel, and
-``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real one.
+Replaces Triton's active driver, from which Inductor reads the target when it writes the header of a kernel, and
+``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real driver.
 """
 
 from __future__ import annotations

@@ -17,14 +17,15 @@ Another = Callable[[int], Sequence[SpeedSample]]
 
 
 class NoFigures(RuntimeError):
-    """An additional process produced no measurements; the message is a one-line reason."""
+    """Raised if an additional process returned no measurements; the message is a reason in one line."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict of all compilations of a test, on times and counts.
+    """The verdict on the times and counts of all compilations of a test.
 
-    ``differences`` are certain; ``varying`` occurred in only one compilation, and may come from the compiler's tuning.
+    ``differences`` are certain. ``varying`` differences occurred in only one compilation, and may come from the
+    compiler's tuning.
     """
 
     samples: list[SpeedSample]
@@ -53,12 +54,13 @@ def decide(
     problems: Sequence[str] = (),
     until_red: bool = False,
 ) -> Decision:
-    """Request more compilations while the times look changed but are too few to decide.
+    """Request more compilations as long as the times seem to have changed but there are too few for a decision.
 
     A changed count that may depend on the compiler's tuning also needs a second compilation.
 
     Args:
-        until_red: stop when a count is certainly worse, after two compilations at most, even if the times are open.
+        until_red: stop as soon as a count is certainly worse, after at most two compilations, even if the times are
+            undecided.
         another: measures again in fresh processes and may raise NoFigures; None to skip the confirmation.
         problems: reasons why times must not be judged.
     """
@@ -72,12 +74,12 @@ def decide(
         if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
             break
         worse = until_red and any(difference.worse for difference in shown)
-        if worse and len(samples) > 1:  # two compilations make every count certain
+        if worse and len(samples) > 1:  # after two compilations, every count is certain
             break
         try:
             samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1)
         except NoFigures as error:
-            reasons.append(f"a change was measured, but {error}")
+            reasons.append(f"a change was measured, but not confirmed: {error}")
             another = None
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}

@@ -4,18 +4,18 @@
 # runs that are fast by chance make the first run and the additional compilations look slow, and times have longer tails
 # than a t test assumes.
 FAMILY_LEVEL = 0.002
-# Another compilation is requested if a time is this unlikely by chance: 5 to 7 in total for 24 unchanged tests. The
-# threshold for improvements is stricter, since they do not fail a test.
+# Another compilation is requested if a time is this unlikely to be chance, which leads to 5 to 7 compilations in total
+# for 24 unchanged tests. The threshold for improvements is stricter, because they do not fail a test.
 SCREEN_OF_A_LOSS, SCREEN_OF_A_GAIN = 0.05, 0.005
 # A few compilations may all have the same tuning; in one test, all stored runs were a quarter slower than the next run.
 # So there must be enough stored and new compilations for a rank test alone to detect a change, at a level of 1 in this
-# number of orders. With 5 stored runs, 7 more are needed; with 7, 5; with 10, 4; with 15, 3; with fewer than 5, no
-# number is enough.
+# number of orders. With 5 stored runs, 7 more are needed; with 7 stored runs, 5 more; with 10, 4 more; and with 15, 3
+# more. With fewer than 5, no number is enough.
 MIN_ORDERS = 700
 # Includes the first compilation.
 MAX_COMPILATIONS = 8
-# A few stored runs give a poor estimate of the spread, so it is combined with the typical spread, weighted like four
-# more runs.
+# The spread of a few stored runs is a poor estimate, so it is combined with the typical spread, weighted like four more
+# runs.
 PRIOR_FREEDOM = 4
 # If the host time is more than this fraction of the wall time, a call waits for the host, and its time is compared with
 # eager's wall time.
@@ -24,7 +24,7 @@ HOST_BOUND = 0.9
 MAX_RUNS = 20
 # With runs from this many devices of one model, their variation is known, and any other device can be judged.
 ENOUGH_DEVICES = 3
-# A side that causes more than this fraction of a change of wall time is reported alone.
+# If the kernels or the host cause more than this fraction of a change of wall time, only they are reported.
 MOST = 0.7
 
 # Smaller changes of a time are not reported.
@@ -36,5 +36,6 @@ SPREADS_OF_A_KEPT_CACHE = {"device": 0.003, "wall": 0.008, "start": 0.08, "warm_
 
 # Memory is allocated in whole tensors. Padding chosen by the compiler's tuning changed it by 0.4%.
 MEMORY_SHARE = 0.01
-# Processes with the same code differed by up to four of several thousand calls; one more kernel adds about fifteen.
+# Processes with the same code differed by up to four of several thousand calls; an additional kernel adds about fifteen
+# calls.
 PYTHON_CALLS_SHARE, PYTHON_CALLS_NUMBER = 0.01, 4

@@ -2,7 +2,7 @@
 
 Inductor makes some decisions by timing alternatives, such as whether to pad a matrix product. So kernels, memory and
 Python calls may differ between two compilations of one graph. A baseline keeps every recorded value, and a value that
-exceeds all of them must occur in a second compilation too. All other quantities are deterministic.
+exceeds all of them must also occur in a second compilation. All other quantities are deterministic.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ QUANTITIES = (
     Quantity("python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True),
 )
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
-# For these quantities, a decrease is a regression: compiled code or CUDA graphs may be gone.
+# For these quantities, a decrease is a regression, because compiled code or CUDA graphs may no longer be used.
 KEPT = {"cuda_graphs"}
 
 
@@ -98,7 +98,7 @@ def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | No
 
 
 def is_certain(difference: Difference, compilations: int) -> bool:
-    """Whether this number of compilations is enough to be certain of the difference."""
+    """Whether this number of compilations is enough to establish the difference."""
     return compilations > 1 or not difference.quantity.tuned
 
 

@@ -17,7 +17,7 @@ Side = Literal["kernels", "host", "kernels and host"]
 
 @dataclass(frozen=True)
 class Split:
-    """A change of wall time as log ratios, split into kernels and host."""
+    """A change of wall time, as log ratios, split into kernels and host."""
 
     wall: float
     kernels: float
@@ -45,7 +45,7 @@ def split_wall(verdict: Verdict, stored: Sequence[Run], new: Sequence[Run]) -> S
     """Split a change of wall time into kernels and host; None without device time.
 
     Kernels are weighted by the fraction of the wall time that they take. If the host enqueues work more slowly than the
-    device processes it, the device waits, and slower kernels are hidden.
+    device processes it, the device waits for the host, which hides slower kernels.
     """
     effects = {change.metric: change.effect for change in verdict.changes}
     if "wall" not in effects or not all(run.device and run.host for run in (*stored, *new)):

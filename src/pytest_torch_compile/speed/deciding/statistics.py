@@ -19,7 +19,7 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def log_ratios(reference: Sequence[float], measured: Sequence[float]) -> list[float]:
-    """``log(measured / reference)`` of each pair; positive if the measured leg is slower."""
+    """``log(measured / reference)`` for each pair; positive if the measured leg is slower."""
     return [math.log(m / r) for r, m in zip(reference, measured, strict=True)]
 
 

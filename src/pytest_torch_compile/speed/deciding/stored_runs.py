@@ -1,4 +1,4 @@
-"""The stored runs of a test in a baseline, and adding new runs. Imports neither torch nor pytest."""
+"""Read the stored runs of a test from a baseline, and add new runs. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: A
 
 
 def _figures(run: Run) -> dict[str, list[float]]:
-    """Times rounded to five significant digits, the log ratio to six decimals."""
+    """Times rounded to five significant digits, and their log ratio rounded to six decimals."""
     three = {"wall": run.wall, "host": run.host, "device": run.device}
     figures = {
         name: [float(f"{time.eager:.5g}"), float(f"{time.compiled:.5g}"), round(time.log_ratio, 6)]
@@ -56,13 +56,16 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
     """The reason why these runs cannot be used to judge a device, or ``""``: they include neither this device nor
-    enough others.
+    enough other devices.
     """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
         return ""
     others = f"{len(known)} other device{'s' if len(known) > 1 else ''}"
-    return f"the baseline was recorded on {others}; record it on this device, or on {ENOUGH_DEVICES} devices"
+    return (
+        f"the baseline was recorded on {others}; record it again on this device, or on at least {ENOUGH_DEVICES} "
+        "devices"
+    )
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
@@ -91,7 +94,7 @@ def _columns(runs: Sequence[Run]) -> Entry:
 
 
 def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
-    """The runs to store: a changed test starts over, an unchanged test collects runs up to the maximum."""
+    """The runs to store. A changed test starts over, and an unchanged test collects runs up to the maximum."""
     stored, added = runs_of(old), runs_of(new)
     if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):
         return new

@@ -1,11 +1,11 @@
 """Derive a verdict on times from stored and new runs. Imports neither torch nor pytest.
 
-The unit of noise is the compilation: two processes with the same code agree much better than two compilations of one
-graph. So new compilations are compared with the spread of the stored compilations:
+Noise comes from the compilation: two processes with the same code agree much better than two compilations of one graph.
+So new compilations are compared with the spread of the stored compilations:
 
-1. If the time of the first run is unlikely by chance, up to eight more compilations are requested.
-2. The first run is then excluded, because it was selected for being slow. The others are compared with the stored runs
-   by a t test.
+1. If the time of the first run is unlikely to be chance, up to eight more compilations are requested.
+2. The first run is then excluded, because it was selected for being slow. The other runs are compared with the stored
+   runs by a t test.
 3. The significance level limits the probability of any false result in an unchanged suite to 1%.
 """
 
@@ -45,12 +45,12 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """The change of new compilations relative to the stored compilations: ``effect`` is a log ratio, positive if
-    slower.
+    """The change of new compilations relative to the stored compilations. ``effect`` is a log ratio, which is positive
+    if the new compilations are slower.
 
-    It is the mean over the additional compilations (``compilations`` is their number), or the first compilation's value
-    if there are none. ``low`` to ``high`` is its 95% interval, ``p_value`` the one-sided probability by chance, and
-    ``against`` the time of eager that both are divided by.
+    ``effect`` is the mean over the additional compilations (``compilations`` is their number), or the value of the
+    first compilation if there are none. ``low`` to ``high`` is its 95% interval, ``p_value`` is the one-sided
+    probability that it arose by chance, and ``against`` is the eager time by which both times are divided.
     """
 
     metric: Metric
@@ -65,7 +65,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one test, with the change in each measured time. ``undecided``: another compilation would help."""
+    """The verdict on one test, with the change in each measured time. ``undecided`` is true if another compilation
+    would help.
+    """
 
     outcome: Outcome
     changes: tuple[Change, ...] = ()
@@ -78,12 +80,14 @@ class Verdict:
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """Judge one test of a suite; ``tests`` is their number, and ``new`` contains the first run, then the others."""
+    """Judge one test of a suite. ``tests`` is the number of tests in the suite, and ``new`` contains the first run
+    followed by the additional runs.
+    """
     if not stored:
-        return Verdict("no-baseline", reason="no runs of this test are stored for this environment")
+        return Verdict("no-baseline", reason="the baseline has no runs of this test for this environment")
     metrics = _measured([*stored, *new])
-    # The level is divided by the number of tests, times and tries; since the first run was already unlikely, the
-    # additional runs may use a larger part.
+    # The level is divided by the number of tests, times and tries. Because the first run was already unlikely, the
+    # additional runs may use a larger part of it.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_judged(metric, stored, new, level) for metric in metrics]
@@ -91,17 +95,19 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
     few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, but 5 are needed"
     why = (
-        f"{len(new)} compilations are too few to distinguish a change in {' and '.join(unclear)} from noise"
+        f"{len(new)} compilations are not enough to distinguish a change in {' and '.join(unclear)} from noise"
         if looks
         else few
     )
-    # A test that already fails needs no more compilations for undecided times.
+    # A test that already fails does not need more compilations for undecided times.
     undecided = outcome != "regressed" and any(is_open for _, is_open in judged)
     return Verdict(outcome, tuple(change for change, _ in judged), why if unclear else "", undecided)
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """Judge one test on two revisions, compiled from scratch alternately. Unlike in ``judge``, no run is excluded."""
+    """Judge one test on two revisions, which were compiled alternately from scratch. Unlike in ``judge``, no run is
+    excluded.
+    """
     metrics = _measured([*base, *here])
     looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
     level = FAMILY_LEVEL / max(1, 2 * tests * len(metrics) * looks)
@@ -119,7 +125,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
         undecided |= change.outcome == "inconclusive"
     outcome = worst([change.outcome for change in changes])
     reason = (
-        f"{len(here)} compilations per side are too few to distinguish this from noise"
+        f"{len(here)} compilations of each revision are not enough to distinguish this change from noise"
         if outcome == "inconclusive"
         else ""
     )
@@ -127,7 +133,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def are_enough(stored: int, further: int) -> bool:
-    """Whether this number of compilations could show a change by their ranks alone."""
+    """Whether this number of compilations is enough to show a change by their ranks alone."""
     return math.comb(stored + further, further) >= MIN_ORDERS
 
 
@@ -164,7 +170,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
     if slower != (first > fmean(before)) or not large:
-        return change, False  # chance, because the first run was selected for it
+        return change, False  # this is chance, because the first run was selected for being unusual
     if slower and _only_eager_changed(metric, stored, new):
         return change, False
     if are_enough(len(before), len(further)) and change.p_value <= level:
@@ -175,7 +181,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
 
 
 def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequence[float], kept: bool) -> Change:
-    """A t test of two samples, with a spread that is combined with the typical one."""
+    """A t test of two samples, whose spread is combined with the typical spread."""
     typical = (SPREADS_OF_A_KEPT_CACHE if kept else SPREADS)[metric]
     effect = fmean(after) - fmean(before)
     squares = sum((value - fmean(values)) ** 2 for values in (before, after) for value in values)
@@ -189,10 +195,10 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 
 
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
-    """The time of eager to divide a time by, so that a slower machine cancels out.
+    """The eager time by which a time is divided, so that the speed of the machine cancels out.
 
     If compiled code waits for its kernels, a slower host slows it down less than eager, so its wall time is compared
-    with eager's device time.
+    with the device time of eager.
     """
     if metric == "wall":
         return "wall" if host_bound(new) or not all(run.device for run in (*stored, *new)) else "device"
@@ -214,7 +220,9 @@ def _value(run: Run, metric: Metric, against: str) -> float:
 
 
 def _only_eager_changed(metric: Metric, stored: Sequence[Run], new: Sequence[Run]) -> bool:
-    """Whether eager got faster and compiled code no slower, so that a lower speedup is not a regression."""
+    """Whether eager became faster and compiled code did not become slower, in which case a lower speedup is not a
+    regression.
+    """
     if metric not in ("device", "wall"):
         return False
 

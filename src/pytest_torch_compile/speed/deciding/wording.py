@@ -20,12 +20,12 @@ def _seconds(value: float) -> str:
 
 def headline(change: Change) -> str:
     """One line with the change, its size and its interval."""
-    against = f" against eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
+    against = f" relative to eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
     size = f"{abs(100 * math.expm1(change.effect)):.1f}% {'slower' if change.effect > 0 else 'faster'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
     count = f"{change.compilations} more compilation{'s' if change.compilations > 1 else ''}"
     interval = f"95% interval {low:+.1f} to {high:+.1f}% over {count}"
-    return f"{METRICS[change.metric][0]}{against} is {size} than its baseline ({interval})"
+    return f"{METRICS[change.metric][0]}{against} is {size} than in the baseline ({interval})"
 
 
 def interval(change: Change) -> str:
@@ -47,7 +47,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
-    """The times of both legs, before and after, to show whether eager got faster."""
+    """The times of both legs before and after the change, which show whether eager became faster."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
     new = [sample.run() for sample in samples]
     for name in ("wall", "host", "device"):
@@ -70,16 +70,18 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
         lines += [f"    {place}" for place in decision.samples[0].breaks]
     lines += [headline(change) for change in decision.times.changed("regressed")]
     if decision.worse and decision.times.undecided:
-        lines.append("times look different too, but were not confirmed; --compile-perf=track confirms them")
+        lines.append(
+            "the times also seem to differ, but this was not confirmed; run with --compile-perf=track to confirm it"
+        )
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]
-    parts += ["", f"If this is intended: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
+    parts += ["", f"If this is intended, run: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
     return "\n".join(parts)
 
 
 def summary(decision: Decision) -> str:
-    """The change or the reason, short enough for a table."""
+    """The change, or the reason for the verdict, short enough for a table."""
     outcome = decision.times.outcome
     words = [str(difference) for difference in decision.differences]
     words += [f"{difference} in one compilation only" for difference in decision.varying]

@@ -1,1 +1,1 @@
-"""Measure a target in eager and compiled: times, kernels, memory. Needs torch."""
+"""Measure the times, kernels and memory of a target in eager and in compiled code. Requires torch."""

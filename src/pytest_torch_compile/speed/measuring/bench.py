@@ -1,4 +1,4 @@
-"""Measure a target in eager and compiled, side by side in one process."""
+"""Measure a target in eager and in compiled code, side by side in one process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """The call to measure, of the eager or the compiled target, and the cost of warming it up."""
+    """The call to measure, for the eager or the compiled target, and the cost of its warm-up."""
 
     run: timing.Run
     calls: int = 1
@@ -48,10 +48,10 @@ class WarmLeg:
 class Bench:
     """Warm eager and compiled legs of ``target(*args, **kwargs)``, each with its own copy of the target and the inputs.
 
-    ``train=True`` adds the backward through every floating-point output, a callable ``train`` computes the loss, and
-    ``optimizer`` (``params -> Optimizer``) measures a whole training step. ``compile`` is any
-    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here.
-    ``dynamic_dims`` are marked dynamic for the compiled leg, as in a check.
+    ``train=True`` adds the backward pass through every floating-point output, a callable ``train`` computes the loss,
+    and ``optimizer`` (``params -> Optimizer``) measures a whole training step. ``compile`` is any ``callable(target) ->
+    compiled``; if it is not set, ``torch.compile`` is called with the options given here. ``dynamic_dims`` are marked
+    as dynamic for the compiled leg, as in a check.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -77,7 +77,8 @@ class Bench:
         own = {"mode": mode, "backend": backend, "options": options, "dynamic": dynamic, "fullgraph": fullgraph or None}
         for name in (name for name, value in own.items() if compile is not None and value is not None):
             raise CompileUsageError(
-                f"{name} is an option of torch.compile, which compile= replaces: use it in that function"
+                f"{name} is an option of torch.compile, but compile= replaces torch.compile: apply the option in "
+                "the function that you pass"
             )
         chosen = dict(options) if options is not None else None
         compiling = Compiling(backend or "inductor", mode, chosen, dynamic, fullgraph, compile)
@@ -99,7 +100,7 @@ class Bench:
         self._before = self._state()
         self._loaded = code.loaded()
         with calm():
-            with not_captured():  # users compile without tracing outside of pytest, which is faster
+            with not_captured():  # outside pytest, users compile without the trace, which is faster
                 eager = self._warm(partial(build, None))
             with TraceObserver() as observer:
                 compiled = self._warm(partial(build, compiling))
@@ -127,7 +128,7 @@ class Bench:
         state = {"before": self._before, "after": self._state()}
         problems = device_problems(state["before"], state["after"], processes_of_holders())
         if not self._cuda:
-            problems = (f"times on {self.device.type.upper()} are shown, but not judged or stored",)
+            problems = (f"times on {self.device.type.upper()} are shown, but neither judged nor stored",)
         eager, compiled = self.legs["eager"], self.legs["compiled"]
         return SpeedSample(
             wall=pairs["wall"],
@@ -165,7 +166,7 @@ class Bench:
             memory.free_leftovers()
             leg.run()
             leg.memory = memory.bytes_in_use() - before + memory.transient_memory(leg.run)
-            # A synchronized call takes longer than one in a block, so the size of the block is computed again.
+            # A synchronized call takes longer than a call in a block, so the size of the block is computed again.
             leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
 
@@ -174,7 +175,7 @@ class Bench:
 
 
 BENCH_OPTIONS = keyword_options(Bench)
-# Options without an effect if the caller passes a custom compile function.
+# Options that have no effect if the caller passes a custom compile function.
 TORCH_COMPILE_OPTIONS = frozenset({"mode", "backend", "options", "dynamic", "fullgraph"})
 
 
@@ -188,11 +189,11 @@ def measure_compile(
     raw: bool = False,
     **options: Any,
 ) -> SpeedSample:
-    """Measure ``target(*args)`` in eager and compiled, in interleaved rounds.
+    """Measure ``target(*args)`` in eager and in compiled code, in interleaved rounds.
 
-    Rounds stop when the 95% interval of the ratio is within ``precision``, or after ``seconds``. Compiling,
-    autotuning and CUDA graph recording are excluded, and reported as cold start. ``raw=True`` keeps every round. The
-    other options are the same as for ``Bench``.
+    Rounds stop when the 95% interval of the ratio is within ``precision``, or after ``seconds``. Compilation,
+    autotuning and CUDA graph recording are excluded, and reported as the cold start. ``raw=True`` keeps every round.
+    The other options are the same as for ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 

@@ -1,4 +1,4 @@
-"""Copy the timed target, so that its memory belongs to the leg, and training does not change the caller's model."""
+"""Copy the timed target, so that its memory belongs to the leg and training does not change the caller's model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...legs.reach import EMPTY, cells, content, lives_in_torch, reached
 
 
 def copied(target: Any, call: Call) -> tuple[Any, Call]:
-    """Copy a target and a call; functions that hold tensors or modules are recreated with the copies.
+    """Copy a target and a call; functions that refer to tensors or modules are recreated with the copies.
 
     Raises:
         CompileUsageError: If an object cannot be deep-copied.
@@ -29,13 +29,13 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
     except Exception as error:
         name = getattr(target, "__qualname__", type(target).__name__)
         raise CompileUsageError(
-            f"{name} or its inputs cannot be deep-copied, but the timed target must be a copy: "
-            f"{type(error).__name__}: {error}. Add a __deepcopy__ method to the class that cannot be copied."
+            f"{name} or its inputs cannot be deep-copied, which is required for timing: {type(error).__name__}: "
+            f"{error}. Add a __deepcopy__ method to the class that cannot be copied."
         ) from error
 
 
 def _copy_functions(target: Any, memo: dict[int, Any]) -> None:
-    """Copy functions, because ``deepcopy`` does not."""
+    """Copy functions, because ``deepcopy`` does not copy them."""
     functions = [value for value in reached([target]) if isinstance(value, types.FunctionType)]
     twins = [function for function in functions if not lives_in_torch(function) and _holds_tensors(function)]
     for function in twins:

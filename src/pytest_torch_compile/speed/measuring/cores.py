@@ -20,7 +20,9 @@ CORES = 4
 
 @contextmanager
 def own_cores(directory: Path | None = None) -> Iterator[None]:
-    """Inside the ``with`` block, keep this process's threads on a few cores that no other measuring process holds."""
+    """Inside the ``with`` block, keep this process's threads on a few cores that no other measuring process has
+    locked.
+    """
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -35,7 +37,7 @@ def own_cores(directory: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _free_cores(directory: Path | None) -> Iterator[set[int]]:
-    """Lock free cores, starting from the last; yields the last cores if all are held."""
+    """Lock free cores, starting from the last. Yields the last cores if all cores are locked."""
     cores = sorted(os.sched_getaffinity(0), reverse=True)
     for start in range(0, len(cores) - CORES + 1, CORES):
         group = cores[start : start + CORES]
@@ -45,7 +47,7 @@ def _free_cores(directory: Path | None) -> Iterator[set[int]]:
         except (
             Timeout,
             PermissionError,
-        ):  # another process holds these cores, or the lock file of another user cannot be opened
+        ):  # another process has locked these cores, or the lock file of another user cannot be opened
             continue
         try:
             yield set(group)
@@ -60,7 +62,7 @@ def _threads() -> list[int]:
 
 
 def _move(thread: int, cores: set[int]) -> set[int]:
-    """Move a thread; returns its previous cores, or an empty set if it has ended."""
+    """Move a thread to these cores. Returns its previous cores, or an empty set if the thread has ended."""
     with suppress(OSError):
         before = os.sched_getaffinity(thread)
         os.sched_setaffinity(thread, cores)

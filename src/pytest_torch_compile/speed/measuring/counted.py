@@ -33,7 +33,7 @@ class Counted:
 
 
 def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
-    """Run a call on copies until it is warm, then count; ``compiling`` None means eager."""
+    """Run a call on copies until it is warm, and then count. If ``compiling`` is None, the call runs in eager."""
     with ExitStack() as stack:
         if compiling is None:
             stack.enter_context(torch.compiler.set_stance("force_eager"))

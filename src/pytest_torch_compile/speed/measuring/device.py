@@ -15,7 +15,8 @@ from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
-# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal; the following are not.
+# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal, but the following reasons
+# are not.
 THROTTLE_REASONS = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
@@ -36,7 +37,7 @@ QUERIED = {
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Clocks, temperature, power, throttle reasons and processes; ``{}`` without nvidia-smi."""
+    """Clocks, temperature, power, throttle reasons and processes; ``{}`` if nvidia-smi is missing."""
     row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
@@ -63,7 +64,9 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """The reasons not to gate times measured between two states: the device was throttled, or used by others."""
+    """The reasons not to gate times that were measured between two states: the device was throttled, or other processes
+    used it.
+    """
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
     reasons = [text for bit, text in THROTTLE_REASONS.items() if active & bit]
@@ -76,14 +79,14 @@ def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_pro
 
 
 class DeviceBusy(RuntimeError):
-    """Another speed test held the device for longer than the time limit."""
+    """Raised if another speed test reserves the device for longer than the time limit."""
 
 
 @contextmanager
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
     """Reserve the device for one speed test, across processes.
 
-    A child that confirms a verdict for the holder inherits the lock through the environment.
+    A child that confirms a verdict for this process inherits the lock through the environment.
 
     Raises:
         DeviceBusy: If another process held the device for ``wait`` seconds.
@@ -96,10 +99,10 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     try:
         lock.acquire(timeout=wait)
     except Timeout:
-        message = f"another speed test has held the device for {wait:.0f} s ({lock.lock_file})"
+        message = f"another speed test has been using the device for {wait:.0f} s ({lock.lock_file})"
         raise DeviceBusy(message) from None
     except PermissionError:
-        message = f"{lock.lock_file} belongs to another user of this machine and must be removed"
+        message = f"the lock file {lock.lock_file} belongs to another user of this machine; delete this file"
         raise DeviceBusy(message) from None
     os.environ[HELD_LOCK] = os.pathsep.join(filter(None, [held, uuid]))
     try:
@@ -113,6 +116,8 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """The number of processes of this run that may use the device: its workers, and one confirming process."""
+    """The number of processes of this run that may use the device: the workers, and one process that confirms
+    changes.
+    """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
     return workers + bool(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS"))

@@ -1,4 +1,6 @@
-"""Device time, kernels and synchronizations per call, from the profiler's record of the device and driver calls."""
+"""Determine device time, kernels and synchronizations per call from the profiler's record of the device and of driver
+calls.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class Profiled:
 
 @cache
 def start_profiler() -> None:
-    """Profile once, so that all later measurements in this process run with the profiler's hooks installed."""
+    """Profile once, so that the profiler's hooks are installed during all later measurements in this process."""
     profiled(lambda: torch.zeros(8, device="cuda").add_(1), calls=2)
 
 

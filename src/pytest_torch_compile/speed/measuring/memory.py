@@ -11,7 +11,7 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Free memory left by earlier tests or tuning, which would distort this leg's measurements.
+    """Free memory that earlier tests or tuning have left allocated, which would distort this leg's measurements.
 
     cuBLAS allocates a workspace at its first product, so a leg's memory would depend on whether it runs first.
     """
@@ -38,5 +38,7 @@ def bytes_in_use() -> int:
 
 
 def requested(which: str) -> int:
-    """Bytes requested from the allocator. The allocated bytes depend on blocks left by earlier tests."""
+    """Bytes requested from the allocator. The number of allocated bytes would depend on blocks left by earlier
+    tests.
+    """
     return int(torch.cuda.memory_stats().get(f"requested_bytes.all.{which}", 0))

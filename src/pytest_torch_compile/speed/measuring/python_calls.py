@@ -1,4 +1,4 @@
-"""Host work, measured as the number of function calls in one call of a target."""
+"""Measure the work of the host as the number of function calls in one call of a target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPEATS = 3
 def python_calls(run: Callable[[], object]) -> int | None:
     """The number of function calls in one ``run()``, including builtins; None if another profiler is active.
 
-    Takes the minimum of a few runs, since other threads may interfere. Since Python 3.12, all threads are counted,
+    Returns the minimum of a few runs, because other threads may interfere. Since Python 3.12, all threads are counted,
     because backward on a CUDA device runs in an autograd thread. On older versions, only the current thread is counted.
     """
     if sys.getprofile() is not None:
@@ -39,4 +39,4 @@ def _counted(run: Callable[[], object]) -> int:
 
 
 def _nothing() -> None:
-    """Do nothing: an empty run measures the overhead of counting."""
+    """Do nothing; an empty run measures the overhead of counting."""

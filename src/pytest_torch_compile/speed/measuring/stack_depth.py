@@ -1,4 +1,4 @@
-"""Reserve interpreter stack space, so that the speed of Python does not depend on the caller's stack depth."""
+"""Reserve stack space in the interpreter, so that the speed of Python does not depend on the caller's stack depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Interleaved rounds of several legs, timed with device events on an accelerator and the host clock on a CPU."""
+"""Run interleaved rounds of several legs, timed with device events on an accelerator and with the host clock on a
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ MIN_ROUNDS = 12
 
 
 class Timer:
-    """Times a block of calls, with device events on CUDA and the host clock elsewhere."""
+    """Times a block of calls, with device events on CUDA and with the host clock elsewhere."""
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
@@ -28,7 +30,9 @@ class Timer:
             self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def block(self, run: Run, calls: int) -> tuple[float, float]:
-        """Wall time per call, and host time per call up to enqueuing the block's last call, both in seconds."""
+        """The wall time per call, and the host time per call until the last call of the block is enqueued, both in
+        seconds.
+        """
         self.synchronize()
         if self._cuda:
             self._began.record()
@@ -49,8 +53,8 @@ class Timer:
 
 
 def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
-    """Call until the time is steady. Returns the cold start (all time before that) and the steady time per call, in
-    seconds.
+    """Call the leg until its time is steady. Returns the cold start (the time until then) and the steady time per call,
+    in seconds.
     """
     times: list[float] = []
     while True:
@@ -67,7 +71,7 @@ def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0)
 
 @contextmanager
 def quiet_host() -> Iterator[None]:
-    """Turn off garbage collection and migration between cores while timing."""
+    """Turn off garbage collection and migration between cores during timing."""
     enabled = gc.isenabled()
     gc.collect()
     gc.freeze()

@@ -43,7 +43,7 @@ def workload(
 
 
 def _nothing() -> None:
-    """Do nothing: eager does not use CUDA graphs, so there is no step to mark."""
+    """Do nothing; eager code does not use CUDA graphs, so there is no step to mark."""
 
 
 def _forward(
