@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile.existing.checking import Checked  # noqa: E402
-from pytest_torch_compile.existing.ledger import KEPT, LIKE_OTHERS, OUT_OF_TIME, Family, Ledger, Noticed  # noqa: E402
+from pytest_torch_compile.existing.ledger import KEPT, LIKE_OTHERS, NOT_LOOKED_AT, OUT_OF_TIME, Family, Ledger, Noticed  # noqa: E402
 from pytest_torch_compile.existing.run_time import RunTime, now  # noqa: E402
 from pytest_torch_compile.existing.signature import AutomaticDynamic, Signature  # noqa: E402
 
@@ -68,6 +68,25 @@ def test_nothing_is_wanted_when_all_of_the_time_is_used_up(half_way):
     half_way.time.spent = 100.0
     assert noted(half_way, (3,)) is None
     assert half_way.targets["f"].left_out == {OUT_OF_TIME: 1}
+
+
+def test_target_whose_check_took_too_long_is_not_tried_again():
+    ledger = Ledger(RunTime(100.0), most_shapes=4)
+    too_long = {"refused": "the check took longer than 10 s", "took_too_long": True}
+    assert noted(ledger, (2,), **too_long) is not None
+    assert ledger.wants("f", Signature(("f", "another family"), (2,))) is None
+    assert ledger.targets["f"].left_out == {"the check took longer than 10 s": 1}
+
+
+def test_runs_that_only_look_for_new_lines_are_bounded(half_way):
+    family = half_way.wants("f", Signature(("f", 1), (2,)))
+    half_way.note(
+        family, Checked("f", "test", seconds=10.0, passed_over=LIKE_OTHERS), (), {}, Signature(("f", 1), (2,))
+    )
+    half_way.targets["f"].checks = 1
+    assert half_way.wants("f", Signature(("f", 2), (2,))) is None
+    assert NOT_LOOKED_AT in half_way.targets["f"].left_out
+    assert half_way.wants("g", Signature(("g",), (2,))) is not None  # the first call of a target is always looked at
 
 
 def test_refused_call_is_tried_in_other_tests():
