@@ -19,8 +19,8 @@ from .signature import AutomaticDynamic, Signature
 # time due at this point of the run. The index is the number of the target's checks so far; after the last entry, the
 # share shrinks with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
-# Whether a call runs new lines is found out by a run in eager. If many calls do not, these runs take longer than the
-# checks, so that in vain they may take at most this share of the time due.
+# Whether a call computes and runs new lines is found out by a run in eager. Many such runs lead to no check; they may
+# take at most this share of the time due, apart from the first few of each target.
 _SHARE_IN_VAIN = 0.15
 # The expected seconds of the first check; later ones are expected to take as long as those so far.
 _FIRST_CHECK = 10.0
@@ -57,6 +57,7 @@ class Noticed:
     checks: int = 0
     lines: set[Line] = field(default_factory=set)
     trained: bool = False
+    in_vain: int = 0
     too_long: str = ""  # why no further call is worth a try
     families: dict[Any, Family] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
@@ -104,7 +105,8 @@ class Ledger:
         if family.shapes >= self.most_shapes:
             self._leave_out(target, TOO_MANY_SHAPES)
             return None
-        if target.checks and self._in_vain > self.time.limit * self.time.progress * _SHARE_IN_VAIN:
+        had_its_chance = target.checks or target.in_vain >= MOST_TRIES
+        if had_its_chance and self._in_vain > self.time.limit * self.time.progress * _SHARE_IN_VAIN:
             self._leave_out(target, NOT_LOOKED_AT)
             return None
         return family
@@ -147,6 +149,7 @@ class Ledger:
             self.targets[done.target].too_long = done.refused
         if done.report is None:
             self._in_vain += done.seconds
+            self.targets[done.target].in_vain += 1
         else:
             self._on_checks += done.seconds
             self._checks += 1

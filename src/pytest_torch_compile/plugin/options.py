@@ -30,7 +30,8 @@ OPTIONS: dict[str, str] = {
     "(default there: 30 minutes); a timeout fails with the line that hangs",
     "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
     "patterns of names in it: mypackage, mypackage.layers, mypackage.ops.*",
-    "existing-minutes": "total time limit for the checks of --compile-existing, in minutes (default: 10)",
+    "existing-minutes": "time limit for a run with --compile-existing, in minutes; a run may take longer, up "
+    "to 3 times as long as without it (default: 10)",
     "existing-shapes": "maximum number of shapes that --compile-existing checks for calls that differ only in "
     "shape (default: 4)",
     "write-tests": "folder (relative to the root directory) to write test files to: one per module of the package "
