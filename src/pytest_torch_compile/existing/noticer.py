@@ -26,7 +26,7 @@ from .targets import Called, Targets
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
-# One check may take this share of all the time for checks, within these bounds.
+# One check may take this share of the time that is left, within these bounds: targets to come need the rest.
 _SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 10.0, 60.0
 _COMPILES = "the test itself compiles code"
 _REPLACED = "the test has replaced {}"
@@ -136,7 +136,7 @@ class Noticer:
 
     def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
         earlier, recompiles = self._ledger.sequence(family, seen)
-        seconds = min(max(self._time.limit * _SHARE, _LEAST_SECONDS), _MOST_SECONDS)
+        seconds = min(max(self._time.left * _SHARE, _LEAST_SECONDS), _MOST_SECONDS)
         seconds = min(seconds, max(self._time.left, self._ledger.usual))
         why_not = partial(self._ledger.why_not, called.name)
         rules = Rules(self._given, self._targets.owns, why_not, self._backend, seconds, self._accepting)
