@@ -115,7 +115,9 @@ def test_examples_of_tests_pass_or_fail_as_said(block, folder_of_tests):
     prelude += ENCODER if prelude and "class Encoder" not in block.text else ""
     (folder_of_tests.path / name).write_text(prelude + block.text, encoding="utf-8")
     if name == "conftest.py":
-        (folder_of_tests.path / "test_example.py").write_text("def test_it(compile_options):\n    assert compile_options\n")
+        (folder_of_tests.path / "test_example.py").write_text(
+            "def test_it(compile_options):\n    assert compile_options\n"
+        )
     done = folder_of_tests.runpytest_inprocess(*OPTIONS, "-q", "--compile-backend=eager")
     fails = block.fails or ("graph-break" if block.page.name == "README.md" and "x.amax() > 1" in block.text else "")
     assert done.ret == (1 if fails else 0), done.stdout.str()

@@ -136,6 +136,21 @@ def test_written_tensors_of_one_call_have_numbers_of_their_own(library):
     result.stdout.fnmatch_lines(["1 tests written to *written; 0 targets could not be written*"])
 
 
+def test_written_tests_of_a_class_and_a_function_of_one_name_are_both_kept(library):
+    package = (
+        "import enum\nclass Order(enum.Enum):\n    RGB = 1\nclass ToRgb(nn.Module):\n    def __init__(self, order):\n"
+        "        super().__init__()\n        self.order = order\n    def forward(self, x):\n        return to_rgb(x, self.order)\n"
+        "def to_rgb(x, order):\n    print('now')\n    return x + 1\n"
+    )
+    tests = "def test_a():\n    somelib.ToRgb(somelib.Order.RGB)(torch.ones(2))\n    somelib.to_rgb(torch.ones(2), somelib.Order.RGB)\n"
+    result = library(package, tests, "--compile-write-tests=written")
+    result.stdout.fnmatch_lines(["2 tests written to *written; 0 targets could not be written*"])
+    text = (library.tester.path / "written" / "test_somelib.py").read_text()
+    assert "def test_to_rgb(" in text and "def test_to_rgb_function(" in text
+    assert "somelib.ToRgb(somelib.Order.RGB)" in text
+    assert "allowed:" not in text and all(len(line) <= 110 for line in text.splitlines())
+
+
 def test_target_that_cannot_be_written_is_named(library):
     library(
         "def f(x, note):\n    return x + 1\n", "def test_a():\n    somelib.f(torch.ones(1), 'hf_secret')\n",

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.existing.conftest import rows  # noqa: E402
 from tests.plugin.projects import other_process  # noqa: E402
 
 LAYER = """
@@ -123,6 +124,37 @@ def test_nothing_listens_without_the_option(library):
     result = library("def f(x):\n    return x + 1\n", tests, existing=None)
     result.assert_outcomes(passed=1)
     assert not any("torch.compile: calls to" in line for line in result.outlines)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "sees"),
+    [
+        ("p = cProfile.Profile(); p.enable()", "p.disable(); seen = {c.code.co_name for c in p.getstats() if hasattr(c.code, 'co_name')}", hasattr(sys, "monitoring")),
+        ("sys.setprofile(note)", "sys.setprofile(None)", False),
+    ],
+    ids=["cProfile", "a profile function"],
+)  # fmt: skip
+def test_profiler_of_a_test_does_not_disturb_the_check_and_does_not_see_it(library, begin, end, sees):
+    tests = (
+        "import cProfile, sys\nseen = set()\ndef note(frame, event, argument):\n    seen.add(frame.f_code.co_name)\n"
+        f"def test_a():\n    global seen\n    {begin}\n    somelib.f(torch.ones(1))\n    after()\n    {end}\n"
+        f"    assert {{'f', 'after'}} <= seen\n    assert {sees!r} or 'check_compile' not in seen\n"
+        "def after():\n    pass\n"
+    )
+    result = library("def f(x):\n    return x + 1\n", tests)
+    result.assert_outcomes(passed=2)
+    assert rows(result)["f"] == "works 1 checked"
+
+
+def test_debugger_that_traces_all_tests_does_not_disturb_the_check(library):
+    library.tester.makeconftest(
+        "import pytest, sys\nseen = set()\ndef trace(frame, event, argument):\n    seen.add(frame.f_code.co_name)\n    return trace\n"
+        "@pytest.fixture(autouse=True)\ndef traced():\n    before = sys.gettrace()\n    sys.settrace(trace)\n    yield\n"
+        "    kept = sys.gettrace()\n    sys.settrace(before)\n    assert kept is trace and 'f' in seen\n"
+    )
+    result = library("def f(x):\n    return x + 1\n", "def test_a():\n    somelib.f(torch.ones(1))\n")
+    result.assert_outcomes(passed=2)
+    assert rows(result)["f"] == "works 1 checked"
 
 
 def test_listening_ends_with_the_test(library):

@@ -7,7 +7,6 @@ Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.comp
 from __future__ import annotations
 
 import linecache
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 
 from ..observation import Location
+from .profile_function import profile_function
 from .user_lines import is_torch
 
 
@@ -29,7 +29,7 @@ def believing_to_be_compiled() -> Iterator[list[Location]]:
     asked: list[Location] = []
     compiler: Any = torch.compiler
     dynamo_asks = torch.compiler.is_dynamo_compiling
-    flag, code, profile = compiler._is_compiling_flag, dynamo_asks.__code__, sys.getprofile()
+    flag, code = compiler._is_compiling_flag, dynamo_asks.__code__
     answers = {torch.compiler.is_compiling.__code__, _yes.__code__}
 
     def note(frame: FrameType, event: str, argument: object) -> None:
@@ -41,9 +41,8 @@ def believing_to_be_compiled() -> Iterator[list[Location]]:
 
     # Replace the code of the function, since it may have been imported by name.
     compiler._is_compiling_flag, dynamo_asks.__code__ = True, _yes.__code__
-    sys.setprofile(note)
     try:
-        yield asked
+        with profile_function(note):
+            yield asked
     finally:
-        sys.setprofile(profile)
         compiler._is_compiling_flag, dynamo_asks.__code__ = flag, code

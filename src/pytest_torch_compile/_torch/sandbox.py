@@ -26,6 +26,7 @@ from torch._dynamo.utils import counters
 from .accelerator import accelerator, accelerator_in_use, kind_of
 from .compiled_before import compiled_codes
 from .defaults import kept_defaults
+from .profile_function import profile_function
 from .user_lines import function_name, is_torch
 
 # Modules defined in torch are compiled through a function inside this function, which does not run in eager.
@@ -96,7 +97,6 @@ class Sandbox:
         """Record the code that runs inside the ``with`` block; ``listener`` is called before each piece of code runs,
         and for imports.
         """
-        previous = sys.getprofile()
         importing: list[FrameType] = []
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
@@ -116,11 +116,8 @@ class Sandbox:
                 if not importing:
                     listener.import_ends()
 
-        sys.setprofile(note)
-        try:
+        with profile_function(note):
             yield
-        finally:
-            sys.setprofile(previous)
 
     def forget(self) -> None:
         """Drop the cache entries and the automatic dynamic state of the code that ran, so that the next leg starts

@@ -20,6 +20,7 @@ from .._torch.sandbox import sandbox
 from .._torch.warning_filters import calm
 from ..check import acceptance
 from ..check.check_compile import check_compile
+from ..check.time_limit import time_limit
 from ..events import heard_only_by
 from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
 from ..legs.calls import Call
@@ -54,6 +55,7 @@ class Checked:
     refused: str = ""
     computes: bool = True
     passed_over: str = ""
+    took_too_long: bool = False
     seconds: float = 0.0
     breaks: dict[str, dict[str, str]] = field(
         default_factory=dict
@@ -98,18 +100,19 @@ def checked(
         stack.enter_context(_settings(rules))
         stack.enter_context(acceptance.in_force(accepted))
         try:
-            _check(called.target, calls, wants_gradients, rules, done)
+            chosen = settings.current.timeout
+            with time_limit(None if chosen is not None and chosen < rules.seconds else rules.seconds) as limit:
+                _check(called.target, calls, wants_gradients, rules, done)
+            if limit.findings:
+                # The plugin set the limit, to leave time for other targets, so it says nothing about this one.
+                done.refused, done.report = f"the check took longer than {rules.seconds:.0f} s", None
+                done.took_too_long = True
         except SideEffect as effect:
             done.refused, done.report = str(effect), None
         except CompileUsageError as error:
             done.refused = str(error).splitlines()[0]
         except Exception as error:
             done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
-    kinds = {finding.kind for finding in done.report.findings} if done.report is not None else set()
-    if "timeout" in kinds and settings.current.timeout is None:
-        # The plugin set the limit to leave time for other targets, so reaching it does not mean anything for this
-        # target.
-        done.refused, done.report = f"the check took longer than {rules.seconds:.0f} s", None
     if done.report is not None:
         done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
         done.report.text = failure_text(done.report)
@@ -139,9 +142,7 @@ def _check(target: Any, calls: Sequence[Call], wants_gradients: bool, rules: Rul
 def _settings(rules: Rules) -> Any:
     now = settings.current
     quick = rules.backend is None
-    chosen = replace(
-        now, backend=rules.backend or now.backend, fast=quick, diagnose="off", timeout=now.timeout or rules.seconds
-    )
+    chosen = replace(now, backend=rules.backend or now.backend, fast=quick, diagnose="off")
     return settings.replaced(chosen)
 
 

@@ -1,8 +1,7 @@
-"""Records the calls of each target, decides which calls are still worth checking, and tracks the remaining time."""
+"""Records the calls of each target, and decides which are still worth checking in the time that remains."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 from ..legs.calls import Call
 from .checking import Checked, Line
 from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
+from .run_time import RunTime
 from .signature import AutomaticDynamic, Signature
 
 # Rare calls have priority. The first call of a target is always checked. A call that executes new lines of the package,
@@ -19,6 +19,11 @@ from .signature import AutomaticDynamic, Signature
 # of the time available up to this point of the run. The index is the number of the target's checks so far; after the
 # last entry, the share decreases with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
+# An eager run finds out whether a call computes anything and executes new lines. Many of these runs do not lead to a
+# check; they may take at most this share of the time due, except for the first few runs of each target.
+_SHARE_IN_VAIN = 0.15
+# The expected duration of the first check in seconds. Later checks are expected to take as long as the earlier ones.
+_FIRST_CHECK = 10.0
 # The number of times that a check is attempted, because a call that cannot be checked in one test may be checkable in
 # another.
 MOST_TRIES = 3
@@ -27,6 +32,7 @@ LIKE_OTHERS = "the call executes no new lines, and other targets have priority"
 KEPT = (
     "the call executes new lines, but the remaining time is reserved for other targets (see --compile-existing-minutes)"
 )
+NOT_LOOKED_AT = "other targets have priority (see --compile-existing-minutes)"
 TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 
 
@@ -54,6 +60,8 @@ class Noticed:
     checks: int = 0
     lines: set[Line] = field(default_factory=set)
     trained: bool = False
+    in_vain: int = 0
+    too_long: str = ""  # why no further call is worth a try
     families: dict[Any, Family] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
 
@@ -62,19 +70,25 @@ class Noticed:
 class Ledger:
     """All targets of a run."""
 
-    seconds: float
+    time: RunTime
     most_shapes: int
     targets: dict[str, Noticed] = field(default_factory=dict)
     results: list[Checked] = field(default_factory=list)
-    spent: float = 0.0
-    progress: float = 1.0  # the fraction of tests that have started
+    _in_vain: float = 0.0
+    _on_checks: float = 0.0
     _on_first_checks: float = 0.0
+    _checks: int = 0
     _copied: int = 0
 
     @property
-    def left(self) -> float:
-        """The seconds that remain for checks."""
-        return max(0.0, self.seconds - self.spent)
+    def usual(self) -> float:
+        """The seconds that a check is expected to take."""
+        return self._on_checks / self._checks if self._checks else _FIRST_CHECK
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether another check would exceed the limit; the first one of a run may."""
+        return self.time.left <= (self.usual if self._checks else 0.0)
 
     def wants(self, name: str, seen: Signature) -> Family | None:
         """The family of a call that is worth checking; None if the call is like earlier calls or exceeds a limit."""
@@ -85,11 +99,18 @@ class Ledger:
             return None
         if family.dynamic.covers(seen.sizes) and (family.shapes < 2 or family.confirmed):
             return None
-        if self.spent >= self.seconds:
+        if target.too_long:
+            self._leave_out(target, target.too_long)
+            return None
+        if self.is_out_of_time:
             self._leave_out(target, OUT_OF_TIME)
             return None
         if family.shapes >= self.most_shapes:
             self._leave_out(target, TOO_MANY_SHAPES)
+            return None
+        had_its_chance = target.checks or target.in_vain >= MOST_TRIES
+        if had_its_chance and self._in_vain > self.time.limit * self.time.progress * _SHARE_IN_VAIN:
+            self._leave_out(target, NOT_LOOKED_AT)
             return None
         return family
 
@@ -97,8 +118,8 @@ class Ledger:
         """The reason why a call is not checked now; empty if it is checked."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
-        due = not target.checks or self.spent < self._allowed(target.checks)
-        if not due and not (is_new and self.left > self._kept_for_others):
+        due = not target.checks or self.time.spent < self._allowed(target.checks)
+        if not due and not (is_new and self.time.left > self._kept_for_others):
             return KEPT if is_new else LIKE_OTHERS
         target.lines |= lines
         target.trained = target.trained or trains
@@ -109,12 +130,13 @@ class Ledger:
         """The estimated seconds needed for the first calls of other targets, if the rest of the run is like the run so
         far.
         """
-        return self._on_first_checks * (1.0 - self.progress) / self.progress
+        progress = self.time.progress
+        return self._on_first_checks * (1.0 - progress) / progress
 
     def _allowed(self, checks: int) -> float:
         """The time limit, in seconds, for giving another check to a target that already has this many checks."""
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
-        return self.seconds * self.progress * share
+        return self.time.limit * self.time.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
         """The earlier calls of a family, and the recompiles that their sizes and the sizes of the next call require."""
@@ -128,7 +150,14 @@ class Ledger:
 
     def note(self, family: Family, done: Checked, args: Any, kwargs: Mapping[str, Any], seen: Signature) -> None:
         """Record the result of a check."""
-        self.spent += done.seconds
+        if done.took_too_long:
+            self.targets[done.target].too_long = done.refused
+        if done.report is None:
+            self._in_vain += done.seconds
+            self.targets[done.target].in_vain += 1
+        else:
+            self._on_checks += done.seconds
+            self._checks += 1
         if done.report is not None and not self.targets[done.target].checks:
             self._on_first_checks += done.seconds
         if done.passed_over == KEPT:  # another test may have time for it
@@ -167,13 +196,3 @@ class Ledger:
 
     def _leave_out(self, target: Noticed, why: str) -> None:
         target.left_out[why] = target.left_out.get(why, 0) + 1
-
-
-def minutes(seconds: float) -> str:
-    """The time in the form ``7:05``."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def now() -> float:
-    """The clock for all time limits."""
-    return time.monotonic()

@@ -15,20 +15,19 @@ from .. import settings
 from .._torch.compiled_before import compiled_codes
 from ..check import acceptance
 from ..events import running_check
-from . import ledger
 from .checking import Checked, Rules, checked
 from .ledger import Family, Ledger
 from .noticing import Noticing, Taken
-from .place import Place, place_of, replaced_parts
+from .place import Parts, Place, place_of
 from .recipes import NotWritten, Recipe, Recipes
+from .run_time import RunTime, minutes, now
 from .signature import Signature, signature
 from .targets import Called, Targets
-from .undisturbed import Stopwatch
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
-# The time limit of one check is the remaining time, within these bounds.
-_LEAST_SECONDS, _MOST_SECONDS = 10.0, 60.0
+# One check may take this share of the time that is left, within these bounds: targets to come need the rest.
+_SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 10.0, 60.0
 _COMPILES = "the test itself compiles code"
 _REPLACED = "the test has replaced {}"
 
@@ -37,36 +36,43 @@ class Noticer:
     """Observes the calls of each test in turn."""
 
     def __init__(
-        self, package: str, patterns: tuple[str, ...], backend: str | None, root: Path, say: Callable[[str], None]
+        self,
+        package: str,
+        patterns: tuple[str, ...],
+        backend: str | None,
+        root: Path,
+        say: Callable[[str], None],
+        time: RunTime,
     ) -> None:
         chosen = settings.current
         writes = chosen.write_tests is not None
         self._targets = Targets(package, patterns, hears_of_objects=writes)
+        self._parts = Parts(self._targets.owns)
         self._recipes = Recipes(self._targets.owns) if writes else None
-        self._ledger = Ledger(60.0 * chosen.existing_minutes, chosen.existing_shapes)
+        self._time = time
+        self._ledger = Ledger(time, chosen.existing_shapes)
         self._noticing = Noticing(self._targets.by_code, self._hear)
         self._given = chosen.existing or package
         self._backend = backend
         self._accepting = chosen.accept
         self._accepted, _ = acceptance.load(root / acceptance.FILE_NAME)
         self._say = say
-        self._said = ledger.now()
+        self._said = now()
         self._test = ""
         self._compiled = 0
         self._busy = False
-        self._watch = Stopwatch()
-        self._taken = 0.0
+        self._spent_before = 0.0
         self.problem = ""
 
     @contextmanager
     def listening(self, test: str, progress: float) -> Iterator[None]:
         """Observe the calls of one test in the body. ``progress`` is the fraction of tests that have started."""
-        self._ledger.progress = progress
-        self._test, self._taken = test, self._watch.seconds
+        self._time.note_progress(progress)
+        self._test, self._spent_before = test, self._time.spent
         self._targets.refresh()
         self._compiled = len(compiled_codes())
         try:
-            body = self._noticing.listening(self._targets.codes())
+            body = self._noticing.listening(self._targets.codes)
             body.__enter__()
         except Taken as taken:
             self.problem = str(taken)
@@ -81,19 +87,23 @@ class Noticer:
 
     def taken(self) -> float:
         """The seconds that checks took during the last test."""
-        return self._watch.seconds - self._taken
+        return self._time.spent - self._spent_before
 
     def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float, str]:
         """All checks, the number of skipped calls for each target and reason, the seconds spent, and the reason if
         calls could not be observed.
         """
         left_out = {name: target.left_out for name, target in self._ledger.targets.items()}
-        return self._ledger.results, left_out, self._ledger.spent, self.problem
+        return self._ledger.results, left_out, self._time.spent, self.problem or self._noticing.problem
 
     def _hear(self, frame: FrameType) -> None:
         """Handle the start of a call."""
         if self._busy or running_check() is not None:
             return
+        with self._time.spending():
+            self._attend(frame)
+
+    def _attend(self, frame: FrameType) -> None:
         place = place_of(frame, self._targets.owns)
         called = self._targets.called(frame) if place is not None else None
         if place is None or called is None:
@@ -104,8 +114,7 @@ class Noticer:
             return
         self._busy = True
         try:
-            with self._watch.running():
-                self._consider(called, place)
+            self._consider(called, place)
         except Exception as error:  # a fault in the plugin must not fail the test
             self._ledger.fail(called.name, self._test, error)
         finally:
@@ -127,7 +136,8 @@ class Noticer:
 
     def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
         earlier, recompiles = self._ledger.sequence(family, seen)
-        seconds = min(max(self._ledger.left, _LEAST_SECONDS), _MOST_SECONDS)
+        seconds = min(max(self._time.left * _SHARE, _LEAST_SECONDS), _MOST_SECONDS)
+        seconds = min(seconds, max(self._time.left, self._ledger.usual))
         why_not = partial(self._ledger.why_not, called.name)
         rules = Rules(self._given, self._targets.owns, why_not, self._backend, seconds, self._accepting)
         written, accepted = self._written(called), self._acceptance(called.name)
@@ -158,7 +168,7 @@ class Noticer:
     def _refused_here(self) -> str:
         if len(compiled_codes()) != self._compiled:
             return _COMPILES
-        replaced = replaced_parts(self._targets.owns)
+        replaced = self._parts.replaced()
         return _REPLACED.format(replaced) if replaced else ""
 
     def _acceptance(self, name: str) -> acceptance.Acceptance:
@@ -168,8 +178,8 @@ class Noticer:
         return acceptance.Acceptance(frozenset(entry["breaks"]), allowed, self._accepting)
 
     def _progress(self) -> None:
-        if ledger.now() - self._said < _SAY_EVERY:
+        if now() - self._said < _SAY_EVERY:
             return
-        self._said = ledger.now()
+        self._said = now()
         targets = sum(target.checks > 0 for target in self._ledger.targets.values())
-        self._say(f"torch.compile: {targets} targets checked, {ledger.minutes(self._ledger.left)} left for checks")
+        self._say(f"torch.compile: {targets} targets checked, {minutes(self._time.left)} left for checks")

@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
+from .._torch.profile_function import profile_function
+from ..findings import CompileUsageError
+
 Hear = Callable[[FrameType], None]
 _TOOL = "pytest-torch-compile"
 
@@ -32,31 +35,40 @@ class Noticing:
     def __init__(self, known: Container[int], hear: Hear) -> None:
         self._known = known
         self._hear = hear
+        self.problem = ""
 
     @contextmanager
-    def listening(self, codes: Iterable[CodeType]) -> Iterator[None]:
+    def listening(self, codes: Callable[[], Iterable[CodeType]]) -> Iterator[None]:
         """Observe calls in the body.
 
         Raises:
             Taken: If another tool is already listening.
         """
         if hasattr(sys, "monitoring"):
-            body = self._monitoring(codes)
+            body = self._monitoring(codes())
         else:
             body = self._tracing() if sys.gettrace() is None else self._profiling()
         with body:
             yield
 
+    def _heard(self, frame: FrameType) -> None:
+        """Hand over a frame. A profiler that is active does not see what the plugin does."""
+        try:
+            with profile_function(None):
+                # While a trace function runs, Python calls no other trace function, but a check needs one.
+                sys.call_tracing(self._hear, (frame,))
+        except CompileUsageError as error:
+            self.problem = str(error)
+
     @contextmanager
     def _tracing(self) -> Iterator[None]:
-        known, hear = self._known, self._hear
+        known = self._known
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
             if id(frame.f_code) in known:
                 sys.settrace(None)
                 try:
-                    # While a trace function runs, Python calls no other trace function, but a check needs one.
-                    sys.call_tracing(hear, (frame,))
+                    self._heard(frame)
                 finally:
                     sys.settrace(note)
 
@@ -71,15 +83,11 @@ class Noticing:
     def _profiling(self) -> Iterator[None]:
         if sys.getprofile() is not None:
             raise Taken("calls cannot be observed while coverage and a profiler are both active")
-        known, hear = self._known, self._hear
+        known = self._known
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
             if event == "call" and id(frame.f_code) in known:
-                sys.setprofile(None)
-                try:
-                    sys.call_tracing(hear, (frame,))
-                finally:
-                    sys.setprofile(note)
+                self._heard(frame)
 
         sys.setprofile(note)
         try:
@@ -95,14 +103,14 @@ class Noticing:
         if tool is None:
             raise Taken("calls cannot be observed while other tools use sys.monitoring")
         listened = list(codes)
-        hear, busy, thread = self._hear, [False], threading.get_ident()
+        busy, thread = [False], threading.get_ident()
 
         def note(code: CodeType, offset: int) -> None:
             if busy[0] or threading.get_ident() != thread:
                 return
             busy[0] = True
             try:
-                sys.call_tracing(hear, (sys._getframe(1),))
+                self._heard(sys._getframe(1))
             finally:
                 busy[0] = False
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
+from typing import Any
 
 import torch
 
 from .. import __name__ as OWN
 from .._torch.callers import CALLS_WHILE
+from ..numerics.tree import is_a
 
 # Code that these modules call is being traced, differentiated or timed.
 _REFUSED = {
@@ -89,22 +91,48 @@ def names_backward(code: CodeType) -> bool:
     return any(names_backward(inner) for inner in code.co_consts if isinstance(inner, CodeType))
 
 
-def replaced_parts(owns: Callable[[str], bool]) -> str:
-    """The name of a part of the package that a test has replaced with a mock or a function; empty if there is none."""
-    for path, module in list(sys.modules.items()):
-        if not owns(path):
-            continue
-        for key, value in list(vars(module).items()):
-            if _is_of_a_test(value):
-                return f"{path}.{key}"
-            if issubclass(type(value), type) and _home(value) == path:
-                for name, attribute in list(type.__getattribute__(value, "__dict__").items()):
-                    if _is_of_a_test(attribute):
-                        return f"{path}.{key}.{name}"
-    return ""
+class Parts:
+    """The parts of the package, to see whether a test has replaced one. ``owns`` says which modules belong to it.
+
+    All of them are looked at before each check, so those that are the same objects as before are passed over.
+    """
+
+    def __init__(self, owns: Callable[[str], bool]) -> None:
+        self._owns = owns
+        self._seen: dict[str, list[int]] = {}
+        self._classes: dict[str, list[Any]] = {}
+
+    def replaced(self) -> str:
+        """The name of a part that is a mock or a function of a test now; empty if there is none."""
+        for path, module in list(sys.modules.items()):
+            if not self._owns(path):
+                continue
+            if found := self._in_module(path, vars(module)):
+                return found
+            for kind in self._classes[path]:
+                held = type.__getattribute__(kind, "__dict__")
+                if found := self._in_table(f"{path}.{kind.__name__}", held):
+                    return found
+        return ""
+
+    def _in_module(self, path: str, table: Mapping[str, object]) -> str:
+        ids = self._seen.get(path)
+        found = self._in_table(path, table)
+        if self._seen.get(path) is not ids or path not in self._classes:
+            self._classes[path] = [one for one in list(table.values()) if is_a(one, type) and _home(one) == path]
+        return found
+
+    def _in_table(self, name: str, table: Mapping[str, object]) -> str:
+        ids = list(map(id, table.values()))
+        if ids != self._seen.get(name):
+            for key, value in list(table.items()):
+                if _is_of_a_test(value):
+                    return f"{name}.{key}"
+            self._seen[name] = ids
+        return ""
 
 
-def _home(kind: type) -> str:
+def _home(kind: Any) -> str:
     return str(type.__getattribute__(kind, "__dict__").get("__module__", ""))
 
 

@@ -4,6 +4,7 @@ their contents.
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 import sys
@@ -115,9 +116,17 @@ class Recipes:
             return "{" + ", ".join(f"{self._value(key)}: {self._value(one)}" for key, one in value.items()) + "}"
         if id(value) in self._made:
             return self._object(value, "")
+        if is_a(value, enum.Enum) and (name := self._public_name(kind)):
+            return f"{name}.{value._name_}"
         raise NotWritten(
             f"an argument has type {kind.__name__}, which cannot be written to a test without copying its contents"
         )
+
+    def _public_name(self, kind: type) -> str:
+        """The name of a class in the shortest module of the package that has it; empty if there is none."""
+        modules = [name for name in list(sys.modules) if self.owns(name) and "._" not in name]
+        homes = [name for name in modules if vars(sys.modules[name]).get(kind.__name__) is kind]
+        return f"{min(homes, key=len)}.{kind.__name__}" if homes else ""
 
     def _string(self, value: str) -> str:
         if self._modules != len(sys.modules):

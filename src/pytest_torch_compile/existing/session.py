@@ -12,6 +12,7 @@ import pytest
 from .. import settings
 from ..report.safe_text import terminal
 from .item import ExistingItem
+from .run_time import RunTime
 from .verdicts import UNCHECKED, WORKS, Row, rows, table
 
 _SENT = "torch_compile_existing"
@@ -26,6 +27,7 @@ class ExistingSession:
         self._package, self._patterns = package_and_patterns(chosen.existing or "")
         self._backend = backend
         self._say = say
+        self._time = RunTime(60.0 * chosen.existing_minutes)
         self._noticer: Any = None
         self._results: list[Any] = []
         self._left_out: dict[str, dict[str, int]] = {}
@@ -52,7 +54,8 @@ class ExistingSession:
         if self._noticer is None:
             from .noticer import Noticer
 
-            self._noticer = Noticer(self._package, self._patterns, self._backend, self._config.rootpath, self._say)
+            root = self._config.rootpath
+            self._noticer = Noticer(self._package, self._patterns, self._backend, root, self._say, self._time)
         self._begun += 1  # a worker collects all tests but runs only some of them
         with self._noticer.listening(
             item.nodeid, min(1.0, self._begun * self._workers / max(1, item.session.testscollected))

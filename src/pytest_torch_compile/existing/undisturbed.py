@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -140,19 +139,3 @@ def _silent_logs() -> Iterator[None]:
     finally:
         for handler in unique:
             handler.removeFilter(_reject)
-
-
-class Stopwatch:
-    """Measures how many seconds checks take during tests."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Add the duration of the body."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds += time.perf_counter() - began

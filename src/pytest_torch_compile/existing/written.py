@@ -18,8 +18,8 @@ from .verdicts import VERDICTS, Row, verdict_of
 
 _HEAD = '''"""{module} under torch.compile, called in the same way as in the package's tests.
 
-Written by pytest --compile-existing={given} --compile-write-tests. The inputs have the shapes, dtypes and
-ranges of those calls, and random values.
+Written by pytest --compile-existing={given} --compile-write-tests.
+The inputs have the shapes, dtypes and ranges of those calls, and random values.
 """
 
 import {imports}
@@ -38,6 +38,8 @@ def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False)
     return made.to(device, dtype).requires_grad_(grad)
 '''
 _WIDTH = 110
+# How a finding counts breaks says nothing in the reason of a known failure, which names their kind anyway.
+_COUNTED = re.compile(r"^graph break \d+ of \d+.*?, \d+ allowed: ")
 
 
 @dataclass
@@ -52,7 +54,8 @@ class Written:
 
 def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str]:
     """Run each test and write the files. Returns lines that describe the written files."""
-    written = [_written(row, fast) for row in rows if row.checks]
+    names: dict[str, set[str]] = {}  # of the tests of each module
+    written = [_written(row, fast, names) for row in rows if row.checks]
     by_module: dict[str, list[Written]] = {}
     for one in written:
         by_module.setdefault(one.module, []).append(one)
@@ -73,23 +76,25 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
     return [f"{number} tests written to {folder}; {without} targets could not be written without copying test data"]
 
 
-def _written(row: Row, fast: bool) -> Written:
+def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
     """The test of a target, created from the worst of its checks that can be written, or from the check with the most
     calls if several are equally bad.
     """
     checked = [one for one in row.results if one.report is not None]
     module = next((one.module for one in checked if one.module), row.target.rpartition(".")[0])
+    name = _name(row.target, module, names.setdefault(module, set()))
     why = "none of its calls can be written"
     for one in sorted(checked, key=_rank, reverse=True):
         if not one.calls:
             why = one.unwritten or why
             continue
-        body = _body(row, one)
+        body = _body(row, one, name)
         try:
             kinds, reason = _tried(module, row, body, fast)
         except Exception as error:
             why = f"raises {type(error).__name__} with generated inputs"
             continue
+        names[module].add(name)
         return Written(row, module, f"{_marker(kinds, reason)}{body}")
     return Written(row, module, left_out=why)
 
@@ -99,23 +104,32 @@ def _rank(one: Checked) -> tuple[int, int]:
     return VERDICTS.index(verdict_of(one.report)), len(one.calls)
 
 
-def _body(row: Row, one: Checked) -> str:
+def _name(target: str, module: str, taken: set[str]) -> str:
+    """The name of the test of a target; a class and a function such as ``ToRgb`` and ``to_rgb`` get different ones."""
+    own = target.removeprefix(f"{module}.")
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", own).lower()
+    name = plain = f"test_{re.sub(r'[^a-z0-9_]+', '_', words)}"
+    if name in taken:
+        name = plain = f"{plain}_{'function' if own.islower() else 'class'}"
+    number = 2
+    while name in taken:
+        name, number = f"{plain}_{number}", number + 1
+    return name
+
+
+def _body(row: Row, one: Checked, name: str) -> str:
     options = [f"max_recompiles={one.allowed}"] if one.allowed else []
     options += ["train=True"] if one.train else []
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", row.target.removeprefix(f"{one.module}.")).lower()
-    calls = ", ".join(one.calls)
-    lines = [f"def test_{re.sub(r'[^a-z0-9_]+', '_', name)}(compile_check):"]
+    calls = f"calls=[{', '.join(one.calls)}]"
+    lines = [f"def {name}(compile_check):"]
     draws = one.made != row.target or "tensor(" in calls
     lines += ["    torch.manual_seed(0)"] if draws else []
-    call = f"    compile_check({', '.join([one.made, f'calls=[{calls}]', *options])})"
+    call = f"    compile_check({', '.join([one.made, calls, *options])})"
     if len(call) > _WIDTH:
-        inner = [
-            f"        {one.made},",
-            "        calls=[",
-            *(f"            {each}," for each in one.calls),
-            "        ],",
-        ]
-        call = "\n".join(["    compile_check(", *inner, *(f"        {option}," for option in options), "    )"])
+        own_lines = ["        calls=[", *(f"            {each}," for each in one.calls), "        ],"]
+        listed = [f"        {calls},"] if len(calls) < _WIDTH - 8 else own_lines
+        options = [f"        {option}," for option in options]
+        call = "\n".join(["    compile_check(", f"        {one.made},", *listed, *options, "    )"])
     return "\n".join([*lines, call, ""])
 
 
@@ -138,7 +152,8 @@ def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str
         except CompileCheckFailed as failed:
             first = failed.findings[0]
             where = f" at {Path(first.location.file).name}:{first.location.line}" if first.location else ""
-            return sorted({one.kind for one in failed.findings}), f"{first.message.splitlines()[0]}{where}"
+            reason = _COUNTED.sub("", first.message.splitlines()[0])
+            return sorted({one.kind for one in failed.findings}), f"{reason}{where}"
     return [], ""
 
 
@@ -146,7 +161,10 @@ def _marker(kinds: list[str], reason: str) -> str:
     if not kinds:
         return ""
     kind = f'"{kinds[0]}"' if len(kinds) == 1 else str(kinds).replace("'", '"')
-    return f"@pytest.mark.compile_known_failure({_quoted(reason)}, kind={kind})\n"
+    line = f"@pytest.mark.compile_known_failure({_quoted(reason)}, kind={kind})\n"
+    if len(line) <= _WIDTH:
+        return line
+    return f"@pytest.mark.compile_known_failure(\n    {_quoted(reason)},\n    kind={kind},\n)\n"
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,74 @@
+"""The time of a run, divided into its ordinary tests and the checks, and the limit that follows for the checks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+# Observing calls slows ordinary tests down by some per cent, and a run does not end with its last test. So the limits
+# leave this much room: the share of the whole time, and of the time that two further plain runs would take.
+_ROOM_AT_THE_END = 0.05
+_ROOM_FOR_OBSERVING = 0.2
+
+
+def now() -> float:
+    """The clock for all time limits."""
+    return time.perf_counter()
+
+
+@dataclass
+class RunTime:
+    """How long a run takes, and what its checks may take of it.
+
+    With its checks, a run should take no longer than ``seconds`` or three times as long as without them, whichever is
+    longer. Everything that the plugin does while a test runs counts as checks, not only the checks themselves.
+
+    ``began`` is when the run began, and ``progress`` the fraction of its tests that have begun.
+    """
+
+    seconds: float
+    began: float = field(default_factory=now)
+    spent: float = 0.0
+    progress: float = 1.0
+    _before_tests: float | None = None
+
+    def note_progress(self, progress: float) -> None:
+        """Record that a test begins."""
+        if self._before_tests is None:
+            self._before_tests = now() - self.began
+        self.progress = progress
+
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """Count the time of the body as spent on checks."""
+        began = now()
+        try:
+            yield
+        finally:
+            self.spent += now() - began
+
+    @property
+    def plain(self) -> float:
+        """The estimated seconds of the whole run without checks: the rest of its tests are like those so far."""
+        before = self._before_tests or 0.0
+        return before + (now() - self.began - self.spent - before) / self.progress
+
+    @property
+    def limit(self) -> float:
+        """The seconds that all checks together may take."""
+        plain = self.plain
+        by_time = self.seconds * (1 - _ROOM_AT_THE_END) - plain
+        by_plain_run = 2 * plain * (1 - _ROOM_FOR_OBSERVING)
+        return min(self.seconds, max(by_time, by_plain_run))
+
+    @property
+    def left(self) -> float:
+        """The seconds that remain for checks."""
+        return max(0.0, self.limit - self.spent)
+
+
+def minutes(seconds: float) -> str:
+    """The time in the form ``7:05``."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
