@@ -25,7 +25,8 @@ from ..report.failure_text import count, failure_text
 from .cards import Card, as_card
 from .records import Plan
 from .run import Loss, Planned, Work, planned
-from .shapes import without_values
+from .shapes import packed_tensors
+from .values import Judge, require_small_and_real
 
 _NOT_PLANNED = ("max_memory_ratio", "max_syncs")
 
@@ -39,6 +40,7 @@ def check_plan(
     gpu: str | Card = "H100",
     train: bool | Loss = False,
     optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
+    values: bool = False,
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str | None = None,
@@ -64,6 +66,8 @@ def check_plan(
         train: False plans inference, under ``torch.no_grad``. ``True`` runs backward through every output
             that requires a gradient; a function is the loss.
         optimizer: Creates the optimizer from the parameters; its step runs after backward.
+        values: Also run the planned code on the CPU, and compare its results with eager code as ``check_compile`` does.
+            Model and arguments need values, on the CPU, and should be small.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         mode: Passed to ``torch.compile``. Choices that it would make by timing are fixed, and listed in ``Plan.fixed``.
@@ -89,7 +93,7 @@ def check_plan(
     card, given = as_card(gpu), as_calls(args, kwargs, calls)
     limits = as_budget(budget, max_graph_breaks, max_recompiles, None, max_kernels)
     work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer)
-    task = prepared(model, given, work, card, limits)
+    task = prepared(model, given, work, card, limits, values=values)
     with doing(f"planning for {card.name}"):
         ended = run_tasks([task], timeout)
     plan = concluded(task, ended.value[0] if ended.value else ended)
@@ -101,17 +105,20 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the process that plans, and the limits for its answer."""
+    """A plan to create: the payload for the process that plans, and the limits for its answer. ``judge`` compares values."""
 
     plan: Plan
     payload: bytes
     calls: Sequence[Call]
     compiling: Compiling
     limits: Budget
+    judge: Judge | None = None
 
 
-def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget) -> Task:
-    """Pack the work, without the values of tensors.
+def prepared(
+    model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget, *, values: bool = False
+) -> Task:
+    """Pack the work, with the values of tensors only if planned code runs on them.
 
     Raises:
         CompileUsageError: If the plan is not possible.
@@ -123,6 +130,8 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
     limits = limits.on(support.torch_version())
     if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
         raise CompileUsageError(f"{unknown[0]} cannot be planned: remove the limit")
+    if values:
+        require_small_and_real(model, calls)
     plan = Plan(
         target_name(model),
         work.compiling.checked_mode,
@@ -133,14 +142,16 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
         rerun=rerun_command(),
         gpu=card,
     )
-    return Task(plan, without_values(model, calls, work), calls, work.compiling, limits)
+    payload = packed_tensors(model, calls, work, values=values)
+    judge_values = Judge(model, calls, work.train, work.optimizer) if values else None
+    return Task(plan, payload, calls, work.compiling, limits, judge_values)
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
     """Run tasks for one card in a fresh process; its value is a list with a ``Planned`` for each."""
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
-        payloads = [task.payload for task in tasks]
+        payloads = [(task.payload, task.judge is not None) for task in tasks]
         return run_fresh(planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment)
 
 
@@ -150,6 +161,9 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
     if isinstance(answer, Planned):
         _fill(plan, answer, len(task.calls))
         plan.findings = answer.findings + _judged(task, raised=answer.raised)
+        if task.judge is not None:
+            places = {kernel.name: kernel.location for kernel in plan.kernels}
+            plan.findings += task.judge.findings(answer.values, places)
     elif answer.raised is not None:
         message = f"the process that plans raises {answer.raised.type}"
         plan.findings = [Finding("exception", message, answer.raised.location, answer.raised.text)]
