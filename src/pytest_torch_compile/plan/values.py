@@ -84,6 +84,8 @@ class Recorder:
     def cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
         """The gradients that backward starts from in call ``index``, as in every check."""
         made = [torch.empty_like(tensor) for tensor in outputs]
+        if not all(valued(tensor) for tensor in outputs):  # what is missing was noted
+            return made
         with outside():
             drawn = legs.cotangents([value_of(tensor).detach() for tensor in outputs], SEED + index)
             for tensor, value in zip(made, drawn, strict=True):

@@ -8,17 +8,20 @@ Private names used, checked on torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; 
 
 from __future__ import annotations
 
+import __future__
+import ast
 import builtins
 import inspect
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType, SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import torch
 
-from .language import _OF_TORCH, MATHEMATICS, Block, Launch, NotInterpreted, Pointer, language
+from .language import _OF_TORCH, INT1, MATHEMATICS, Block, Launch, NotInterpreted, Pointer, language
 
 # Programs are run together up to this many elements of a block, which bounds the memory of a launch.
 ELEMENTS = 2**22
@@ -136,14 +139,16 @@ class Interpreted:
 
 def _helpers(names: Mapping[str, Any], modules: Any) -> Any:
     """Inductor's helpers, with the same code and other modules."""
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {"_logical": _logical, "_logical_not": _logical_not}
     for name, value in names.items():
         function = getattr(value, "fn", None)  # of what triton.jit returned
-        if inspect.isfunction(function):
-            scope[name] = FunctionType(function.__code__, scope, name, function.__defaults__)
-        else:
+        if not inspect.isfunction(function):
             scope[name] = getattr(value, "value", value)  # of a constexpr
     scope |= {name: getattr(modules, name) for name in ("tl", "triton", "libdevice", "math")}
+    for value in names.values():
+        function = getattr(value, "fn", None)
+        if inspect.isfunction(function):
+            exec(_compiled(textwrap.dedent(inspect.getsource(function)), function.__name__, only_function=True), scope)
     scope["sort_with_index"] = _sort_with_index
     return _Names(**{name: value for name, value in scope.items() if not name.startswith("__")})
 
@@ -171,12 +176,57 @@ def _executed(source: str, name: str, triton: Any, modules: Any) -> dict[str, An
         return builtins.__import__(module, scope, local, wanted, level)
 
     scope: dict[str, Any] = {"__name__": f"{name} on the CPU", "__file__": "", "__package__": "torch._inductor.runtime"}
+    scope |= {"_logical": _logical, "_logical_not": _logical_not}
     scope["__builtins__"] = {**vars(builtins), "__import__": imported}
-    # Without annotations, which would be evaluated.
-    exec(compile("from __future__ import annotations\n" + source.lstrip(), f"<{name}>", "exec"), scope)
+    exec(_compiled(source, name), scope)
     if "import triton.language as tl" in source:
         scope["tl"] = modules.tl
     return scope
+
+
+class _Logic(ast.NodeTransformer):
+    """``not``, ``and`` and ``or`` of blocks, which Triton computes for each element."""
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Not):
+            return node
+        return ast.Call(ast.Name("_logical_not", ast.Load()), [node.operand], [])
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        name = ast.Constant("and" if isinstance(node.op, ast.And) else "or")
+        operands: list[ast.expr] = [
+            ast.Lambda(ast.arguments([], [], None, [], [], None, []), value) for value in node.values
+        ]
+        return ast.Call(ast.Name("_logical", ast.Load()), [name, *operands], [])
+
+
+def _logical_not(value: Any) -> Any:
+    return ~value.to(INT1) if isinstance(value, Block) else not value
+
+
+def _logical(operator: str, *operands: Callable[[], Any]) -> Any:
+    """Operands that are not blocks end the expression early, as in Python."""
+    result = operands[0]()
+    for operand in operands[1:]:
+        if not isinstance(result, Block):
+            if bool(result) == (operator == "or"):
+                return result
+            result = operand()
+            continue
+        other = operand()
+        result = result & other if operator == "and" else result | other
+    return result
+
+
+def _compiled(source: str, name: str, *, only_function: bool = False) -> CodeType:
+    """The code of a source, without annotations, which would be evaluated; a single function without decorators."""
+    tree = _Logic().visit(ast.parse(source.lstrip(), f"<{name}>"))
+    if only_function:
+        tree.body[0].decorator_list = []
+    flags = __future__.annotations.compiler_flag
+    return compile(ast.fix_missing_locations(tree), f"<{name}>", "exec", flags)
 
 
 _KEPT = ("AutotuneHint", "ReductionHint", "TileHint", "DeviceProperties", "instance_descriptor")

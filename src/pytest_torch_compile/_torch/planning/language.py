@@ -536,3 +536,8 @@ MATHEMATICS: dict[str, Any] = {
     "cyl_bessel_i0": _of_floats(torch.special.i0),
     "cyl_bessel_i1": _of_floats(torch.special.i1),
 }
+# What may also be written as a method.
+for _name in ("broadcast_to", "expand_dims", "permute", "trans", "sum", "max", "min", "reduce", "cast", "ravel", "split"):
+    setattr(Block, _name, {**_SHAPES, **_REDUCTIONS}[_name])
+for _name in ("abs", "exp", "log", "sqrt", "sigmoid"):
+    setattr(Block, _name, MATHEMATICS[_name])

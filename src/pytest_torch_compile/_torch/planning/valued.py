@@ -60,7 +60,14 @@ class ValuedMode(CardMode):
                 new = value.untyped_storage()._cdata not in storages
                 if new and str(func).startswith(("aten.empty", "aten.new_empty")):
                     poison(value)
-                _keep(tensor, _laid_out(value, tensor) if new else value)
+                value = _laid_out(value, tensor) if new else value
+                if substitute is _attention and value.shape != tensor.shape:
+                    value = value.new_zeros(tensor.shape)  # for backward of the same kernel, which computes it anew
+                if value.shape != tensor.shape or value.dtype != tensor.dtype:
+                    differs = NotInterpreted(f"{tuple(value.shape)} {value.dtype} on the CPU")
+                    self._not_known(str(func), differs)
+                else:
+                    _keep(tensor, value)
 
     def _not_known(self, what: str, error: BaseException) -> None:
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -130,6 +137,8 @@ def _on_cpu(leaf: Any) -> Any:
 
 def _laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """The values with the strides that the result has on the card."""
+    if value.shape != like.shape and value.numel() == like.numel():
+        value = value.reshape(like.shape)  # statistics of norms, which have other dimensions on the CPU
     if value.stride() == like.stride() or value.layout is not torch.strided or value.shape != like.shape:
         return value
     return torch.empty_strided(value.shape, like.stride(), dtype=value.dtype).copy_(value)
@@ -143,6 +152,18 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
         return values, torch.ones_like(values, dtype=torch.bool)
     noise = torch.empty_like(values).bernoulli_(1 - rate)
     return values * (noise / (1 - rate) if rate < 1 else noise), noise.bool()
+
+
+def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
+    given = list(_named(func, args, kwargs).values())
+    return *torch.ops.aten.native_batch_norm.default(*given), torch.empty(0, dtype=torch.uint8)
+
+
+def _batch_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
+    given = _named(func, args, kwargs)
+    names = ("grad_output", "input", "weight", "running_mean", "running_var", "save_mean", "save_var")
+    of_native = torch.ops.aten.native_batch_norm_backward.default
+    return of_native(*[given[name] for name in names], True, given["epsilon"], [True, True, True])
 
 
 def _attention(func: Any, args: Any, kwargs: Any) -> Any:
@@ -218,6 +239,8 @@ def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[st
 _KERNELS = ("cudnn", "flash", "efficient")
 _SUBSTITUTES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "aten.native_dropout.default": _dropout,
+    "aten.cudnn_batch_norm.default": _batch_norm,
+    "aten.cudnn_batch_norm_backward.default": _batch_norm_backward,
     **{f"aten._scaled_dot_product_{kernel}_attention.default": _attention for kernel in _KERNELS},
     **{f"aten._scaled_dot_product_{kernel}_attention_backward.default": _attention_backward for kernel in _KERNELS},
 }
