@@ -88,6 +88,30 @@ def not_finite(x: torch.Tensor) -> torch.Tensor:
     return (x.abs().log() * 0).amax(1) + (x / 0).amin(1) + torch.maximum(x, x.log()).sum(1)
 
 
+def square_sum(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(0)
+
+
+def long_sum(x: torch.Tensor) -> torch.Tensor:
+    return (x * x).sum(1)
+
+
+def small_sum(x: torch.Tensor) -> torch.Tensor:
+    return (x.float() * 3).sum(1)
+
+
+def from_the_end(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    return x[ids] * 2
+
+
+def rows(x: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def ties(x: torch.Tensor) -> torch.Tensor:
+    return x.round().argmax(1)
+
+
 class Losses(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +163,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "softmax": (softmax, (x(19, 37),)),
     "norms in float16": (norms, (x(19, 37, dtype=F16),)),
     "indexing": (indexing, (x(16, 9), IDS)),
-    "scatter": (scatter, (x(16, 9), IDS)),
+    "scatter": (scatter, (x(16, 9), IDS % 5)),
     "changed input": (changes_its_input, (x(16, 9),)),
     "views": (views, (x(16, 8),)),
     "transposed input": (elementwise, (x(16, 9).t(),)),
@@ -148,6 +172,12 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "pooling": (pools, (x(2, 3, 8, 8),)),
     "graph break": (broken, (x(12, 12),)),
     "NaN and infinity": (not_finite, (x(12, 12),)),
+    "square sum": (square_sum, (x(16, 16),)),
+    "long sum": (long_sum, (x(3, 3000),)),
+    "sum in float16": (small_sum, (x(3, 700, dtype=F16),)),
+    "negative indices": (from_the_end, (x(16, 9), -1 - IDS)),
+    "constant rows": (rows, (torch.ones(5, 12),)),
+    "ties": (ties, (x(6, 20),)),
 }
 CASES: dict[str, Case] = {
     **{name: Case(function, inputs, Budget(max_graph_breaks=1)) for name, (function, inputs) in FUNCTIONS.items()},
@@ -157,6 +187,7 @@ CASES: dict[str, Case] = {
     "pooling, training": Case(pools, (x(2, 3, 8, 8, grad=True),), train=True),
     "indexing, training": Case(indexing, (x(16, 9, grad=True), IDS), train=True),
     "MLP": Case(mlp(), (x(6, 24),)),
+    "MLP in float16": Case(mlp(F16), (x(6, 24, dtype=F16),)),
     "MLP in bfloat16": Case(mlp(BF16), (x(6, 24, dtype=BF16),)),
     "MLP in bfloat16, training": Case(mlp(BF16), (x(6, 24, dtype=BF16),), train=True),
     "MLP, loss": Case(mlp(), (x(6, 24),), train=scalar),

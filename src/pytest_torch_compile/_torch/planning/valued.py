@@ -60,12 +60,13 @@ class ValuedMode(CardMode):
                 new = value.untyped_storage()._cdata not in storages
                 if new and str(func).startswith(("aten.empty", "aten.new_empty")):
                     poison(value)
+                if substitute is _norm:
+                    value = value.to(tensor.dtype)
                 value = _laid_out(value, tensor) if new else value
                 if substitute is _attention and value.shape != tensor.shape:
                     value = value.new_zeros(tensor.shape)  # for backward of the same kernel, which computes it anew
                 if value.shape != tensor.shape or value.dtype != tensor.dtype:
-                    differs = NotInterpreted(f"{tuple(value.shape)} {value.dtype} on the CPU")
-                    self._not_known(str(func), differs)
+                    self._not_known(str(func), NotInterpreted(f"{tuple(value.shape)} {value.dtype} on the CPU"))
                 else:
                     _keep(tensor, value)
 
@@ -154,6 +155,12 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
     return values * (noise / (1 - rate) if rate < 1 else noise), noise.bool()
 
 
+def _norm(func: Any, args: Any, kwargs: Any) -> Any:
+    """A norm computed in float32, as on the card, whose statistics have that type too."""
+    wide = tree_map(lambda leaf: leaf.float() if _is_tensor(leaf) and leaf.dtype.itemsize == 2 else leaf, args)
+    return func(*wide, **kwargs)
+
+
 def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     given = list(_named(func, args, kwargs).values())
     return *torch.ops.aten.native_batch_norm.default(*given), torch.empty(0, dtype=torch.uint8)
@@ -239,6 +246,7 @@ def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[st
 _KERNELS = ("cudnn", "flash", "efficient")
 _SUBSTITUTES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "aten.native_dropout.default": _dropout,
+    **{f"aten.native_{kind}_norm{way}.default": _norm for kind in ("layer", "group") for way in ("", "_backward")},
     "aten.cudnn_batch_norm.default": _batch_norm,
     "aten.cudnn_batch_norm_backward.default": _batch_norm_backward,
     **{f"aten._scaled_dot_product_{kernel}_attention.default": _attention for kernel in _KERNELS},
