@@ -39,32 +39,49 @@ FAULTS: dict[str, Fault] = {
     "index out of bounds": Fault("indexing", r"in_ptr1 \+ \(x0 \+ 9\*tmp4\)", "in_ptr1 + (x0 + 10*tmp4)"),
     "wrong stride": Fault("softmax", r"x0 \+ 37\*r0_1", "x0 + 36*r0_1"),
     "wrong index": Fault("indexing", r"8 \+ \(\(-1\)\*x0\)", "8 + ((-1)*0*x0)"),
-    "negative indices not wrapped": Fault("negative indices", r"tmp\d+ = tl\.where\((tmp\d+), (tmp\d+), (tmp\d+)\)", "tmp4 = tmp0"),
+    "negative indices not wrapped": Fault(
+        "negative indices", r"tmp\d+ = tl\.where\((tmp\d+), (tmp\d+), (tmp\d+)\)", "tmp4 = tmp0"
+    ),
     "cast dropped before an operation": Fault(
-        "MLP in float16", r"tmp0 = (tl\.load\([^\n]*)\.to\(tl\.float32\)", r"tmp0 = (\1 * 4096 * 4096).to(tl.float32) / 4096 / 4096"
+        "MLP in float16",
+        r"tmp0 = (tl\.load\([^\n]*)\.to\(tl\.float32\)",
+        r"tmp0 = (\1 * 4096 * 4096).to(tl.float32) / 4096 / 4096",
     ),
-    "accumulation in half type": Fault(
-        "sum in float16", r"tl\.sum\((tmp\d+), 1\)", r"tl.sum(\1.to(tl.float16), 1)"
-    ),
+    "accumulation in half type": Fault("sum in float16", r"tl\.sum\((tmp\d+), 1\)", r"tl.sum(\1.to(tl.float16), 1)"),
     "running sum in half type": Fault(
-        "long sum", r"(_tmp\d+) = tl\.where\((r0_mask[^,]*), (tmp\d+), (_tmp\d+)\)", r"\1 = tl.where(\2, \3, \4).to(tl.bfloat16).to(tl.float32)"
+        "long sum",
+        r"(_tmp\d+) = tl\.where\((r0_mask[^,]*), (tmp\d+), (_tmp\d+)\)",
+        r"\1 = tl.where(\2, \3, \4).to(tl.bfloat16).to(tl.float32)",
     ),
     "reduction over the wrong axis": Fault("square sum", r"x0 \+ 16\*r0_1|r0_1 \+ 16\*x0", r"r0_1 + 16*x0"),
-    "reduction skips its last part": Fault("long sum", r"range\(0, r0_numel, R0_BLOCK\)", "range(0, r0_numel - R0_BLOCK, R0_BLOCK)"),
-    "wrong number of elements in a mean": Fault("MLP", r"tl\.full\(\[1, 1\], 40, tl\.int32\)", "tl.full([1, 1], 39, tl.int32)"),
+    "reduction skips its last part": Fault(
+        "long sum", r"range\(0, r0_numel, R0_BLOCK\)", "range(0, r0_numel - R0_BLOCK, R0_BLOCK)"
+    ),
+    "wrong number of elements in a mean": Fault(
+        "MLP", r"tl\.full\(\[1, 1\], 40, tl\.int32\)", "tl.full([1, 1], 39, tl.int32)"
+    ),
     "wrong sign": Fault("MLP", r"(tmp\d+) - (tmp\d+)", r"\1 + \2"),
     "wrong function": Fault("MLP", r"libdevice\.erf", "libdevice.tanh"),
     "wrong constant": Fault("MLP", r"0\.70710678", "0.71010678"),
     "epsilon left out": Fault("constant rows", r"1e-05", "0.0"),
     "write in place lost": Fault("changed input", r"tl\.store\(out_ptr2[^\n]*", "pass", ("mutation",)),
-    "write to the wrong place": Fault("changed input", r"(tl\.store\(out_ptr2) \+ \(x0\)", r"\1 + (143 - x0)", ("mutation",)),
+    "write to the wrong place": Fault(
+        "changed input", r"(tl\.store\(out_ptr2) \+ \(x0\)", r"\1 + (143 - x0)", ("mutation",)
+    ),
     "statistics of batch norm": Fault("batch norm", r"0\.9", "0.8", ("mutation",)),
     "store of a result lost": Fault("reductions", r"tl\.store\(out_ptr1[^\n]*", "pass"),
     "NaN not propagated": Fault("NaN and infinity", r"triton_helpers\.maximum\(", "tl.maximum("),
-    "gradient of a threshold": Fault("dropout", r"libdevice\.rsqrt\((tmp\d+)\)", r"libdevice.rsqrt(\1 + 1e-3)", GRADIENT),
-    "bias of backward": Fault("softmax, training", r"tl\.store\((\w+ \+ \([^)]*\)), (tmp\d+)", r"tl.store(\1, \2 * 1.001", GRADIENT),
+    "gradient of a threshold": Fault(
+        "dropout", r"libdevice\.rsqrt\((tmp\d+)\)", r"libdevice.rsqrt(\1 + 1e-3)", GRADIENT
+    ),
+    "bias of backward": Fault(
+        "softmax, training", r"tl\.store\((\w+ \+ \([^)]*\)), (tmp\d+)", r"tl.store(\1, \2 * 1.001", GRADIENT
+    ),
     "ties of argmax": Fault("ties", r"tmp(\d+) = (tmp\d+_idx)\[", r"tmp\1 = (\2 + 1)["),
     "atomic addition is a store": Fault("scatter", r"tl\.atomic_add\(([^,]*, [^,]*, [^,]*)[^\n]*", r"tl.store(\1)"),
-    "32-bit index overflows": Fault("changed input", r"\+ \(x0\), xmask", r"+ ((x0 + 2147483647 - 2147483647 * 1) * 65536 * 65536 // 65536 // 65536), xmask"),
+    "32-bit index overflows": Fault(
+        "changed input",
+        r"\+ \(x0\), xmask",
+        r"+ ((x0 + 2147483647 - 2147483647 * 1) * 65536 * 65536 // 65536 // 65536), xmask",
+    ),
 }
-

@@ -75,7 +75,9 @@ def sorts(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def pools(x: torch.Tensor) -> torch.Tensor:
-    return F.interpolate(F.max_pool2d(x, 2) + F.avg_pool2d(x, 2), scale_factor=2) + F.pad(x, (1, 1, 1, 1))[..., 1:-1, 1:-1]
+    return (
+        F.interpolate(F.max_pool2d(x, 2) + F.avg_pool2d(x, 2), scale_factor=2) + F.pad(x, (1, 1, 1, 1))[..., 1:-1, 1:-1]
+    )
 
 
 def broken(x: torch.Tensor) -> torch.Tensor:
@@ -206,7 +208,9 @@ CASES: dict[str, Case] = {
     "attention, boolean mask": Case(seeded(Attention, 16, "boolean"), (x(2, 12, 64),), train=True),
     "attention, padding": Case(seeded(Attention, 16, "padding"), (x(2, 12, 64),)),
     "attention, grouped": Case(seeded(Attention, 16, kv_heads=2).to(BF16), (x(2, 12, 64, dtype=BF16),)),
-    "encoder layer": Case(seeded(nn.TransformerEncoderLayer, 16, 2, 32, 0.0, batch_first=True), (x(2, 5, 16),), train=True),
+    "encoder layer": Case(
+        seeded(nn.TransformerEncoderLayer, 16, 2, 32, 0.0, batch_first=True), (x(2, 5, 16),), train=True
+    ),
     "recurrent": Case(seeded(Recurrent), (x(2, 3, 64),), train=True),
     "pointwise": Case(seeded(Pointwise), (TOKENS,), train=True),
 }

@@ -28,7 +28,9 @@ class Case:
     change: Any = None
 
 
-def plans_of(cases: Mapping[str, Case], gpu: str = "H100", seconds: float = 600.0, values: bool = False) -> dict[str, Plan]:
+def plans_of(
+    cases: Mapping[str, Case], gpu: str = "H100", seconds: float = 600.0, values: bool = False
+) -> dict[str, Plan]:
     """The plans by name, with their findings."""
     tasks = [_task(case, gpu, values) for case in cases.values()]
     ended = run_tasks(tasks, seconds)
@@ -40,4 +42,11 @@ def _task(case: Case, gpu: str, values: bool) -> Any:
     compiling = Compiling("inductor", case.mode, None, case.dynamic, False)
     one = case.calls if isinstance(case.calls, tuple) else ()
     calls = as_calls(one, {}, case.calls if isinstance(case.calls, list) else None)
-    return prepared(case.model, calls, Work(compiling, case.train, case.optimizer, case.change), as_card(gpu), case.budget, values=values)
+    return prepared(
+        case.model,
+        calls,
+        Work(compiling, case.train, case.optimizer, case.change),
+        as_card(gpu),
+        case.budget,
+        values=values,
+    )

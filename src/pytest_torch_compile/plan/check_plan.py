@@ -105,7 +105,7 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the process that plans, and the limits for its answer. ``judge`` compares values."""
+    """A plan to create: the payload for the process that plans, the limits for its answer, and the judge of values."""
 
     plan: Plan
     payload: bytes

@@ -69,7 +69,10 @@ class Planned:
 
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
-    """Plan packed targets for the card in turn, on values where the flag beside the target is set. The process cannot be used for anything else afterwards."""
+    """Plan packed targets for the card in turn, on values where the flag beside the target is set.
+
+    The process cannot be used for anything else afterwards.
+    """
     assumed: list[str] = []
     answers = []
     with calm(), not_captured():
@@ -201,7 +204,9 @@ def _run(
     elif work.train:
         tensors = [tensor for tensor in flatten(output).tensors.values() if tensor.requires_grad]
         tensors = list({id(tensor): tensor for tensor in tensors}.values())
-        torch.autograd.backward(tensors, recorder.cotangents(tensors, index) if recorder else [*map(torch.ones_like, tensors)])
+        torch.autograd.backward(
+            tensors, recorder.cotangents(tensors, index) if recorder else [*map(torch.ones_like, tensors)]
+        )
     if optimizer is not None:
         optimizer.step()
     if recorder is not None:

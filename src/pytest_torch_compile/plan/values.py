@@ -65,7 +65,9 @@ class Recorder:
 
     def _after(self, call: Call, output: Any) -> None:
         record, inputs = self.records[-1], dict[str, Any]()
-        record.parameters = frozenset(name for name, one in self._state().items() if isinstance(one, torch.nn.Parameter))
+        record.parameters = frozenset(
+            name for name, one in self._state().items() if isinstance(one, torch.nn.Parameter)
+        )
         record.arguments = self._values(arguments_of(record, call.args, call.kwargs))
         record.output = self._values(flatten(output))
         record.state = self._values(_flat(self._state())).tensors
@@ -222,4 +224,3 @@ class _References:
 
 def _fault(name: str, text: str, location: Location | None) -> Finding:
     return Finding("numerics", f"kernel {name} {text}", location, subject=name)
-

@@ -11,6 +11,8 @@ what it replaces and why:
 - ``constants``: constant folding, which really runs operators;
 - ``generated``: compiled kernels, which would need the card;
 - ``fake``: tensors on the card;
+- ``valued``: tensors on the card that have values too, and what the CPU computes for the card's own operators;
+- ``interpret``, ``language``: generated kernels, run on the CPU;
 - ``choices``: decisions that Inductor makes by timing, which are fixed.
 """
 

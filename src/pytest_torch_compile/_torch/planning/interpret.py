@@ -7,8 +7,8 @@ Private names used, checked on torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; 
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import builtins
 import inspect
@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from .language import _OF_TORCH, INT1, MATHEMATICS, Block, Launch, NotInterpreted, Pointer, language
+from .language import INT1, MATHEMATICS, OF_TORCH, Block, Launch, NotInterpreted, Pointer, language
 
 # Programs are run together up to this many elements of a block, which bounds the memory of a launch.
 ELEMENTS = 2**22
@@ -85,11 +85,15 @@ class Interpreted:
         """
         if self.why_not:
             raise NotInterpreted(self.why_not)
-        config = max(self.tuner.configs, key=lambda one: math.prod(v for v in one.kwargs.values() if isinstance(v, int)))
+        config = max(
+            self.tuner.configs, key=lambda one: math.prod(v for v in one.kwargs.values() if isinstance(v, int))
+        )
         function = self._function = self._function or self._loaded()
         names = [name for name in inspect.signature(function).parameters if name not in config.kwargs]
         constants = self.tuner.triton_meta.get("constants", {})
-        names = [name for name in names if name not in ("num_warps", "num_stages") and constants.get(name, 0) is not None]
+        names = [
+            name for name in names if name not in ("num_warps", "num_stages") and constants.get(name, 0) is not None
+        ]
         given = dict(zip(names, arguments, strict=False))
         given |= {name: value for name, value in constants.items() if name not in given and name not in config.kwargs}
         grid = self._grid(config, given, arguments[len(names) :])
@@ -154,8 +158,9 @@ def _helpers(names: Mapping[str, Any], modules: Any) -> Any:
 
 
 _HEURISTICS = (
-    "pointwise reduction persistent_reduction cooperative_reduction split_scan template user_autotune foreach fixed_config"
-).split()
+    *("pointwise", "reduction", "persistent_reduction", "cooperative_reduction", "split_scan"),
+    *("template", "user_autotune", "foreach", "fixed_config"),
+)
 
 
 def _decorator(function: Any = None, **_: Any) -> Any:
@@ -164,6 +169,7 @@ def _decorator(function: Any = None, **_: Any) -> Any:
 
 def _executed(source: str, name: str, triton: Any, modules: Any) -> dict[str, Any]:
     """Execute a source that imports Triton and Inductor's runtime, with other modules in their place."""
+
     def imported(module: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
         if module.split(".")[0] == "triton":
             if wanted and module != "triton":
@@ -226,7 +232,8 @@ def _compiled(source: str, name: str, *, only_function: bool = False) -> CodeTyp
     if only_function:
         tree.body[0].decorator_list = []
     flags = __future__.annotations.compiler_flag
-    return compile(ast.fix_missing_locations(tree), f"<{name}>", "exec", flags)
+    code: CodeType = compile(ast.fix_missing_locations(tree), f"<{name}>", "exec", flags)
+    return code
 
 
 _KEPT = ("AutotuneHint", "ReductionHint", "TileHint", "DeviceProperties", "instance_descriptor")
@@ -235,7 +242,7 @@ _KEPT = ("AutotuneHint", "ReductionHint", "TileHint", "DeviceProperties", "insta
 def _argument(name: str, value: Any, kind: str) -> Any:
     """An argument as a kernel sees it. Integers have the width of the signature, so that they overflow as on a card."""
     if isinstance(value, torch.Tensor):
-        if value.dtype not in _OF_TORCH:
+        if value.dtype not in OF_TORCH:
             raise NotInterpreted(f"a tensor of type {value.dtype}")
         return Pointer(name, value)
     if isinstance(value, bool) or kind == "constexpr" or not isinstance(value, (int, float)):
@@ -244,7 +251,9 @@ def _argument(name: str, value: Any, kind: str) -> Any:
     return Block(torch.tensor([value], dtype=dtypes[kind])) if kind in dtypes else value
 
 
-def _sort_with_index(x: Block, idxs: Block, rnumel: Any, dim: int, stable: bool = False, descending: bool = False) -> Any:
+def _sort_with_index(
+    x: Block, idxs: Block, rnumel: Any, dim: int, stable: bool = False, descending: bool = False
+) -> Any:
     """As the helper of this name; elements from ``rnumel`` on stay behind the others, and NaN is the largest value."""
     size = x.data.shape[-1]
     data, index = torch.broadcast_tensors(x.data, idxs.data)

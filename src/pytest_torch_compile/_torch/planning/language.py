@@ -33,7 +33,7 @@ class DType:
 
     def is_floating(self) -> bool:
         """As in Triton, where other spellings are used by Inductor's helpers too."""
-        return self.holds.is_floating_point
+        return bool(self.holds.is_floating_point)
 
     def is_int(self) -> bool:
         """Whether this is an integer type or a boolean."""
@@ -56,7 +56,7 @@ TYPES = {
     "int1": DType("int1", torch.bool),
     "uint32": DType("uint32", torch.int64),  # torch computes little in it, so values are kept in 64 bits
 }
-_OF_TORCH = {one.holds: one for name, one in TYPES.items() if name != "uint32"}
+OF_TORCH = {one.holds: one for name, one in TYPES.items() if name != "uint32"}
 INT1, INT32, INT64, FLOAT32 = TYPES["int1"], TYPES["int32"], TYPES["int64"], TYPES["float32"]
 
 
@@ -64,9 +64,9 @@ class Block:
     """The values of a variable: ``data`` has the programs (or 1) as its first dimension, then the block's shape."""
 
     def __init__(self, data: torch.Tensor, dtype: DType | None = None) -> None:
-        if dtype is None and data.dtype not in _OF_TORCH:
+        if dtype is None and data.dtype not in OF_TORCH:
             raise NotInterpreted(f"values of type {data.dtype}")
-        self.dtype = dtype or _OF_TORCH[data.dtype]
+        self.dtype = dtype or OF_TORCH[data.dtype]
         self.data = (data & 0xFFFFFFFF) if self.dtype.name == "uint32" else data
 
     @property
@@ -93,7 +93,8 @@ class Block:
 
     def __getitem__(self, index: Any) -> Block:
         parts = index if isinstance(index, tuple) else (index,)
-        return Block(self.data[(slice(None), *parts)], self.dtype)
+        places = (slice(None), *parts)
+        return Block(self.data[places], self.dtype)
 
     def _one(self) -> Any:
         if self.data.numel() != 1:
@@ -128,8 +129,10 @@ def common(*values: Any) -> DType:
     result = found[0] if found else (FLOAT32 if any(isinstance(one, float) for one in values) else INT32)
     for dtype in found[1:]:
         if dtype != result:
-            result = TYPES["uint32"] if "uint32" in (dtype.name, result.name) and _small(dtype, result) else _of(
-                torch.promote_types(dtype.holds, result.holds)
+            result = (
+                TYPES["uint32"]
+                if "uint32" in (dtype.name, result.name) and _small(dtype, result)
+                else _of(torch.promote_types(dtype.holds, result.holds))
             )
     for value in values:
         if isinstance(value, float) and not result.is_floating():
@@ -145,7 +148,7 @@ def _small(*dtypes: DType) -> bool:
 
 
 def _of(dtype: torch.dtype) -> DType:
-    return _OF_TORCH[dtype]
+    return OF_TORCH[dtype]
 
 
 def promoted(*values: Any) -> tuple[list[torch.Tensor], DType]:
@@ -168,7 +171,7 @@ def _divided(left: Any, right: Any) -> Block:
     """True division; integers and half types are divided in float32."""
     (one, other), dtype = promoted(left, right)
     wide = dtype.holds if dtype.name in ("float32", "float64") else torch.float32
-    return Block((one.to(wide) / other.to(wide)))
+    return Block(one.to(wide) / other.to(wide))
 
 
 def _quotient(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -207,8 +210,8 @@ for _name, _function in _ARITHMETIC.items():
     setattr(Block, f"__r{_name}__", _reversed(_binary(_function)))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Block, f"__{_name}__", _binary(getattr(operator, _name), compares=True))
-Block.__truediv__ = _divided  # type: ignore[attr-defined]
-Block.__rtruediv__ = _reversed(_divided)  # type: ignore[attr-defined]
+setattr(Block, "__truediv__", _divided)  # noqa: B010
+setattr(Block, "__rtruediv__", _reversed(_divided))  # noqa: B010
 
 
 @dataclass
@@ -230,7 +233,7 @@ class Pointer:
 
     def __init__(self, name: str, tensor: torch.Tensor, offset: Any = 0) -> None:
         self.name, self.tensor, self.offset = name, tensor, offset
-        self.dtype = SimpleNamespace(element_ty=_OF_TORCH.get(tensor.dtype), is_ptr=lambda: True)
+        self.dtype = SimpleNamespace(element_ty=OF_TORCH.get(tensor.dtype), is_ptr=lambda: True)
 
     def __add__(self, offset: Any) -> Pointer:
         return Pointer(self.name, self.tensor, offset if isinstance(self.offset, int) else self.offset + offset)
@@ -537,7 +540,19 @@ MATHEMATICS: dict[str, Any] = {
     "cyl_bessel_i1": _of_floats(torch.special.i1),
 }
 # What may also be written as a method.
-for _name in ("broadcast_to", "expand_dims", "permute", "trans", "sum", "max", "min", "reduce", "cast", "ravel", "split"):
+for _name in (
+    "broadcast_to",
+    "expand_dims",
+    "permute",
+    "trans",
+    "sum",
+    "max",
+    "min",
+    "reduce",
+    "cast",
+    "ravel",
+    "split",
+):
     setattr(Block, _name, {**_SHAPES, **_REDUCTIONS}[_name])
 for _name in ("abs", "exp", "log", "sqrt", "sigmoid"):
     setattr(Block, _name, MATHEMATICS[_name])

@@ -108,7 +108,8 @@ class ValuedMode(CardMode):
 
 def outside() -> AbstractContextManager[Any]:
     """Work with values inside the ``with`` block, where operators would otherwise make fake tensors."""
-    return unset_fake_temporarily()
+    context: AbstractContextManager[Any] = unset_fake_temporarily()
+    return context
 
 
 def valued(tensor: torch.Tensor) -> bool:
