@@ -174,6 +174,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "pooling": (pools, (x(2, 3, 8, 8),)),
     "graph break": (broken, (x(12, 12),)),
     "NaN and infinity": (not_finite, (x(12, 12),)),
+    "norm": (torch.linalg.vector_norm, (x(19, 37),)),
     "square sum": (square_sum, (x(16, 16),)),
     "long sum": (long_sum, (x(3, 3000),)),
     "sum in float16": (small_sum, (x(3, 700, dtype=F16),)),

@@ -41,6 +41,7 @@ def check_plan(
     train: bool | Loss = False,
     optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
     values: bool = False,
+    compiled: bool = False,
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str | None = None,
@@ -68,6 +69,8 @@ def check_plan(
         optimizer: Creates the optimizer from the parameters; its step runs after backward.
         values: Also run the planned code on the CPU, and compare its results with eager code as ``check_compile`` does.
             Model and arguments need values, on the CPU, and should be small.
+        compiled: Also compile each kernel for the card, without one. Compile errors, spilled registers and too much
+            shared memory are findings.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         mode: Passed to ``torch.compile``. Choices that it would make by timing are fixed, and listed in ``Plan.fixed``.
@@ -92,7 +95,7 @@ def check_plan(
     require_factory(optimizer)
     card, given = as_card(gpu), as_calls(args, kwargs, calls)
     limits = as_budget(budget, max_graph_breaks, max_recompiles, None, max_kernels)
-    work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer)
+    work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer, compiled=compiled)
     task = prepared(model, given, work, card, limits, values=values)
     with doing(f"planning for {card.name}"):
         ended = run_tasks([task], timeout)
@@ -164,6 +167,7 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
         if task.judge is not None:
             places = {kernel.name: kernel.location for kernel in plan.kernels}
             plan.findings += task.judge.findings(answer.values, places)
+        plan.findings += _of_card(plan)
     elif answer.raised is not None:
         message = f"the process that plans raises {answer.raised.type}"
         plan.findings = [Finding("exception", message, answer.raised.location, answer.raised.text)]
@@ -172,6 +176,21 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
         plan.findings = [Finding("exception", message, evidence=answer.log)]
     plan.text = f"{failure_text(plan)}\n\n{_summary(plan)}"
     return plan
+
+
+def _of_card(plan: Plan) -> list[Finding]:
+    """The findings for compiled kernels that spill, or that the card cannot run."""
+    found = []
+    for kernel in {one.name: one for one in plan.kernels}.values():
+        what = f"kernel {kernel.name} ({', '.join(kernel.fuses)})"
+        allowed = plan.gpu.shared_memory_per_block
+        if kernel.spills:
+            message = f"{what} spills {count(kernel.spills, 'byte')} of registers in each thread"
+            found.append(Finding("structure", message, kernel.location, subject=kernel.name))
+        if kernel.shared_memory is not None and kernel.shared_memory > allowed:
+            message = f"{what} needs {kernel.shared_memory:,} bytes of shared memory, the card has {allowed:,}"
+            found.append(Finding("compile-error", message, kernel.location, subject=kernel.name))
+    return found
 
 
 def _fill(plan: Plan, found: Planned, calls: int) -> None:

@@ -16,7 +16,8 @@ class PlannedKernel:
 
     ``fuses`` are the ops that it computes, ``location`` is the user's line of the last of them, if known. ``blocks``
     are the block sizes and warps that Inductor times on the card to keep the fastest; often there is only one.
-    ``float64`` is true if it reads, writes or computes numbers of that type.
+    ``float64`` is true if it reads, writes or computes numbers of that type. With ``compiled=True``, ``registers`` are
+    those of a thread, ``spills`` the bytes that it spills, and ``shared_memory`` the bytes of a block; otherwise None.
     """
 
     name: str
@@ -24,6 +25,9 @@ class PlannedKernel:
     location: Location | None = None
     blocks: tuple[Mapping[str, int], ...] = ()
     float64: bool = False
+    registers: int | None = None
+    spills: int | None = None
+    shared_memory: int | None = None
 
 
 @dataclass(frozen=True)

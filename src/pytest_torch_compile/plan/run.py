@@ -16,6 +16,7 @@ from .._torch.planning.blocks import blocks_of
 from .._torch.planning.choices import choices_of, fall_back_to_operators, fixed_options
 from .._torch.planning.fake import CardMode, tensors_made_in
 from .._torch.planning.generated import Generator
+from .._torch.planning.ptxas import Build, built
 from .._torch.planning.valued import ValuedMode
 from .._torch.reset import reset_dynamo
 from .._torch.sandbox import seed_everything
@@ -34,7 +35,7 @@ from ..legs.targets import argument_names, modules_of
 from ..numerics import CallRecord, flatten
 from ..observation import Observation
 from .cards import Card
-from .records import PlannedGraph
+from .records import PlannedGraph, PlannedKernel
 from .source import Kernel, launches
 from .values import SEED, Recorder, Values
 
@@ -44,12 +45,16 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 
 @dataclass(frozen=True)
 class Work:
-    """How to run the calls. ``change`` is for tests: it returns the source of a kernel from its name and source."""
+    """How to run the calls. ``compiled`` also compiles kernels.
+
+    ``change`` is for tests: it returns the source of a kernel from its name and source.
+    """
 
     compiling: Compiling
     train: bool | Loss
     optimizer: Callable[[Any], torch.optim.Optimizer] | None
     change: Callable[[str, str], str] | None = None
+    compiled: bool = False
 
 
 @dataclass
@@ -124,6 +129,17 @@ def _parameters(target: Any) -> list[torch.nn.Parameter]:
     return [parameter for parameter in dict.fromkeys(own) if parameter.requires_grad]
 
 
+def _build(name: str, source: str, work: Work) -> Build | None:
+    if not work.compiled:
+        return None
+    return built(name, work.change(name, source) if work.change else source)
+
+
+def _not_compiled(kernel: PlannedKernel, error: str) -> Finding:
+    message = f"kernel {kernel.name} ({', '.join(kernel.fuses)}) does not compile for the card"
+    return Finding("compile-error", message, kernel.location, error[:2000], subject=kernel.name)
+
+
 def _launching(mode: ValuedMode, work: Work) -> Callable[[str, str, Sequence[Any]], None]:
     def launch(name: str, source: str, arguments: Sequence[Any]) -> None:
         mode.launch(name, work.change(name, source) if work.change else source, arguments)
@@ -169,11 +185,16 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
     answer.seen = without_expected(observer.seen, expected)
     answer.peak_memory, answer.cudagraphs = mode.memory.peak, generator.cudagraphs
     for graph in generator.graphs:
-        known = {name: Kernel(source, blocks_of(name, source)) for name, source in graph.kernels.items()}
+        known = {
+            name: Kernel(source, blocks_of(name, source), _build(name, source, work))
+            for name, source in graph.kernels.items()
+        }
         kernels, libraries = launches(graph.source, graph.stacks, known)
         answer.graphs.append(
             PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, tuple(graph.runs))
         )
+        errors = {name: kernel.build.error for name, kernel in known.items() if kernel.build and kernel.build.error}
+        answer.findings += [_not_compiled(one, errors[one.name]) for one in kernels if one.name in errors]
     return answer
 
 

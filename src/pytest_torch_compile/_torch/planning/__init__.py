@@ -12,6 +12,7 @@ what it replaces and why:
 - ``generated``: compiled kernels, which would need the card;
 - ``fake``: tensors on the card;
 - ``valued``: tensors on the card that have values too, and what the CPU computes for the card's own operators;
+- ``ptxas``: generated kernels, compiled for the card;
 - ``interpret``, ``language``: generated kernels, run on the CPU;
 - ``choices``: decisions that Inductor makes by timing, which are fixed.
 """

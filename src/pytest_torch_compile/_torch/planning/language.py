@@ -305,6 +305,7 @@ def language(launch: Launch) -> dict[str, Any]:
     names: dict[str, Any] = {**TYPES, **MATHEMATICS, **_SHAPES, **_REDUCTIONS}
     names |= {
         "tensor": Block,
+        "PropagateNan": SimpleNamespace(ALL=True, NONE=False),
         "dtype": DType,
         "constexpr": lambda value: value,
         "constexpr_function": lambda function: function,
@@ -490,6 +491,16 @@ def _keeping(function: Callable[..., torch.Tensor]) -> Callable[..., Block]:
     return computed
 
 
+def _larger(with_nan: Callable[..., torch.Tensor], without: Callable[..., torch.Tensor]) -> Callable[..., Block]:
+    """``tl.maximum`` or ``tl.minimum``, which return NaN for one NaN only if asked."""
+
+    def computed(left: Any, right: Any, propagate_nan: bool = False, **_: Any) -> Block:
+        (one, other), dtype = promoted(left, right)
+        return Block((with_nan if propagate_nan else without)(one, other), dtype)
+
+    return computed
+
+
 def _bits(function: Callable[..., torch.Tensor]) -> Callable[..., Block]:
     return lambda value: Block(function(aligned(value)[0]).to(torch.int32))
 
@@ -521,8 +532,8 @@ MATHEMATICS: dict[str, Any] = {
     "abs": _keeping(lambda x: x if x.dtype == torch.bool else torch.abs(x)),
     "fabs": _keeping(torch.abs),
     "fma": _keeping(_fma),
-    "maximum": _keeping(torch.fmax),
-    "minimum": _keeping(torch.fmin),
+    "maximum": _larger(torch.maximum, torch.fmax),
+    "minimum": _larger(torch.minimum, torch.fmin),
     "fmax": _keeping(torch.fmax),
     "fmin": _keeping(torch.fmin),
     "clamp": _keeping(lambda x, low, high: torch.minimum(torch.maximum(x, low), high)),
