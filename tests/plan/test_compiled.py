@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pytest_torch_compile import Card, Plan
+from pytest_torch_compile import Card, Plan, PlannedGraph, PlannedKernel
 from pytest_torch_compile.plan.cards import CARDS
+from pytest_torch_compile.plan.check_plan import _of_card
 from tests.plan.innocents import CASES
 from tests.plan.together import Case, plans_of
 
@@ -27,11 +28,13 @@ def compiled(name: str, old: str = "", new: str = "") -> Case:
     return replace(CASES[name], compiled=True, change=Change(old, new) if old else None)
 
 
-INNOCENTS = ("elementwise", "softmax", "reductions", "long reductions", "indexing", "sort", "MLP in bfloat16, training")
+INNOCENTS = ("elementwise", "softmax", "indexing", "MLP in bfloat16, training")
 DEFECTS = {
-    "not a power of two": (compiled("softmax", "tl.arange(0, R0_BLOCK)", "tl.arange(0, R0_BLOCK - 1)"), "compile-error"),
+    "not a power of two": (
+        compiled("softmax", "tl.arange(0, R0_BLOCK)", "tl.arange(0, R0_BLOCK - 1)"),
+        "compile-error",
+    ),
     "unknown name": (compiled("elementwise", "tl_math.sin", "tl_math.sine"), "compile-error"),
-    "spills": (compiled("norm", "R0_BLOCK: tl.constexpr = 1024", "R0_BLOCK: tl.constexpr = 65536"), "structure"),
 }
 SMALL = Card("Small card", (9, 0), 8, 64, 1024, 2**30, 2**20, 1e11)
 
@@ -62,6 +65,14 @@ def test_a_card_with_too_little_shared_memory() -> None:
     assert any("bytes of shared memory, the card has 64" in finding.message for finding in plan.findings), str(plan)
 
 
+def test_a_kernel_that_spills_is_a_finding() -> None:
+    kernel = PlannedKernel("triton_red_fused_sum_0", ("aten.sum",), registers=255, spills=64, shared_memory=0)
+    graph = PlannedGraph("", False, (kernel,), (), 0, (1,))
+    (finding,) = _of_card(Plan("target", "default", "inductor", "2.15", "cuda", planned=(graph,)))
+    assert finding.kind == "structure" and "spills 64 bytes of registers in each thread" in finding.message
+
+
+@pytest.mark.slow
 def test_kernels_are_compiled_for_other_capabilities() -> None:
     plan = plans_of({"softmax": compiled("softmax")}, gpu=CARDS["A100"])["softmax"]
     assert plan.ok and all(kernel.registers for kernel in plan.kernels), str(plan)

@@ -68,15 +68,16 @@ def _usage(ptx: str) -> tuple[int, int]:
     target = re.search(r"\.target\s+(\w+)", ptx)
     architecture = target[1] if target else "sm_90a"
     folder = Path(list(triton.backends.nvidia.__path__)[0]) / "bin"
-    newer = folder / "ptxas-blackwell"
-    is_newer = int("".join(filter(str.isdigit, architecture))) >= 100 and newer.exists()
+    text = ""
     with TemporaryDirectory(prefix="torch-compile-ptx-") as name:
         file = Path(name) / "kernel.ptx"
         file.write_text(ptx, encoding="utf-8")
-        command = [str(newer if is_newer else folder / "ptxas"), "-v", f"--gpu-name={architecture}", str(file)]
-        done = subprocess.run([*command, "-o", str(Path(name) / "cubin")], capture_output=True, text=True, check=False)
-    text = done.stderr + done.stdout
-    registers, spills = re.search(r"Used (\d+) registers", text), re.search(r"(\d+) bytes spill stores", text)
-    if registers is None:
-        raise RuntimeError(f"ptxas: {text.strip()[-300:]}")
-    return int(registers[1]), int(spills[1]) if spills else 0
+        # Triton has two versions, and the newer one reads all code.
+        for tool in (tool for tool in (folder / "ptxas-blackwell", folder / "ptxas") if tool.exists()):
+            command = [str(tool), "-v", f"--gpu-name={architecture}", str(file), "-o", str(Path(name) / "cubin")]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            text = done.stderr + done.stdout
+            registers, spills = re.search(r"Used (\d+) registers", text), re.search(r"(\d+) bytes spill stores", text)
+            if registers is not None:
+                return int(registers[1]), int(spills[1]) if spills else 0
+    raise RuntimeError(f"ptxas: {text.strip()[-300:]}")
