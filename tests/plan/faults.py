@@ -70,7 +70,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "statistics of batch norm": Fault("batch norm", r"0\.9", "0.8", ("mutation",)),
     "store of a result lost": Fault("reductions", r"tl\.store\(out_ptr1[^\n]*", "pass"),
-    "NaN not propagated": Fault("NaN and infinity", r"triton_helpers\.maximum\(", "tl.maximum("),
+    "NaN not propagated": Fault(
+        "NaN and infinity", r"(?:triton_helpers|tl)\.maximum\(([^,]*), ([^,)]*)[^)]*\)", r"tl.maximum(\1, \2)"
+    ),
     "gradient of a threshold": Fault(
         "dropout", r"libdevice\.rsqrt\((tmp\d+)\)", r"libdevice.rsqrt(\1 + 1e-3)", GRADIENT
     ),

@@ -67,7 +67,7 @@ def _usage(ptx: str) -> tuple[int, int]:
 
     target = re.search(r"\.target\s+(\w+)", ptx)
     architecture = target[1] if target else "sm_90a"
-    folder = Path(list(triton.backends.nvidia.__path__)[0]) / "bin"
+    folder = Path(next(iter(triton.backends.nvidia.__path__))) / "bin"
     text = ""
     with TemporaryDirectory(prefix="torch-compile-ptx-") as name:
         file = Path(name) / "kernel.ptx"
