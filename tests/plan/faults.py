@@ -29,8 +29,8 @@ class Fault:
 GRADIENT = ("numerics", "gradient")
 FAULTS: dict[str, Fault] = {
     "flipped comparison": Fault("masks", r"tmp0 > tmp1", "tmp0 < tmp1"),
-    "comparison off by one": Fault("masks", r">= tmp32", "> tmp32"),
-    "branches of where swapped": Fault("masks", r"tl\.where\(tmp34, tmp0, tmp36\)", "tl.where(tmp34, tmp36, tmp0)"),
+    "comparison off by one": Fault("masks", r">= (tmp\d+)", r"> \1"),
+    "branches of where swapped": Fault("masks", r"tl\.where\((tmp\d+), (tmp\d+), (tmp\d+)\)", r"tl.where(\1, \3, \2)"),
     "mask of a reduction left out": Fault("softmax", r"tl\.where\(r0_mask & xmask, (tmp\d+), 0\)", r"\1"),
     "fill of a maximum is zero": Fault("softmax", r'float\("-inf"\)', "1e3"),
     "mask of a load left out": Fault("MLP", r"(tl\.load\(in_out_ptr0 \+ \([^)]*\)), r0_mask & xmask", r"\1, None"),
@@ -80,7 +80,7 @@ FAULTS: dict[str, Fault] = {
         "softmax, training", r"tl\.store\((\w+ \+ \([^)]*\)), (tmp\d+)", r"tl.store(\1, \2 * 1.001", GRADIENT
     ),
     "ties of argmax": Fault("ties", r"tmp(\d+) = (tmp\d+_idx)\[", r"tmp\1 = (\2 + 1)["),
-    "atomic addition is a store": Fault("scatter", r"tl\.atomic_add\(([^,]*, [^,]*, [^,]*)[^\n]*", r"tl.store(\1)"),
+    "atomic addition is a store": Fault("scatter", r"tl\.atomic_add\((.*), sem=[^\n]*", r"tl.store(\1)"),
     "32-bit index overflows": Fault(
         "changed input",
         r"\+ \(x0\), xmask",
