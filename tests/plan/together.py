@@ -9,7 +9,7 @@ from typing import Any
 from pytest_torch_compile import Budget, Plan
 from pytest_torch_compile.legs.calls import as_calls
 from pytest_torch_compile.legs.compiling import Compiling
-from pytest_torch_compile.plan.cards import as_card
+from pytest_torch_compile.plan.cards import Card, as_card
 from pytest_torch_compile.plan.check_plan import concluded, prepared, run_tasks
 from pytest_torch_compile.plan.run import Work
 
@@ -25,18 +25,29 @@ class Case:
     optimizer: Any = None
     mode: str | None = None
     dynamic: bool | None = None
+    change: Any = None
+    compiled: bool = False
 
 
-def plans_of(cases: Mapping[str, Case], gpu: str = "H100", seconds: float = 600.0) -> dict[str, Plan]:
+def plans_of(
+    cases: Mapping[str, Case], gpu: str | Card = "H100", seconds: float = 600.0, values: bool = False
+) -> dict[str, Plan]:
     """The plans by name, with their findings."""
-    tasks = [_task(case, gpu) for case in cases.values()]
+    tasks = [_task(case, gpu, values) for case in cases.values()]
     ended = run_tasks(tasks, seconds)
     answers: Sequence[Any] = ended.value or [ended] * len(tasks)
     return {name: concluded(task, answer) for name, task, answer in zip(cases, tasks, answers, strict=True)}
 
 
-def _task(case: Case, gpu: str) -> Any:
+def _task(case: Case, gpu: str | Card, values: bool) -> Any:
     compiling = Compiling("inductor", case.mode, None, case.dynamic, False)
     one = case.calls if isinstance(case.calls, tuple) else ()
     calls = as_calls(one, {}, case.calls if isinstance(case.calls, list) else None)
-    return prepared(case.model, calls, Work(compiling, case.train, case.optimizer), as_card(gpu), case.budget)
+    return prepared(
+        case.model,
+        calls,
+        Work(compiling, case.train, case.optimizer, case.change, case.compiled),
+        as_card(gpu),
+        case.budget,
+        values=values,
+    )

@@ -273,7 +273,7 @@ class Leg:
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
         """The gradients from which backward starts in call ``index``. They are equal in every leg."""
-        return _cotangents(outputs, self._work.seed + index)
+        return cotangents(outputs, self._work.seed + index)
 
     def _zero_grad(self, call: Call) -> None:
         for tensor in (*self._parameters().values(), *self._inputs(call).values()):
@@ -382,7 +382,7 @@ class LazyLeg:
             self.why_not = raised
 
 
-def _cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """Random gradients for backward, which are equal in every leg. A plain sum would hide errors that cancel each other
     out.
     """

@@ -25,7 +25,8 @@ from ..report.failure_text import count, failure_text
 from .cards import Card, as_card
 from .records import Plan
 from .run import Loss, Planned, Work, planned
-from .shapes import without_values
+from .shapes import packed_tensors
+from .values import Judge, require_small_and_real
 
 _NOT_PLANNED = ("max_memory_ratio", "max_syncs")
 
@@ -39,6 +40,8 @@ def check_plan(
     gpu: str | Card = "H100",
     train: bool | Loss = False,
     optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
+    values: bool = False,
+    compiled: bool = False,
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str | None = None,
@@ -66,6 +69,10 @@ def check_plan(
         train: False plans inference, under ``torch.no_grad``. ``True`` runs backward through every output
             that requires a gradient; a function is the loss.
         optimizer: Creates the optimizer from the parameters; its step runs after backward.
+        values: Also run the planned code on the CPU, and compare its results with eager code as ``check_compile`` does.
+            Model and arguments need values, on the CPU, and should be small.
+        compiled: Also compile each kernel for the card, without one. Compile errors, spilled registers and too much
+            shared memory are findings.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         mode: Passed to ``torch.compile``. Choices that depend on timing are fixed, and listed in ``Plan.fixed``.
@@ -90,8 +97,8 @@ def check_plan(
     require_factory(optimizer)
     card, given = as_card(gpu), as_calls(args, kwargs, calls)
     limits = as_budget(budget, max_graph_breaks, max_recompiles, None, max_kernels)
-    work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer)
-    task = prepared(model, given, work, card, limits)
+    work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer, compiled=compiled)
+    task = prepared(model, given, work, card, limits, values=values)
     with doing(f"planning for {card.name}"):
         ended = run_tasks([task], timeout)
     plan = concluded(task, ended.value[0] if ended.value else ended)
@@ -103,17 +110,20 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the planning process, and the limits for its answer."""
+    """A plan to create: the payload for the planning process, the limits for its answer, and the judge of its values."""
 
     plan: Plan
     payload: bytes
     calls: Sequence[Call]
     compiling: Compiling
     limits: Budget
+    judge: Judge | None = None
 
 
-def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget) -> Task:
-    """Pack the work, without the values of tensors.
+def prepared(
+    model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget, *, values: bool = False
+) -> Task:
+    """Pack the work, with the values of tensors only if planned code runs on them.
 
     Raises:
         CompileUsageError: If the plan is not possible.
@@ -125,6 +135,8 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
     limits = limits.on(support.torch_version())
     if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
         raise CompileUsageError(f"a plan cannot determine {unknown[0]}: remove the limit")
+    if values:
+        require_small_and_real(model, calls)
     plan = Plan(
         target_name(model),
         work.compiling.checked_mode,
@@ -135,14 +147,16 @@ def prepared(model: Any, calls: Sequence[Call], work: Work, card: Card, limits: 
         rerun=rerun_command(),
         gpu=card,
     )
-    return Task(plan, without_values(model, calls, work), calls, work.compiling, limits)
+    payload = packed_tensors(model, calls, work, values=values)
+    judge_values = Judge(model, calls, work.train, work.optimizer) if values else None
+    return Task(plan, payload, calls, work.compiling, limits, judge_values)
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
     """Run tasks for one card in a fresh process, which returns a list with a ``Planned`` for each task."""
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
-        payloads = [task.payload for task in tasks]
+        payloads = [(task.payload, task.judge is not None) for task in tasks]
         preload = [planned.__module__, "torch._inductor.compile_fx"]
         return run_fresh(
             planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment, preload=preload
@@ -157,6 +171,10 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
     if isinstance(answer, Planned):
         _fill(plan, answer, len(task.calls))
         plan.findings = answer.findings + _judged(task, raised=answer.raised)
+        if task.judge is not None:
+            places = {kernel.name: kernel.location for kernel in plan.kernels}
+            plan.findings += task.judge.findings(answer.values, places)
+        plan.findings += _of_card(plan)
     elif answer.raised is not None:
         message = f"the planning process raised {answer.raised.type}"
         plan.findings = [Finding("exception", message, answer.raised.location, answer.raised.text)]
@@ -165,6 +183,21 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
         plan.findings = [Finding("exception", message, evidence=answer.log)]
     plan.text = f"{failure_text(plan)}\n\n{_summary(plan)}"
     return plan
+
+
+def _of_card(plan: Plan) -> list[Finding]:
+    """The findings for compiled kernels that spill, or that the card cannot run."""
+    found = []
+    for kernel in {one.name: one for one in plan.kernels}.values():
+        what = f"kernel {kernel.name} ({', '.join(kernel.fuses)})"
+        allowed = plan.gpu.shared_memory_per_block
+        if kernel.spills:
+            message = f"{what} spills {count(kernel.spills, 'byte')} of registers in each thread"
+            found.append(Finding("structure", message, kernel.location, subject=kernel.name))
+        if kernel.shared_memory is not None and kernel.shared_memory > allowed:
+            message = f"{what} needs {kernel.shared_memory:,} bytes of shared memory, the card has {allowed:,}"
+            found.append(Finding("compile-error", message, kernel.location, subject=kernel.name))
+    return found
 
 
 def _fill(plan: Plan, found: Planned, calls: int) -> None:

@@ -16,7 +16,9 @@ class PlannedKernel:
 
     ``fuses`` are the ops that it computes, and ``location`` is the user's line of the last op, if known. ``blocks`` are
     the candidate block sizes and warps, which Inductor times on the card to choose the fastest; often there is only one
-    candidate. ``float64`` is true if it reads, writes or computes numbers of that type.
+    candidate. ``float64`` is true if it reads, writes or computes numbers of that type. With ``compiled=True``,
+    ``registers`` is the number of registers per thread, ``spills`` the bytes spilled per thread, and ``shared_memory``
+    the bytes per block; otherwise they are None.
     """
 
     name: str
@@ -24,6 +26,9 @@ class PlannedKernel:
     location: Location | None = None
     blocks: tuple[Mapping[str, int], ...] = ()
     float64: bool = False
+    registers: int | None = None
+    spills: int | None = None
+    shared_memory: int | None = None
 
 
 @dataclass(frozen=True)

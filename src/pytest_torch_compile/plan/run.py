@@ -13,10 +13,13 @@ import torch
 from .._torch import planning
 from .._torch.error_text import error_summary
 from .._torch.planning.blocks import blocks_of
-from .._torch.planning.choices import choices_of, fixed_options
+from .._torch.planning.choices import choices_of, fall_back_to_operators, fixed_options
 from .._torch.planning.fake import CardMode, tensors_made_in
 from .._torch.planning.generated import Generator
+from .._torch.planning.ptxas import Build, built
+from .._torch.planning.valued import ValuedMode
 from .._torch.reset import reset_dynamo
+from .._torch.sandbox import seed_everything
 from .._torch.support import is_compiler_error
 from .._torch.trace import TraceObserver, error_location
 from .._torch.trace_log import not_captured
@@ -29,11 +32,12 @@ from ..fresh.worker import raised_by
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
 from ..legs.targets import argument_names, modules_of
-from ..numerics import flatten
+from ..numerics import CallRecord, flatten
 from ..observation import Observation
 from .cards import Card
-from .records import PlannedGraph
+from .records import PlannedGraph, PlannedKernel
 from .source import Kernel, launches
+from .values import SEED, Recorder, Values
 
 Loss = Callable[[Any], torch.Tensor]
 _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
@@ -41,11 +45,16 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 
 @dataclass(frozen=True)
 class Work:
-    """How to run the calls."""
+    """How to run the calls. ``compiled`` also compiles kernels.
+
+    ``change`` is for tests: it returns the source of a kernel from its name and source.
+    """
 
     compiling: Compiling
     train: bool | Loss
     optimizer: Callable[[Any], torch.optim.Optimizer] | None
+    change: Callable[[str, str], str] | None = None
+    compiled: bool = False
 
 
 @dataclass
@@ -61,24 +70,81 @@ class Planned:
     cudagraphs: int = 0
     assumed: list[str] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)
+    values: Values = field(default_factory=Values)
 
 
-def planned(payloads: Sequence[bytes], card: Card) -> list[Planned]:
-    """Plan packed targets for the card in turn. The process cannot be used for anything else afterwards."""
+def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
+    """Plan packed targets for the card in turn, on values where the flag beside the target is set.
+
+    The process cannot be used for anything else afterwards.
+    """
     assumed: list[str] = []
     answers = []
     with calm(), not_captured():
         generator = planning.put_all(card, assumed.append)
-        for payload in payloads:
-            mode = CardMode()
-            with tensors_made_in(mode):
-                target, (calls, work), _ = pickle.loads(payload)
+        for payload, values in payloads:
+            mode = ValuedMode() if values else CardMode()
+            target, calls, work = _unpacked(payload, mode)
             answers.append(_run_calls(generator, mode, target, calls, work))
+            if values:
+                answers[-1].values.eager, unknown = _eager(payload)
+                answers[-1].values.unknown += unknown
             answers[-1].assumed = list(dict.fromkeys(assumed))
             assumed.clear()
             generator.clear()
             reset_dynamo()
     return answers
+
+
+def _unpacked(payload: bytes, mode: CardMode) -> tuple[Any, Sequence[Call], Work]:
+    with tensors_made_in(mode):
+        target, (calls, work), _ = pickle.loads(payload)
+    return target, calls, work
+
+
+def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
+    """The records of the calls in eager code, on the values of tensors on the card, and what could not be computed."""
+    mode = ValuedMode()
+    target, calls, work = _unpacked(payload, mode)
+    recorder = Recorder(mode, target)
+    parameters = _parameters(target)
+    seed_everything(SEED)
+    with mode, torch.compiler.set_stance("force_eager"):
+        optimizer = work.optimizer(parameters) if work.optimizer else None
+        for index, call in enumerate(calls):
+            try:
+                _run(target, target, call, work, optimizer, parameters, recorder, index)
+            except Exception as error:
+                if not isinstance(error, call.exceptions):
+                    mode.unknown.append(f"call {index + 1} in eager: {type(error).__name__}: {error}")
+                    break
+                recorder.records.pop()
+    return recorder.records, mode.unknown
+
+
+def _parameters(target: Any) -> list[torch.nn.Parameter]:
+    """The parameters that require a gradient."""
+    modules = (part for module in modules_of(target).values() for part in module.modules())
+    own = (parameter for part in modules for parameter in part.parameters(recurse=False))
+    return [parameter for parameter in dict.fromkeys(own) if parameter.requires_grad]
+
+
+def _build(name: str, source: str, work: Work) -> Build | None:
+    if not work.compiled:
+        return None
+    return built(name, work.change(name, source) if work.change else source)
+
+
+def _not_compiled(kernel: PlannedKernel, error: str) -> Finding:
+    message = f"kernel {kernel.name} ({', '.join(kernel.fuses)}) does not compile for the card"
+    return Finding("compile-error", message, kernel.location, error[:2000], subject=kernel.name)
+
+
+def _launching(mode: ValuedMode, work: Work) -> Callable[[str, str, Sequence[Any]], None]:
+    def launch(name: str, source: str, arguments: Sequence[Any]) -> None:
+        mode.launch(name, work.change(name, source) if work.change else source, arguments)
+
+    return launch
 
 
 def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequence[Call], work: Work) -> Planned:
@@ -88,32 +154,47 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
     modules = [part for module in modules_of(target).values() for part in module.modules()]
     answer.fixed = choices_of(compiling.mode, compiling.options, modules)
     compiling = replace(compiling, mode=None, options=fixed_options(compiling.mode, compiling.options))
+    recorder = Recorder(mode, target) if isinstance(mode, ValuedMode) else None
+    if isinstance(mode, ValuedMode):
+        generator.launch = _launching(mode, work)
+        answer.fixed.append("random numbers are drawn by operators, as in check_compile (fallback_random)")
+    fall_back_to_operators(on=recorder is not None)
+    seed_everything(SEED)
     with observer, mode:
         compiled = compiling(target)
-        own = (parameter for part in modules for parameter in part.parameters(recurse=False))
-        parameters = [parameter for parameter in dict.fromkeys(own) if parameter.requires_grad]
+        parameters = _parameters(target)
         optimizer = work.optimizer(parameters) if work.optimizer else None
         for index, call in enumerate(calls):
             observer.call = generator.call = index + 1
             try:
-                _run(compiled, target, call, work, optimizer, parameters)
+                _run(compiled, target, call, work, optimizer, parameters, recorder, index)
             except Exception as error:
                 if isinstance(error, call.exceptions):
                     expected[index + 1] = error
+                    if recorder is not None:
+                        recorder.records.pop()
                 else:
                     answer.raised, answer.findings = True, _findings(error, index + 1)
             answer.rows.append(call_row(index, call, observer.seen, argument_names(target), raised=answer.raised))
             if answer.raised:
                 break
+    if isinstance(mode, ValuedMode) and recorder is not None:
+        answer.values = Values([], recorder.records, mode.unknown, mode.faults)
+        generator.launch = None
     located(observer.seen, target)
     answer.seen = without_expected(observer.seen, expected)
     answer.peak_memory, answer.cudagraphs = mode.memory.peak, generator.cudagraphs
     for graph in generator.graphs:
-        known = {name: Kernel(source, blocks_of(name, source)) for name, source in graph.kernels.items()}
+        known = {
+            name: Kernel(source, blocks_of(name, source), _build(name, source, work))
+            for name, source in graph.kernels.items()
+        }
         kernels, libraries = launches(graph.source, graph.stacks, known)
         answer.graphs.append(
             PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, tuple(graph.runs))
         )
+        errors = {name: kernel.build.error for name, kernel in known.items() if kernel.build and kernel.build.error}
+        answer.findings += [_not_compiled(one, errors[one.name]) for one in kernels if one.name in errors]
     return answer
 
 
@@ -124,11 +205,15 @@ def _run(
     work: Work,
     optimizer: torch.optim.Optimizer | None,
     parameters: Sequence[torch.nn.Parameter],
+    recorder: Recorder | None,
+    index: int,
 ) -> None:
     for action in call.actions:
         action(target)
     for parameter in parameters:
         parameter.grad = None
+    if recorder is not None:
+        recorder.before(call)
     with ExitStack() as stack:
         for factory in call.contexts:
             stack.enter_context(factory())
@@ -139,9 +224,14 @@ def _run(
         work.train(output).backward()
     elif work.train:
         tensors = [tensor for tensor in flatten(output).tensors.values() if tensor.requires_grad]
-        torch.autograd.backward(tensors, [torch.ones_like(tensor) for tensor in tensors])
+        tensors = list({id(tensor): tensor for tensor in tensors}.values())
+        torch.autograd.backward(
+            tensors, recorder.cotangents(tensors, index) if recorder else [*map(torch.ones_like, tensors)]
+        )
     if optimizer is not None:
         optimizer.step()
+    if recorder is not None:
+        recorder.after(call, output)
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:

@@ -1,8 +1,9 @@
-"""Send a target and its calls to another process without the values of their tensors."""
+"""Send a target and its calls to another process, with or without the values of their tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,8 +17,10 @@ from ..legs.targets import modules_of, tensors_of
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def without_values(target: Any, calls: Sequence[Call], work: Any) -> bytes:
+def packed_tensors(target: Any, calls: Sequence[Call], work: Any, *, values: bool = False) -> bytes:
     """A target with its calls and ``work`` as bytes. Tensors are reduced to sizes, strides, dtypes and shared storage.
+
+    With ``values``, the contents of storages are packed too.
 
     Parameters, buffers, arguments, and all tensors on ``meta`` or a GPU are planned on the card. Other tensors stay on
     the CPU, as after ``model.to("cuda")``.
@@ -25,6 +28,7 @@ def without_values(target: Any, calls: Sequence[Call], work: Any) -> bytes:
     Raises:
         CompileUsageError: If an object cannot be sent, or a tensor is not a plain tensor.
     """
+    contents: dict[int, bytes] = {}
     moved = {id(tensor) for tensor in tensors_of(calls)}
     for module in modules_of(target).values():
         moved |= {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
@@ -32,7 +36,10 @@ def without_values(target: Any, calls: Sequence[Call], work: Any) -> bytes:
     def reduced(thing: Any) -> Any:
         if not isinstance(thing, torch.Tensor):
             return NotImplemented
-        return made, (_shape(thing, on_card=id(thing) in moved or thing.device.type != "cpu"),)
+        shape = _shape(thing, on_card=id(thing) in moved or thing.device.type != "cpu")
+        if values and shape.storage not in contents:
+            contents[shape.storage] = bytes(thing.detach().untyped_storage())
+        return made, (replace(shape, values=contents.get(shape.storage)),)
 
     return packed(target, (calls, work), reduced)
 

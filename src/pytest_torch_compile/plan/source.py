@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .._torch.planning.ptxas import Build
 from .._torch.user_lines import parse_stack, user_location
 from ..observation import Location
 from .records import LibraryCall, PlannedKernel
@@ -24,6 +25,7 @@ class Kernel:
 
     source: str
     blocks: tuple[Mapping[str, int], ...]
+    build: Build | None = None
 
 
 def launches(
@@ -42,10 +44,16 @@ def launches(
         elif found := _LAUNCH.match(line):
             kernel = known.get(found["name"], Kernel("", ()))
             float64 = _FLOAT64.search(kernel.source) is not None
-            kernels.append(PlannedKernel(found["name"], ops, _location(stacks, number), kernel.blocks, float64))
+            usage = () if kernel.build is None else _usage(kernel.build)
+            place = _location(stacks, number)
+            kernels.append(PlannedKernel(found["name"], ops, place, kernel.blocks, float64, *usage))
         elif found := _LIBRARY.match(line):
             libraries.append(LibraryCall(found["name"], ops, _location(stacks, number)))
     return tuple(kernels), tuple(libraries)
+
+
+def _usage(build: Build) -> tuple[int | None, int | None, int | None]:
+    return (None, None, None) if build.error else (build.registers, build.spills, build.shared_memory)
 
 
 def _location(stacks: Mapping[int, str], line: int) -> Location | None:

@@ -33,8 +33,8 @@ OPTIONS: dict[str, str] = {
     "or 30 minutes under --compile-isolate); a check that exceeds it fails and reports the line that hangs",
     "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
     "patterns of names in a package: mypackage, mypackage.layers, mypackage.ops.*",
-    "existing-minutes": "time limit for a run with --compile-existing, in minutes; a run may take longer, up to 3 times "
-    "as long as without it (default: 10)",
+    "existing-minutes": "time limit for a run with --compile-existing, in minutes; a run may take up to 3 times "
+    "as long as without the option, even if that is longer (default: 10)",
     "existing-shapes": "maximum number of shapes that --compile-existing checks among calls that differ only in "
     "shape (default: 4)",
     "write-tests": "folder for the test files to write: one file for each module of the package in "

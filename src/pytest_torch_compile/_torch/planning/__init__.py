@@ -11,6 +11,9 @@ describes what it replaces and why:
 - ``constants``: constant folding, which would run operators on the card;
 - ``generated``: compiled kernels, which would need the card;
 - ``fake``: tensors on the card;
+- ``valued``: tensors on the card that also have values, and the card's operators computed on the CPU;
+- ``ptxas``: generated kernels, compiled for the card;
+- ``interpret``, ``language``: generated kernels, run on the CPU;
 - ``choices``: decisions that Inductor normally makes by timing, and that are fixed here.
 """
 

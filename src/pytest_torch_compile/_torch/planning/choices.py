@@ -39,6 +39,12 @@ def fix_choices() -> None:
     torch.backends.mha.set_fastpath_enabled(False)
 
 
+def fall_back_to_operators(*, on: bool) -> None:
+    """Draw random numbers by operators instead of generated code, so that eager code draws the same."""
+    config: Any = torch._inductor.config
+    config.fallback_random = on
+
+
 def choices_of(
     mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
 ) -> list[str]:

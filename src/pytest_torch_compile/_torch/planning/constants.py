@@ -1,8 +1,9 @@
 """Constant folding on the CPU.
 
 Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` on the device of the graph. The
-value of a constant does not depend on the device, so ``run_node`` of the pass is replaced with a function that creates
-tensors on the CPU. The class is from ``torch._inductor.fx_passes.joint_graph``; checked on torch 2.11, 2.13 and 2.15.
+value of a constant does not depend on the device, so ``run_node`` and ``__init__`` of the pass are replaced with
+functions that create tensors on the CPU. The class is from ``torch._inductor.fx_passes.joint_graph``; checked on torch
+2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ def fold_on_cpu() -> None:
     """Fold constants on the CPU from now on."""
     from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
 
-    run_node = Folder.run_node
+    run_node, init = Folder.run_node, Folder.__init__
+
+    def init_on_cpu(self: Any, *args: Any, **kwargs: Any) -> None:
+        with _OnCPU():
+            init(self, *args, **kwargs)
 
     def run_node_on_cpu(self: Any, node: Any) -> Any:
         with _OnCPU():
             return run_node(self, node)
 
-    Folder.run_node = run_node_on_cpu
+    Folder.run_node, Folder.__init__ = run_node_on_cpu, init_on_cpu

@@ -190,7 +190,12 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
             given[position] = torch.zeros(tuple(meta.shape), dtype=meta.dtype, device=meta.device)
     with torch.set_grad_enabled(create_graph), _stack_of(node):
         results = node(*given) if callable(node) else node.apply(*given)
-    return results if isinstance(results, (tuple, list)) else [results]
+    results = results if isinstance(results, (tuple, list)) else [results]
+    if len(results) == len(node.next_functions) or not hasattr(node, "needs_input_grad"):
+        return results
+    # A node of compiled code also returns None for each input that is a size, for which it has no edge.
+    of_tensors = iter([result for result, needed in zip(results, node.needs_input_grad, strict=False) if needed])
+    return [None if child is None else next(of_tensors, None) for child, _ in node.next_functions]
 
 
 @contextmanager

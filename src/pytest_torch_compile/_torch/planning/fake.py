@@ -88,7 +88,10 @@ class CardMode(FakeTensorMode):
 
 @dataclass(frozen=True)
 class Shape:
-    """A tensor without its values. ``storage`` identifies its storage among the tensors that are sent with it."""
+    """A tensor to create. ``storage`` identifies its storage among the tensors that are sent with it.
+
+    ``values`` is the content of the storage, if planned code runs on values.
+    """
 
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -99,6 +102,7 @@ class Shape:
     on_card: bool
     storage: int
     storage_bytes: int
+    values: bytes | None = None
 
 
 _modes: list[CardMode] = []

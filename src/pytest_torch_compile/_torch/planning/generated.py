@@ -11,7 +11,7 @@ the names above.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,22 +35,33 @@ class Generated:
 
 @dataclass
 class Generator:
-    """The graphs generated so far. ``call`` is the number of the current call, starting with 1."""
+    """The graphs generated so far. ``call`` is the number of the current call, starting with 1.
+
+    ``launch`` runs a kernel with its name, source and arguments, if planned code runs on values.
+    """
 
     graphs: list[Generated] = field(default_factory=list)
     cudagraphs: int = 0
     call: int = 0
+    launch: Callable[[str, str, Sequence[Any]], None] | None = None
 
     def clear(self) -> None:
         """Forget all graphs before the next target."""
-        self.graphs, self.cudagraphs, self.call = [], 0, 0
+        self.graphs, self.cudagraphs, self.call, self.launch = [], 0, 0, None
 
 
+@dataclass
 class _Kernel:
-    """A kernel that does nothing."""
+    """A kernel that does nothing, unless planned code runs on values."""
+
+    generator: Generator
+    name: str
+    source: str
 
     def run(self, *args: Any, **kwargs: Any) -> None:
-        pass
+        """Launch it."""
+        if self.generator.launch is not None:
+            self.generator.launch(self.name, self.source, args)
 
     __call__ = run
 
@@ -81,7 +92,7 @@ def put_generator() -> Generator:
 
     def triton(self: Any, name: str, source: str, **device: str) -> _Kernel:
         generator.graphs[-1].kernels[name] = source
-        return _Kernel()
+        return _Kernel(generator, name, source)
 
     def cudagraphify(model: Callable[..., Any], static_input_idxs: Any = (), **more: Any) -> Callable[..., Any]:
         changed = [index for index in more.get("mutated_input_idxs", ()) if index not in static_input_idxs]
@@ -96,7 +107,8 @@ def put_generator() -> Generator:
     patched.codegen, patched.compile_to_module = codegen_noted, compile_and_note_runs
     compiling: Any = AsyncCompile
     compiling.triton = triton
-    compiling.cpp = compiling.cpp_pybinding = compiling.multi_kernel = lambda self, *args, **kwargs: _Kernel()
+    others = _Kernel(generator, "of the host, or chosen by timing", "")
+    compiling.cpp = compiling.cpp_pybinding = compiling.multi_kernel = lambda self, *args, **kwargs: others
     fx: Any = compile_fx
     fx.cudagraphify = cudagraphify
     _put_allocations()

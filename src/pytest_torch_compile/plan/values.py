@@ -1,0 +1,226 @@
+"""Judge what planned code computes: records of eager and of planned code in the process that plans, compared here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from .._torch.planning.valued import ValuedMode, outside, value_of, valued
+from .._torch.sandbox import sandbox
+from .._torch.warning_filters import calm
+from ..check.judge import merged_over_calls
+from ..check.leg_errors import machine_faults_named
+from ..check.requirements import require_values
+from ..findings import CompileUsageError, Finding
+from ..legs import leg as legs
+from ..legs.calls import Call
+from ..legs.references import PerturbedLegs, ReferenceLeg
+from ..legs.targets import argument_label, argument_names, modules_of
+from ..numerics import CallRecord, Comparison, Flat, Node, Tolerances, compare_calls, flatten
+from ..numerics.sections import arguments_of, sharing_in
+from ..observation import Location
+
+SEED = 0
+
+
+@dataclass
+class Values:
+    """The records of each call, in eager and planned, and what could not be computed or went wrong in kernels."""
+
+    eager: list[CallRecord] = field(default_factory=list)
+    planned: list[CallRecord] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Recorder:
+    """Records the calls of one leg from the values of its fake tensors."""
+
+    def __init__(self, mode: ValuedMode, target: Any) -> None:
+        self.records: list[CallRecord] = []
+        self._mode, self._target, self._names = mode, target, argument_names(target)
+
+    def before(self, call: Call) -> None:
+        """Begin the record of a call, without gradients of earlier calls."""
+        for tensor in flatten((call.args, dict(call.kwargs))).tensors.values():
+            if tensor.is_leaf:
+                tensor.grad = None
+        with outside():
+            self._before(call)
+
+    def _before(self, call: Call) -> None:
+        record = CallRecord(len(self.records) + 1, argument_names=self._names)
+        record.pristine = self._copied(arguments_of(record, call.args, call.kwargs))
+        record.initial_state = self._copied(_flat(self._state())).tensors
+        self.records.append(record)
+
+    def after(self, call: Call, output: Any) -> None:
+        """Complete the record."""
+        with outside():
+            self._after(call, output)
+
+    def _after(self, call: Call, output: Any) -> None:
+        record, inputs = self.records[-1], dict[str, Any]()
+        record.parameters = frozenset(
+            name for name, one in self._state().items() if isinstance(one, torch.nn.Parameter)
+        )
+        record.arguments = self._values(arguments_of(record, call.args, call.kwargs))
+        record.output = self._values(flatten(output))
+        record.state = self._values(_flat(self._state())).tensors
+        record.sharing = sharing_in(record)
+        record.arguments, record.output = self._copied(record.arguments), self._copied(record.output)
+        record.state = self._copied(_flat(record.state)).tensors
+        named = {argument_label(self._names, i): value for i, value in enumerate(call.args)} | dict(call.kwargs)
+        for name, value in named.items():
+            inputs |= flatten(value, name).tensors
+        leaves = {name: one for name, one in inputs.items() if one.is_leaf and one.requires_grad}
+        parameters = {name: one for name, one in self._state().items() if name in record.parameters}
+        record.input_grads = self._copied(_flat({name: one.grad for name, one in leaves.items()})).leaves
+        record.grads = self._copied(_flat({name: one.grad for name, one in parameters.items()})).leaves
+        record.rng = {"cpu": torch.get_rng_state()}
+
+    def cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
+        """The gradients that backward starts from in call ``index``, as in every check."""
+        made = [torch.empty_like(tensor) for tensor in outputs]
+        if not all(valued(tensor) for tensor in outputs):  # what is missing was noted
+            return made
+        with outside():
+            drawn = legs.cotangents([value_of(tensor).detach() for tensor in outputs], SEED + index)
+            for tensor, value in zip(made, drawn, strict=True):
+                value_of(tensor).copy_(value)
+        return made
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        named: dict[str, torch.Tensor] = {}
+        for prefix, module in modules_of(self._target).items():
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+                named[f"{prefix}.{name}".lstrip(".").replace(legs.COMPILED, "")] = tensor
+        return named
+
+    def _values(self, flat: Flat) -> Flat:
+        return _with_tensors(flat, self._value)
+
+    def _value(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not valued(tensor):
+            self._mode.unknown.append("a result has no known values")
+            return torch.empty(tensor.shape, dtype=tensor.dtype)
+        value = value_of(tensor).detach()
+        return value.requires_grad_(tensor.requires_grad) if value.is_floating_point() else value
+
+    def _copied(self, flat: Flat) -> Flat:
+        return _with_tensors(self._values(flat), _copy)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides, which may overlap."""
+    storage = tensor.untyped_storage().clone()
+    plain = torch.empty(0, dtype=tensor.dtype)
+    plain.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return plain.requires_grad_(tensor.requires_grad)
+
+
+def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) -> Flat:
+    return Flat(
+        {
+            path: Node(torch.Tensor, True, change(node.value))
+            if node.is_leaf and isinstance(node.value, torch.Tensor)
+            else node
+            for path, node in flat.nodes.items()
+        }
+    )
+
+
+def _flat(named: Mapping[str, Any]) -> Flat:
+    return Flat({name: Node(type(value), True, value) for name, value in named.items()})
+
+
+def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
+    """Reject values that do not exist or are not on the CPU.
+
+    Raises:
+        CompileUsageError: Says what to pass.
+    """
+    require_values(target, calls)
+    tensors = [t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers())]
+    tensors += [t for call in calls for t in flatten((call.args, dict(call.kwargs))).tensors.values()]
+    elsewhere = {tensor.device.type for tensor in tensors} - {"cpu"}
+    if elsewhere:
+        raise CompileUsageError(
+            f"values=True needs a model and inputs with values on the CPU, but some are on {', '.join(elsewhere)}"
+        )
+
+
+@dataclass
+class Judge:
+    """Compares the records of the calls. References run on the caller's target, and only if they are needed."""
+
+    target: Any
+    calls: Sequence[Call]
+    train: bool | legs.Loss
+    optimizer: Any
+    remarks: list[str] = field(default_factory=list)
+
+    def findings(self, values: Values, locations: Mapping[str, Location | None]) -> list[Finding]:
+        """All findings about values; ``locations`` are the user's lines of the kernels."""
+        found = [_fault(name, text, locations.get(name)) for name, text in values.faults]
+        if values.unknown:
+            message = "values cannot be judged, because a part of the planned code cannot run on the CPU"
+            text = "\n".join(dict.fromkeys(values.unknown))
+            return [*found, Finding("not-observable", message, evidence=text)]
+        with machine_faults_named(), calm(), sandbox() as box:
+            references = _References(self, values, box)
+            comparisons = [
+                references.compared(index, eager, planned)
+                for index, (eager, planned) in enumerate(zip(values.eager, values.planned, strict=False))
+            ]
+        return found + merged_over_calls(finding for one in comparisons for finding in one.findings)
+
+
+class _References:
+    """The legs that a comparison may ask for, on the CPU."""
+
+    def __init__(self, judge: Judge, values: Values, box: Any) -> None:
+        calls = [call if judge.train else call.under(torch.no_grad) for call in judge.calls]
+        self._work = legs.Work(judge.target, calls, judge.train, judge.optimizer, seed=SEED)
+        self._values, self._box, self._remarks = values, box, judge.remarks
+        self._eager: legs.Leg | None = None
+        self._reference = legs.LazyLeg(lambda: ReferenceLeg(self._work, self._ran()))
+        self._repeat = legs.LazyLeg(lambda: legs.Leg(self._work, self._ran().world))
+
+    def compared(self, index: int, eager: CallRecord, planned: CallRecord) -> Comparison:
+        """The comparison of one call."""
+        return compare_calls(
+            eager,
+            planned,
+            reference=partial(self._reference.record, index),
+            repeat=partial(self._repeat.record, index),
+            perturbed=partial(self._perturbed, index),
+            tolerances=Tolerances(),
+        )
+
+    def _perturbed(self, index: int) -> Iterable[CallRecord]:
+        return PerturbedLegs(self._work, self._ran().world).records(index)
+
+    def _ran(self) -> legs.Leg:
+        """The eager leg, after all calls.
+
+        Raises:
+            CompileUsageError: It draws other random numbers than eager code on the card, so it is no reference.
+        """
+        if self._eager is None:
+            leg = legs.Leg(self._work, holds_records=True)
+            for index, there in enumerate(self._values.eager):
+                with self._box.watching(leg.world.names):
+                    here = leg.run(index)
+                if "cpu" in here.rng and not torch.equal(here.rng["cpu"], there.rng["cpu"]):
+                    raise CompileUsageError("random numbers are drawn differently on the CPU")
+            self._eager = leg
+        return self._eager
+
+
+def _fault(name: str, text: str, location: Location | None) -> Finding:
+    return Finding("numerics", f"kernel {name} {text}", location, subject=name)
