@@ -66,7 +66,7 @@ def test_two_markers(compile_check):
     failed = {line.split("::")[1].split(" ")[0] for line in lines_with(result, "FAILED")}
     assert failed == {"test_other_kind", "test_mended", "test_other_torch", "test_other_exception", "test_usage_error"}
     result.stdout.fnmatch_lines(
-        ["known failure no longer fails, remove its compile_known_failure marker: used to break"]
+        ["known failure no longer fails; remove its compile_known_failure marker: used to break"]
     )
     result.stdout.fnmatch_lines(["XFAIL *::test_two_markers - *second is known"])
 

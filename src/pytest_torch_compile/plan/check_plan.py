@@ -110,7 +110,7 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the planning process, the limits for its answer, and the judge of its values."""
+    """A plan to create: the payload for the planning process, the limits for its answer, and the judge of values."""
 
     plan: Plan
     payload: bytes
