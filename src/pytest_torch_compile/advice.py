@@ -25,8 +25,8 @@ EXPLANATIONS: dict[str, str] = {
     "type": "the type of an argument changed (tensor, None, Parameter, subclass), and torch compiles a graph "
     "for each type; always pass the same type (an empty tensor instead of None), or allow the "
     "recompiles with max_recompiles",
-    "dispatch-keys": "a tensor was created in a different mode (inference mode, autocast, or a wrapper subclass); "
-    "create all inputs in the same mode, or clone() them outside that mode before the call",
+    "dispatch-keys": "a tensor was created in a different mode (such as inference mode) or is a wrapper subclass; "
+    "create all inputs in the same way, or clone() inputs of inference mode outside that mode before the call",
     "grad-mode": "grad mode changed; use the same grad mode (torch.no_grad()) for every call",
     "inference-mode": "inference mode changed; use the same mode for every call",
     "autocast": "the autocast state changed; use the same state for every call",
@@ -35,7 +35,8 @@ EXPLANATIONS: dict[str, str] = {
     "deterministic": "deterministic algorithms were turned on or off; set them once, before the first call "
     "(torch.use_deterministic_algorithms)",
     "default-dtype": "the default dtype changed; set it once, before the first call (torch.set_default_dtype)",
-    "global-state": "the global torch state in the guard changed; set it once, before the first call",
+    "global-state": "a global setting of torch changed, and the compiled code is valid only for the earlier value; "
+    "set it once, before the first call",
     "train-or-eval": "the module switched between train() and eval(), and torch compiles a graph for each mode; "
     "allow one recompile with max_recompiles, or check train() and eval() separately",
     "length": "the length or the keys of a container changed; always pass the same structure, or pass a tensor instead",
@@ -166,8 +167,8 @@ METADATA = {
     "strides": CONTIGUOUS,
 }
 ALIASING = (
-    "clone() the output if callers may write to it; code that returns a view in one run and a copy in the other is a "
-    "bug"
+    "clone() the output if callers may write to it; eager and compiled code must both return a view or both return a "
+    "copy"
 )
 RANDOM_STREAM = (
     "compiled code drew different random numbers; look for seeds set inside the compiled code, or for custom "
@@ -182,8 +183,8 @@ RAISES_SOMETHING_ELSE = (
     "if both are intended, allow both: raises(IndexError, RuntimeError)"
 )
 RAISE_LAST = (
-    "validate inputs before calling the compiled function. If it is acceptable that later calls run in eager, put "
-    "the calls that raise last, or accept the fingerprint with accepted_breaks"
+    "validate inputs before calling the compiled function. If it is acceptable that later calls run in eager, "
+    "move the calls that raise an exception to the end, or accept the fingerprint with accepted_breaks"
 )
 BOTH_RAISE = "catch the exceptions of both runs, or raise the exception outside the compiled function"
 
@@ -206,7 +207,7 @@ CUSTOM_OPS = {
 # Artifacts, and other checks in a fresh process.
 SKIP_ON_THIS_TORCH = "skip the test on this torch version"
 PREPARE = (
-    "pass a function as prepare= that imports the modules that the artifact needs, such as those that define custom ops"
+    "set prepare= to a function that imports the modules that the artifact needs, such as those that define custom ops"
 )
 OWN_CPP_LIBRARY = (
     "the package contains a second copy of the C++ library, because the compiler links it "
@@ -231,14 +232,15 @@ COMPARE_ARTIFACT = (
 # Used if the eager results differ by far more than rounding errors. In that case the code is the cause, and a tolerance
 # or a different kernel would not help.
 VARIANT_IN_EAGER = {
-    "batch": "the eager results also differ by more than rounding errors, so the code mixes the rows of a batch. "
-    "Look for a mean, sum, norm or softmax over the batch dimension, or batch norm in train(); if this is "
+    "batch": "eager results differ in the same way, by more than rounding errors, so the code mixes the rows of a "
+    "batch. Look for a mean, sum, norm or softmax over the batch dimension, or batch norm in train(); if this is "
     "intended, remove 'batch' from over=",
-    "run": "the eager results also differ by more than rounding errors, so the code keeps state between runs, or "
+    "run": "two eager runs also differ from each other by more than rounding errors, so the code keeps state or "
     "draws random numbers that torch's seed does not control. Look for counters, caches and separate random "
     "generators",
-    "process": "the eager results also differ by more than rounding errors, so the code depends on the process. Look "
-    "for seeds derived from the process, hash(), the order of sets, and environment variables",
+    "process": "the eager results of the two processes also differ by more than rounding errors, so the code depends "
+    "on the process that runs it. Look for seeds derived from the process id, hash(), iteration over sets, and "
+    "environment variables",
 }
 VARIANT = {
     "batch": "the choice of kernels depends on the batch size; pad the batch to a fixed size, or allow a difference "

@@ -212,7 +212,7 @@ def test_a_wrong_gradient_is_found_in_training_only(diagnose):
 
 USAGE = {
     "no such module": (["nowhere:x"], "nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
-    "no such name": (["models:nothing"], "models has no nothing; it has "),
+    "no such name": (["models:nothing"], "models has no nothing; it defines "),
     "a path": (["models/net.py:Net"], "such as models.net:Net"),
     "no name": (["models"], "'models' does not have the form package.module:name, such as models:make_model"),
     "syntax error": (["unfinished:make"], "unfinished cannot be imported: SyntaxError: "),

@@ -29,7 +29,7 @@ def test_gate_holds_for_isolated_tests_too(project, folder):
 def test_baselines_of_isolated_tests_are_written_once_by_the_parent(project):
     result = project(SIZES.format("(1,)"), "--compile-update-baselines", "--compile-isolate")
     result.assert_outcomes(passed=1)
-    assert len(lines_with(result, "structure.json: 1 entries changed")) == 1
+    assert len(lines_with(result, "structure.json: 1 entry changed")) == 1
     (path,) = (project.tester.path / "baselines").glob("cpu_torch-*/structure.json")
     assert [entry["fullname"].partition("::")[2] for entry in json.loads(path.read_text())["tests"]] == ["test_sizes"]
 

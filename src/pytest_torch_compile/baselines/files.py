@@ -74,6 +74,10 @@ class Update:
     rows: tuple[Row, ...]
     kept: Path | None = None
 
+    def __str__(self) -> str:
+        number = len(self.rows)
+        return f"{self.path}: {number or 'no'} {'entry' if number == 1 else 'entries'} changed"
+
 
 def environment_name(device: str, torch_version: str, cuda: str | None = None) -> str:
     """The folder name of an environment, such as ``NVIDIA-H200_torch-2.11_cuda-13.0`` or ``cpu_torch-2.13``."""

@@ -54,8 +54,8 @@ def _leaked_defaults(error: str) -> str:
     if not leaked:
         return ""
     return (
-        f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore it in that code, or set the device and dtype of new "
-        "tensors explicitly"
+        f"\nlikely cause: {'; '.join(map(str, leaked))}. Restore the previous setting there, or set the "
+        "device and dtype of new tensors explicitly"
     )
 
 

@@ -139,7 +139,8 @@ def _attribute(spec: str) -> Any:
         return operator.attrgetter(name)(imported)
     except AttributeError:
         public = [one for one, value in vars(imported).items() if callable(value) and not one.startswith("_")]
-        raise FactoryError(f"{module} has no {name}; it has {', '.join(public[:10]) or 'no function'}") from None
+        others = ", ".join(public[:10]) or "no public functions"
+        raise FactoryError(f"{module} has no {name}; it defines {others}") from None
 
 
 def _said(error: BaseException) -> str:

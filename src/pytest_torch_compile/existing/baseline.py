@@ -60,8 +60,7 @@ class Baseline:
         def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:
             return entries
 
-        done = baselines.update(self._folder, self._environment, merge, "existing")
-        return f"{done.path}: {len(done.rows) or 'no'} entries changed"
+        return str(baselines.update(self._folder, self._environment, merge, "existing"))
 
 
 def _entry(row: Row) -> Entry:

@@ -89,7 +89,7 @@ def read(config: pytest.Config) -> Settings:
     settings = Settings(**chosen)
     if settings.existing and settings.isolate:
         raise pytest.UsageError(
-            "--compile-existing checks each call in the process of its test: remove --compile-isolate"
+            "--compile-existing checks each call in the same process as its test: remove --compile-isolate"
         )
     if settings.write_tests and not settings.existing:
         raise pytest.UsageError("--compile-write-tests requires --compile-existing=PACKAGE")

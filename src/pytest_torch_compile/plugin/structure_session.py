@@ -92,7 +92,7 @@ class StructureSession:
 
         done = baselines.update(self._folder, environment, merge, "structure")
         kept = [f"the old file could not be read and was moved to {done.kept}"] if done.kept else []
-        return [*lines, *kept, f"{done.path}: {len(done.rows) or 'no'} entries changed"]
+        return [*lines, *kept, str(done)]
 
 
 def _counts(stored: structure.Entry | None) -> structure.Entry:

@@ -91,7 +91,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
     done = baselines.update(directory, environment, merge)
     if done.kept:
         say(f"the old file could not be read and was moved to {done.kept}")
-    say(f"{done.path}: {f'{len(done.rows)} entries changed' if done.rows else 'nothing changed'}")
+    say(str(done))
     width = max((len(row.test) for row in done.rows), default=0)
     for row in done.rows:
         say(f"  {row.test:{width}}  {row.change:8}  {_figures(row.before):>30}  ->  {_figures(row.after)}")
