@@ -46,7 +46,7 @@ def tests(session: nox.Session, torch: str) -> None:
 
 @nox.session
 def quick(session: nox.Session) -> None:
-    """The tests of the verdicts alone, in little more than a minute: for the person at work."""
+    """The tests of verdicts only, for quick feedback while you work."""
     install(session, torch_for(session))
     session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or VERDICTS), env=WORKERS)
 
