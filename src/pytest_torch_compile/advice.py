@@ -151,7 +151,7 @@ ONE_SIDED_GRADIENT = (
 )
 SAME_CONTAINERS = "return the same container types in every branch of the checked function"
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on the tensor before returning it"
-# Metadata of a tensor that differs, by the first differing part in the message.
+# Differences in a tensor's metadata, by the first differing part in the message.
 METADATA = {
     "type": "return the same tensor class in the eager and compiled runs: to keep a subclass, define "
     "__torch_function__ or __torch_dispatch__, or wrap the result outside the compiled function",
@@ -289,7 +289,7 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
 
 
 def for_artifact(hint: str) -> str:
-    """The fix for a comparison, adapted to artifacts, whose backend cannot be changed."""
+    """Adapt the fix for a comparison to artifacts, whose backend cannot be changed."""
     return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
 
 
@@ -315,7 +315,7 @@ def loosen(path: str) -> str:
 
 
 def keep_out_of_state(path: str) -> str:
-    """The fix for state of the target that only eager or only compiled code writes."""
+    """Return the fix for a part of the target's state that only eager or only compiled code writes."""
     return (
         "move the write out of the compiled function, or change the code so that both runs write the same value; if "
         f"the difference is intended, ignore it: tolerances=Tolerances(ignored=[{path!r}])"

@@ -1,4 +1,4 @@
-"""Read untrusted JSON documents: they are limited in size and depth, and validated against a schema before use.
+"""Read untrusted JSON documents. Their size and depth are limited, and they are validated against a schema before use.
 
 Supports the JSON Schema keywords below. Integers must fit into 64 bits, and other numbers into a float.
 """
@@ -147,7 +147,7 @@ def _in_number(value: float, schema: Schema, at: str) -> str:
 
 
 def shown(value: Any, width: int = 60) -> str:
-    """A value on one line of limited width, without terminal control characters."""
+    """Show a value on one line of limited width, without terminal control characters."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "an array"
     text = ascii(value)

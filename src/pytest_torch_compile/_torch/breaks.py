@@ -1,4 +1,4 @@
-"""Parse the trace's text about a graph break into a location, reason and fingerprint. Does not import torch.
+"""Parse what the trace says about a graph break into a location, a reason and a fingerprint. Does not import torch.
 
 The wording was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is
 computed from the location, the calls that led there and a coarse category of the reason, never from the wording.
@@ -92,7 +92,8 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
     """The break in a ``dynamo_graph_break_reason`` payload; None if the text contains no location.
 
-    ``stack`` is the user's stack if a more precise one than the stack in the text is known: see ``stack.whole_stack``.
+    ``stack`` is a stack of user code that is more precise than the stack in the text, if known: see
+    ``stack.whole_stack``.
     """
     frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
@@ -167,7 +168,9 @@ def error_stack(trace: str) -> list[Location]:
 
 
 def is_given_up(graph_break: GraphBreak) -> bool:
-    """Whether this break only reports that torch runs a frame in eager because of an earlier break in that frame."""
+    """Return whether this break only repeats an earlier break: because of the earlier break, torch runs the frame in
+    eager.
+    """
     return graph_break.reason.startswith("WON'T CONVERT")
 
 
@@ -186,7 +189,7 @@ def _labelled(text: str, label: str) -> list[str]:
 
 
 def categorise(reason: str) -> str:
-    """The category of a reason. It is the same on every torch version."""
+    """Return the category of a reason, which is the same on every torch version."""
     return categories(_ADVICE.sub("", reason))[0]
 
 
@@ -198,8 +201,8 @@ def categories(said: str) -> list[str]:
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
     """A short id of a break that stays the same if its line or file moves, if torch rewords it, and on other machines.
 
-    It depends on the calls that led to the break, so a helper function that breaks counts as two breaks if two lines
-    call it.
+    The id depends on the calls that led to the break. So if two lines call a helper function that breaks the graph,
+    they count as two breaks.
     """
     parts = [*_written_at(location), category]
     if location.library is not None:
@@ -210,7 +213,7 @@ def fingerprint(location: Location, category: str, callers: Sequence[Location] =
 
 
 def _written_at(place: Location) -> list[str]:
-    """Identifies a line by its text instead of its position; equal lines in one function are numbered."""
+    """Identify a line by its text instead of its position; identical lines in one function are numbered."""
     function = place.function.rsplit(".", 1)[-1]
     parts = [function, place.source or f"{Path(place.file).name}:{place.line}"]
     above = [line.strip() for line in linecache.getlines(place.file)[: place.line - 1]]

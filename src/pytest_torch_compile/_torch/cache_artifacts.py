@@ -34,7 +34,9 @@ def environment() -> dict[str, str]:
 
 
 def save() -> tuple[bytes, set[str]] | None:
-    """The artifacts that this process stored in or loaded from the caches, and their keys; None if there are none."""
+    """Return the artifacts that this process stored in the caches or loaded from them, and the artifacts' keys; None if
+    there are no artifacts.
+    """
     saved = torch.compiler.save_cache_artifacts()
     return (bytes(saved[0]), _keys(saved[1])) if saved else None
 

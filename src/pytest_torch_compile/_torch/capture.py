@@ -30,7 +30,7 @@ def capturing(switches: tuple[str, ...]) -> Iterator[None]:
 
 
 def written(switch: str) -> str:
-    """The switch as source code."""
+    """Write the switch as source code."""
     return f"torch._dynamo.config.{switch} = True"
 
 

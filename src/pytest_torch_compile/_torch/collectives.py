@@ -33,7 +33,7 @@ def is_distributed() -> bool:
 
 
 def collectives(event: str, readable: str, call: int, compile_id: str) -> list[Collective]:
-    """The collectives of a printed graph in order, without their waits."""
+    """Return the collectives of a printed graph in order, without the ops that wait for them."""
     if "_c10d_functional" not in readable and "_dtensor" not in readable:
         return []
     matches = [match for line in readable.splitlines() if (match := _LINE.match(line))]
@@ -47,7 +47,7 @@ def collectives(event: str, readable: str, call: int, compile_id: str) -> list[C
 
 
 def _ranks_of(group: str) -> tuple[int, ...]:
-    """The ranks of a group; empty if this process does not know the group."""
+    """Return the ranks in a group; empty if this process does not know the group."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None:
         return ()

@@ -1,4 +1,4 @@
-"""Earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
+"""Handle earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
 ``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which runs at
@@ -47,7 +47,7 @@ def drop(codes: Iterable[CodeType]) -> None:
 
 @contextmanager
 def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
-    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread. Yields whether such
+    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread. Yields whether these
     calls can be observed.
     """
     from torch._dynamo import eval_frame

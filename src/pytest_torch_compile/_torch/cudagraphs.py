@@ -36,7 +36,7 @@ def cuda_is_there() -> bool:
 
 @dataclass
 class CudagraphCounts:
-    """The observed events. ``asked`` counts the calls that should have used a CUDA graph."""
+    """Counts of CUDA graph events. ``asked`` is the number of calls that should have used a CUDA graph."""
 
     warmed_up: int = 0
     recorded: int = 0
@@ -48,7 +48,7 @@ class CudagraphCounts:
     not_used: list[str] = field(default_factory=list)
 
     def reasons(self) -> list[str]:
-        """One reason for each run that did not use a CUDA graph."""
+        """The reasons, one for each run that did not use a CUDA graph."""
         past_limit = max(0, self.asked - self.managed) if self.limited else 0
         return [*self.without, *[PAST_LIMIT] * past_limit]
 
@@ -78,7 +78,7 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
 
     def watched_run(inner: Any) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
-            if getattr(running, "inside", False):  # it calls itself recursively when it starts a new tree
+            if getattr(running, "inside", False):  # the function calls itself recursively when it starts a new tree
                 return inner(*args, **kwargs)
             add("managed")
             running.inside, running.used = True, False
@@ -129,7 +129,9 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
 
 @contextmanager
 def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
-    """Wrap a function inside the ``with`` block, if this torch version has it."""
+    """Inside the ``with`` block, replace the named function with a wrapper; do nothing if this torch version has no
+    function of this name.
+    """
     before = getattr(owner, name, None)
     if before is None:
         yield

@@ -29,8 +29,8 @@ def defaults() -> Defaults:
 
 
 def set_defaults(wanted: Defaults) -> None:
-    """Set the defaults. Values that are unchanged are not set again, because setting a value makes a guard of dynamo
-    fail.
+    """Set the defaults. Values that are unchanged are not set again, because setting a value makes one of dynamo's
+    guards fail.
     """
     current = defaults()
     if current.dtype != wanted.dtype:

@@ -16,9 +16,10 @@ _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
 
 
 def usage_error(text: str, error: BaseException) -> CompileUsageError:
-    """A usage error with ``text`` and the user's line that raised ``error``.
+    """Create a usage error with ``text`` and the line of user code that raised ``error``.
 
-    Raise it ``from None``, so that the traceback of ``error`` is not shown; ``error`` remains its context.
+    Raise the usage error ``from None``, so that the traceback of ``error`` is not shown; ``error`` remains the usage
+    error's context.
     """
     frames = [
         Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "")

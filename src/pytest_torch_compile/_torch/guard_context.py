@@ -33,7 +33,7 @@ class GuardContext:
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
-        """The guards that just failed, with the causes that their text does not show."""
+        """Add to the guards that just failed the causes that their text does not show."""
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
         users = location is not None and not is_torch(location.file)

@@ -32,7 +32,8 @@ _DYNAMIC_OUTPUTS = {
 
 
 def without_doubt(said: str) -> str:
-    """Torch's text without the hint that the code may fail in eager, because the eager run has already succeeded."""
+    """Remove from torch's text the hint that the code may fail in eager, because the eager run has already succeeded.
+    """
     return _DOUBT.sub("", said)
 
 

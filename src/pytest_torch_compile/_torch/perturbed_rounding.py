@@ -87,13 +87,13 @@ class PerturbedRounding(PausableMode):
         tensor.copy_(moved)
 
     def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
-        """An operand perturbed by the error of rounding to TF32."""
+        """Perturb an operand by the error of rounding to TF32."""
         if not _may_be_tf32(operand):
             return operand
         return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
-        """Uniform random numbers in [0, 1), from a stream separate from the model's."""
+        """Return uniform random numbers in [0, 1), from a random stream that is separate from the model's stream."""
         generator = self._generators.get(like.device)
         if generator is None:
             generator = torch.Generator(like.device).manual_seed(self._seed)
@@ -105,7 +105,7 @@ def _is_table(func: Any, args: Any) -> bool:
     """Whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
 
     Values derived only from integers often lie exactly on a boundary, like the logarithms for T5's buckets. DeBERTa
-    divides them by the logarithm of a constant. ``torch.tensor`` of a constant appears as a lifted tensor.
+    divides its logarithms by the logarithm of a constant. ``torch.tensor`` of a constant appears as a lifted tensor.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False

@@ -51,7 +51,7 @@ class ProcessState:
         )
 
     def with_dtype(self, dtype: torch.dtype) -> ProcessState:
-        """The same state with a different default dtype."""
+        """Return the same state with a different default dtype."""
         return replace(self, defaults=replace(self.defaults, dtype=dtype))
 
     def put(self) -> None:
@@ -99,5 +99,5 @@ class ProcessState:
 def _precision() -> str:
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # set through the newer per-backend settings, which the older functions cannot read
+    except RuntimeError:  # changed through the newer per-backend settings, which the older functions cannot read
         return ""

@@ -92,7 +92,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 
 def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
-    """Replay only the mask, which is random; the output is computed from the mask and this leg's input."""
+    """Replay only dropout's random mask; the output is computed from the mask and this leg's input."""
     output, mask = result
     mask.copy_(drawn[1])
     probability = float(args[1])

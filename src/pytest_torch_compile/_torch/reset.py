@@ -26,7 +26,9 @@ def forget_cache_folder() -> None:
 
 
 def drop_workspaces() -> None:
-    """Free the workspaces that cuBLAS keeps for each stream after its first product (32 MiB on an H200)."""
+    """Free cuBLAS' workspaces. cuBLAS keeps a workspace for each stream after the stream's first product (32 MiB on an
+    H200).
+    """
     import torch
 
     torch._C._cuda_clearCublasWorkspaces()

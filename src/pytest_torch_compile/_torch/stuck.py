@@ -24,7 +24,7 @@ def place_of(frames: Sequence[Location]) -> Location | None:
 
 
 def frames_of(frame: FrameType | None) -> list[Location]:
-    """The stack of a frame of this process, outermost first."""
+    """Return the stack that ends with this frame, outermost first."""
     stack = traceback.extract_stack(frame) if frame is not None else []
     return [Location(entry.filename, entry.lineno or 0, entry.name, entry.line or "") for entry in stack]
 

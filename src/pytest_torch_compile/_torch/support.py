@@ -31,7 +31,7 @@ _HAS = {
     "dynamic_shapes": "2.13",
 }
 _EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
-_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these from the options
+_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these arguments from the options
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
 
@@ -87,7 +87,7 @@ def options_of_mode(mode: str | None) -> dict[str, Any]:
 
 
 def require_inductor_options(options: Mapping[str, Any]) -> None:
-    """Raise ``CompileUsageError`` for unknown Inductor options, or options that need a newer torch version."""
+    """Raise ``CompileUsageError`` if an Inductor option is unknown or needs a newer torch version."""
     from torch._inductor import config
 
     known = {*config.get_config_copy(), *_NOT_INDUCTORS}
@@ -108,7 +108,8 @@ def options_left_out(options: Mapping[str, Any]) -> list[str]:
 
 
 def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of ``torch.compile`` that depend on the version, under their names in this torch version.
+    """Return the ``torch.compile`` arguments that only some torch versions accept, under the names that this torch
+    version uses.
 
     Raises:
         CompileUsageError: If a requested argument is not available in this torch version.

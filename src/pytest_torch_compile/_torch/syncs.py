@@ -1,4 +1,4 @@
-"""Find the user's line for each synchronization, where the host waits for the GPU.
+"""Find the line of user code for each synchronization, which is a point at which the host waits for the GPU.
 
 Torch warns about synchronizations in its own functions (``torch.cuda.set_sync_debug_mode``, a prototype that does not
 detect all of them); explicit synchronizations are observed by wrapping the functions that wait. Names used, read on

@@ -85,7 +85,7 @@ def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 @dataclass(frozen=True)
 class Extent:
-    """A range of bytes of a storage."""
+    """A range of bytes in a storage."""
 
     storage: torch.UntypedStorage
     start: int
@@ -97,7 +97,7 @@ class Extent:
         return str(self.storage.device), self.storage.data_ptr()
 
     def covers(self, other: Extent) -> bool:
-        """Whether the other range is within this one."""
+        """Return whether the other range lies within this range."""
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
@@ -110,7 +110,7 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """The extent of a tensor's elements; None for a tensor without elements.
+    """Return the range of bytes that a tensor's elements occupy; None for a tensor without elements.
 
     Raises:
         Unreadable: If the tensor has no storage.
@@ -130,7 +130,7 @@ def extent(piece: torch.Tensor) -> Extent | None:
 
 
 def holds(extent: Extent, saved: torch.Tensor) -> bool:
-    """Whether the bytes of an extent equal saved bytes, on any device."""
+    """Return whether the bytes in a range equal the saved bytes, on any device."""
     live = extent.live()
     if live.device == saved.device:
         return bool(torch.equal(live, saved))
@@ -140,16 +140,16 @@ def holds(extent: Extent, saved: torch.Tensor) -> bool:
 
 
 def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
-    """The saved bytes of an extent, as a tensor with the properties and device of ``like``, which lies within the
-    extent.
+    """Return the saved bytes of a range as a tensor that has the properties and the device of ``like``, a tensor within
+    the range.
     """
     width = like.element_size()
     start = like.storage_offset() * width - extent.start
     offset, rest = divmod(start, width)
-    if saved.device != like.device:  # copy only the extent, because many tensors may be views of one flat buffer
+    if saved.device != like.device:  # copy only this range, because many tensors may be views of one flat buffer
         last = sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
         saved, offset = saved.view(torch.uint8)[start : start + (last + 1) * width].to(like.device), 0
-    elif rest:  # the extent starts inside an element of this dtype, for example because of a view in another dtype
+    elif rest:  # the range starts inside an element of this dtype, for example because of a view in another dtype
         raw = saved.view(torch.uint8)[rest:]
         saved, offset = raw.clone(), offset
     empty = torch.empty(0, dtype=like.dtype, device=like.device)
@@ -192,11 +192,11 @@ class TensorState:
             )
 
     def with_data(self, data: torch.Tensor) -> TensorState:
-        """The state with different data."""
+        """Return the same state with different data."""
         return replace(self, data=data)
 
     def is_as(self, other: TensorState) -> bool:
-        """Whether two states of one tensor object are the same."""
+        """Return whether two states of one tensor object are identical."""
         return (
             self.kind is other.kind
             and self.requires_grad == other.requires_grad
@@ -262,7 +262,7 @@ def same_values(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
-    """Set the counter with which autograd detects writes to saved tensors."""
+    """Set the version counter, by which autograd detects writes to saved tensors."""
     try:
         torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
     except TypeError:

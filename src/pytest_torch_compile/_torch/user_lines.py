@@ -1,4 +1,4 @@
-"""Find the user's line in a stack. Does not import torch."""
+"""Find the line of user code in a stack. Does not import torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def resumed_at(name: str) -> int:
 
 
 def parse_stack(text: str) -> list[Location]:
-    """Parse the text of a Python traceback into locations, outermost first, from the first frame below this package."""
+    """Parse the text of a Python traceback into locations, outermost first, leaving out this package's frames and their
+    callers.
+    """
     return [readable(frame) for frame in below_own(raw_frames(text))]
 
 
@@ -47,12 +49,12 @@ def raw_frames(text: str) -> list[Location]:
 
 
 def readable(frame: Location) -> Location:
-    """The frame with the original function name."""
+    """Return the frame with its original function name."""
     return replace(frame, function=function_name(frame.function))
 
 
 def below_own(frames: list[Location]) -> list[Location]:
-    """The frames below this package's last frame."""
+    """Return the frames that the innermost of this package's frames called, directly or indirectly."""
     own = [index for index, frame in enumerate(frames) if frame.file.startswith(OWN_FOLDER)]
     return frames[own[-1] + 1 :] if own else frames
 
@@ -104,8 +106,8 @@ def is_of_python(file: str) -> bool:
 
 
 def module_of(file: str) -> str:
-    """The dotted module name of a file: the name under which it was imported, or else a name derived from its
-    folders.
+    """Return the dotted module name of a file: the name under which the file was imported, or else a name derived from
+    its folders.
     """
     for name, module in list(sys.modules.items()):
         if name != "__main__" and getattr(module, "__dict__", {}).get("__file__") == file:

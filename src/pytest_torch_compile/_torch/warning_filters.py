@@ -49,7 +49,7 @@ def calm() -> Iterator[None]:
 
 
 class _Unused(Warning):
-    """A category that no warning has."""
+    """A warning category that no warning has."""
 
 
 def _filters() -> list[Any]:
@@ -59,13 +59,13 @@ def _filters() -> list[Any]:
 
 
 class _Theirs:
-    """Replaces the module pattern of a filter, and also checks whose code issues the warning."""
+    """A replacement for a filter's module pattern that additionally checks whose code issues the warning."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
 
     def match(self, name: str) -> bool:
-        """Whether the filter matches the module, and the warning does not come from user code."""
+        """Return whether the filter matches the module and the warning comes from code other than user code."""
         module = self._module
         fits = module is None or (module == name if isinstance(module, str) else module.match(name))
         return bool(fits) and not is_users(sys._getframe(1))

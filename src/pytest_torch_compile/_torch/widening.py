@@ -15,7 +15,7 @@ from .pausable_mode import PausableMode
 
 
 def widened(dtype: Any) -> Any:
-    """float64 for a floating-point dtype and complex128 for a complex dtype; other dtypes are returned unchanged."""
+    """Return float64 for a floating-point dtype, complex128 for a complex dtype, and any other dtype unchanged."""
     if not isinstance(dtype, torch.dtype):
         return dtype
     if dtype.is_complex:

@@ -1,4 +1,4 @@
-"""The Python environment of the tests: an existing one with torch, or a new one created with uv."""
+"""The tests' Python environment: an existing environment with torch, or a new environment created with uv."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Setup:
-    """Finds or creates an environment for these inputs, in the folder of the tests."""
+    """A set-up of the environment for these inputs: it finds or creates an environment, in the tests' folder."""
 
     inputs: Inputs
     action: Path
@@ -49,7 +49,7 @@ class Setup:
         return active if active is not None and active.torch else None
 
     def complete(self, active: Environment) -> Environment:
-        """The same environment with the plugin installed; torch is not changed."""
+        """Install the plugin in the environment, without changing torch."""
         if active.plugin:
             return active
         has_uv = shutil.which("uv")
@@ -70,7 +70,9 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """The versions in an interpreter, which runs in a folder without the tests' modules; None if it cannot run."""
+        """Return the versions in an interpreter; None if the interpreter cannot run. It is started in a folder without
+        the tests' modules.
+        """
         command = [python, "-c", _LOOK]
         try:
             done = subprocess.run(

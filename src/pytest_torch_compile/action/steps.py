@@ -52,15 +52,14 @@ def install(inputs: Inputs) -> int:
     prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
     keys = {"cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
-    # The main branch would read caches that an event of this kind saves, regardless of the code that ran.
+    # The main branch would read any cache that a run for such an event saves, regardless of the code that ran.
     kept = str(_work("cache")) if inputs.cache == "true" and not forks.is_privileged(os.environ) else ""
     runner.set_outputs({"python": chosen.python, "cache-path": kept, **keys})
     return 0
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. The exit status of this step is the verdict; the runner stores it, and later steps cannot change
-    it.
+    """Run pytest. The exit status of this step is the verdict, which the runner stores and later steps cannot change.
     """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
@@ -137,7 +136,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """The commit of a revision, which is fetched first if the checkout is shallow."""
+    """Return the commit of a revision. If the checkout is shallow, the revision is fetched first."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

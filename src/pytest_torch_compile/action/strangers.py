@@ -54,7 +54,9 @@ def run(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Restore the runner's files after the ``with`` block, once all processes that could write to them have ended."""
+    """After the ``with`` block, restore the runner's files as soon as all processes that could write to them have
+    exited.
+    """
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}
     _adopt_orphans()

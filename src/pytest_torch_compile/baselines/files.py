@@ -37,8 +37,8 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file by test id. If the entries could not be read, ``problem`` is the reason; ``nearest`` is a
-    similar environment that has entries.
+    """The entries of one file by test id. If the entries could not be read, ``problem`` contains the reason.
+    ``nearest`` is a similar environment that has entries.
     """
 
     environment: str
@@ -49,7 +49,7 @@ class Baselines:
 
     @property
     def missing(self) -> str:
-        """A one-line message about a missing baseline, with a hint."""
+        """Return a one-line message about a missing baseline, with a hint."""
         if self.problem:
             return self.problem
         hint = f"; the nearest environment with baselines is {self.nearest}" if self.nearest else ""
@@ -111,8 +111,8 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     changed. A file that cannot be read is renamed and reported, not overwritten.
 
     Raises:
-        BaselineError: If the file has a newer schema or belongs to another environment, the new entries contain a NaN,
-            or it cannot be written.
+        BaselineError: If the file has a newer schema, belongs to another environment or cannot be written, or if the
+            new entries contain a NaN.
     """
     # Imported here, because most sessions do not store anything and do not need a lock.
     from filelock import Timeout

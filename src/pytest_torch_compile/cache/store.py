@@ -1,4 +1,4 @@
-"""Storage of compile cache artifacts, in files that are valid for only one environment. Does not import torch."""
+"""Store compile cache artifacts, in files that are each valid for only one environment. Does not import torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..disk import write_atomically
 MAGIC = b"pytest-torch-compile artifacts\n"
 SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
-# A run stores everything that it used, so artifacts that only older runs stored are no longer needed.
+# A run stores all artifacts that it used, so artifacts that only older runs stored are no longer needed.
 KEPT_RUNS = 3
 # Uploads never take longer than this, so older partial files were left by killed runs. Remote storage has no locks.
 LONGEST_UPLOAD = timedelta(hours=1)
@@ -116,8 +116,8 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def file_name(environment: Environment) -> str:
-    """The file name for an environment, which ensures that one torch version or device never replaces the artifacts of
-    another.
+    """Return the file name for an environment. Each torch version and device has its own file, so none replaces
+    another's artifacts.
     """
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
@@ -146,7 +146,7 @@ class Store:
         return f"{self._root}/{file_name(environment)}"
 
     def read(self, environment: Environment) -> list[Part]:
-        """The parts for this environment; an empty list if nothing is stored.
+        """Return the stored parts for this environment; empty if nothing is stored.
 
         Raises:
             ArtifactsRefused: If the stored artifacts must not be used.
@@ -166,7 +166,7 @@ class Store:
         """Add parts to the stored artifacts atomically; returns the number of bytes written.
 
         Raises:
-            ArtifactsRefused: If the stored artifacts must not be used, and are not changed.
+            ArtifactsRefused: If the stored artifacts must not be used; in this case, they are not changed.
         """
         everything = [*self.read(environment), *parts]
         newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]

@@ -29,14 +29,16 @@ TRACED = "test_aot_dispatch_dynamic"
 
 @dataclass
 class CheckedOps:
-    """The results of checking the custom ops of a target."""
+    """The results of checking a target's custom ops."""
 
     findings: list[Finding] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """If the eager run fails because of an op that has a finding, report the finding instead of the exception."""
+        """If the eager run inside the ``with`` block fails although an op has a finding, report the finding instead of
+        raising the exception.
+        """
         try:
             yield
         except CompileUsageError as error:

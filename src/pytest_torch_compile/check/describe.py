@@ -46,7 +46,9 @@ def target_name(target: Any) -> str:
 
 
 def definition(target: Any) -> Location | None:
-    """The location of the target's definition, for findings without a line; None if it is not written in Python."""
+    """Return the location of the target's definition, for findings without a line; None if the target is not written in
+    Python.
+    """
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
     try:
         function = inspect.unwrap(function)
@@ -131,7 +133,9 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
 
 
 def device_name(work: Work) -> str:
-    """The device of the first parameter, or else of the first tensor argument."""
+    """Return the name of the device that contains the first parameter or, if there are no parameters, the first tensor
+    argument.
+    """
     tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
     tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
     return str(tensors[0].device) if tensors else "cpu"

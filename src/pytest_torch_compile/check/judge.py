@@ -52,7 +52,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """The finding for missing information that a verdict depends on."""
+    """Return the finding for missing information on which a verdict depends."""
     if not undecided:
         return []
     message = "this check cannot pass, because it needs information that is not observable"
@@ -60,7 +60,9 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
 
 
 def not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]:
-    """The finding for results that differ between eager runs because some objects of the target cannot be restored."""
+    """Return the finding for results that differ between eager runs because some of the target's objects cannot be
+    restored.
+    """
     if not (paths and objects):
         return []
     changing = ", ".join(dict.fromkeys(paths))
@@ -83,8 +85,8 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
 
 
 def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) -> Finding:
-    """One graph break, with its source line, torch's message and the fix; ``total`` is the part of the message that
-    contains the limit.
+    """Return the finding for one graph break, with its source line, torch's message and the fix. ``total`` is the part
+    of the message that contains the limit.
 
     ``others`` is true if there are other breaks, which may have caused this break.
     """
@@ -200,7 +202,7 @@ def _nothing_compiled(seen: Observation) -> Finding:
 
 
 def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> list[Finding]:
-    """One finding for skipped CUDA graphs and for runs without a CUDA graph; warm-up runs do not count."""
+    """Return one finding for skipped CUDA graphs and for runs without a CUDA graph, not counting warm-up runs."""
     without = Counter(reason for run in runs for reason in run.without)
     if not reasons and not without:
         return []

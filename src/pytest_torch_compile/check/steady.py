@@ -1,4 +1,5 @@
-"""The steady state: after the warm-up, nothing compiles, no kernel is autotuned and no CUDA graph is recorded."""
+"""Check the steady state: after the warm-up, nothing is compiled, no kernel is autotuned and no CUDA graph is recorded.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) 
 
 
 def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
-    """The observation without recompiles after the warm-up, which are separate findings."""
+    """Remove recompiles after the warm-up from the observation, because they are reported as separate findings."""
     if warmup is None:
         return seen
     return replace(seen, recompiles=[recompile for recompile in seen.recompiles if recompile.call <= warmup])

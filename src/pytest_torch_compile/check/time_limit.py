@@ -23,7 +23,9 @@ _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """Raised if a check takes too long. It is not an ``Exception``, so the checked code does not handle it."""
+    """Raised if a check takes too long. The class is not derived from ``Exception``, so that the checked code does not
+    handle the exception.
+    """
 
 
 class TimeLimit:
@@ -37,7 +39,7 @@ class TimeLimit:
         self._lock = threading.Lock()
 
     def watch(self) -> None:
-        """In a separate thread, wait until the limit is reached, and then interrupt the check."""
+        """Wait, in a separate thread, until the limit is reached, and then interrupt the check."""
         wait = self._seconds
         while not self._done.wait(wait):
             with self._lock:
@@ -59,7 +61,7 @@ class TimeLimit:
     def _interrupt(self) -> None:
         if self._thread == threading.main_thread().ident:
             signal.pthread_kill(self._thread, SIGNAL)
-        else:  # this raises an exception only in Python code
+        else:  # the exception is raised only when Python code runs
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:

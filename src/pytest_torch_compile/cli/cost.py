@@ -1,5 +1,5 @@
-"""Measure the cost of compiling a model, and the time per call afterwards. The figures are only reported, not
-judged.
+"""Measure the cost of compiling a model, and the time per call of the compiled model. The figures are only reported,
+not judged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
 
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
-    """The speedup, and the number of calls after which compilation pays off, unless the measurements vary too much."""
+    """Return lines with the speedup and the number of calls after which compilation pays off; a line says so if the
+    measurements do not show these figures.
+    """
     times = f"compiled code is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:
         return [f"{times}, but {rounds} rounds are too few to estimate the error"]

@@ -62,7 +62,7 @@ def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **cha
 
 
 def _sizes_in_eager(subject: Subject) -> Sizes | None:
-    """The sizes of eager's results; None if they are not available."""
+    """Return the sizes of eager's results; None if the results are not available."""
     sizes: Sizes = []
 
     def in_eager(target: Any) -> Callable[..., Any]:

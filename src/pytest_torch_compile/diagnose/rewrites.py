@@ -29,8 +29,8 @@ Way = Callable[[ast.stmt, Around], "ast.stmt | None"]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite, created by ``way``, of the statement at ``line`` of ``file``: from ``old`` to ``new``, which is empty
-    if the statement is removed.
+    """A rewrite of the statement at ``line`` in ``file`` from ``old`` to ``new``, created by the function ``way``.
+    ``new`` is empty if the statement is removed.
 
     ``moved`` is code that runs outside the function instead of inside it.
     """

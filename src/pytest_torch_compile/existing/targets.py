@@ -22,7 +22,8 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 @dataclass(frozen=True)
 class Called:
-    """A call of a public target, as seen in its first frame. ``is_made`` is true if the call creates the target."""
+    """A call to a public target, as seen in the call's first frame. ``is_made`` is true if the call creates the target.
+    """
 
     name: str
     target: Any
@@ -43,7 +44,9 @@ class _Entry:
 
 @dataclass
 class Targets:
-    """The entry points into one package, by the code that runs first. ``patterns`` select targets by public name."""
+    """The entry points into one package, by the code object that runs first. ``patterns`` selects targets by public
+    name.
+    """
 
     package: str
     patterns: tuple[str, ...] = ()
@@ -55,7 +58,7 @@ class Targets:
     _loaded: int = -1
 
     def refresh(self) -> None:
-        """Read the loaded modules of the package, if there are new ones."""
+        """Read the package's loaded modules, if new modules have been loaded."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
@@ -80,7 +83,7 @@ class Targets:
         self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
 
     def codes(self) -> list[types.CodeType]:
-        """The code objects to listen for."""
+        """The code objects whose calls are observed."""
         return [entries[0].function.__code__ for entries in self.by_code.values()]
 
     def owns(self, module: str) -> bool:
@@ -91,7 +94,9 @@ class Targets:
         return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
 
     def called(self, frame: types.FrameType) -> Called | None:
-        """The target of a frame that has just started, with its arguments; None if it is not a public target."""
+        """Return the target that a frame which has just started belongs to, with the arguments; None if it is not a
+        public target.
+        """
         entries = self.by_code.get(id(frame.f_code), [])
         values = frame.f_locals
         entry = next((entry for entry in entries if len(entries) == 1 or _closes_over(entry.function, values)), None)
@@ -124,8 +129,8 @@ class Targets:
         return called if not self.patterns or self._is_chosen(called.name) else None
 
     def _is_chosen(self, name: str) -> bool:
-        """Whether a pattern matches any of the names, because a user may know a target by a different name than the
-        name shown.
+        """Return whether a pattern matches any of a target's names, because a user may know the target by a name other
+        than the name shown.
         """
         owner, _, method = name.rpartition(".")
         names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]
@@ -142,7 +147,9 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[Any, str, list[str]]]:
-    """The functions and classes that the package defines, each with its shortest public name and its other names."""
+    """Return the functions and classes that the package defines, each with its shortest public name and its other
+    public names.
+    """
     found: dict[int, tuple[Any, list[str]]] = {}
     for path, module in modules.items():
         if any(part.startswith("_") for part in path.split(".")):
@@ -195,7 +202,7 @@ def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> boo
 
 
 def _arguments(function: types.FunctionType, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call, without trailing or keyword-only arguments that equal their default values."""
+    """Return a call's arguments, without trailing or keyword-only arguments that are equal to their default values."""
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

@@ -33,7 +33,7 @@ from .process import run_fresh
 WAYS = ("batch", "run", "process")
 RUNS = 3  # with CUDA graphs, the first run warms up, the second is recorded, and the third is replayed
 ROWS = 16
-ROUNDING = 1000  # number of rounding errors that can add up to a difference between kernels
+ROUNDING = 1000  # number of rounding errors that can add up when two kernels compute the same result
 
 
 @dataclass
@@ -75,7 +75,7 @@ class _Difference:
 
 @dataclass(frozen=True)
 class _Subject:
-    """The subject of the check: its compile options (None for eager) and the allowed difference."""
+    """What is checked: the target with its compile options (None for eager), and the allowed difference."""
 
     target: Any
     call: Call
@@ -303,7 +303,8 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """The only dimension in which the result for a single row is smaller than the result for the batch."""
+    """Return the only dimension in which the result for a single row has a smaller size than the result for the batch.
+    """
     if whole.ndim != alone.ndim:
         return None
     smaller = [dim for dim in range(whole.ndim) if whole.shape[dim] != alone.shape[dim]]

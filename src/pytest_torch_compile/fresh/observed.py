@@ -1,4 +1,4 @@
-"""Record the outputs of a target, and of its modules, on several calls that start from the same state."""
+"""Record a target's outputs, and its modules' outputs, in several calls that start from the same state."""
 
 from __future__ import annotations
 

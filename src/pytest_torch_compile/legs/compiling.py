@@ -16,7 +16,7 @@ CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 @dataclass(frozen=True)
 class Compiling:
-    """Compiles a target when called.
+    """The compile options of a check; calling the object compiles a target.
 
     Raises:
         CompileUsageError: If the backend or mode is unknown, or the options cannot be combined.
@@ -60,7 +60,7 @@ class Compiling:
             dynamic=self.dynamic,
             backend=self.backend,
             mode=self.mode,
-            options=None if self.options is None else dict(self.options),  # torch removes some of them
+            options=None if self.options is None else dict(self.options),  # torch removes some of these options
             **support.newer_arguments(self.more),
         )
 

@@ -1,4 +1,5 @@
-"""Objects that a run may write to. Each kind of holder can compare, read and restore its object's content."""
+"""Holders of objects to which a run may write. Each kind of holder can compare, read and restore its object's content.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +27,10 @@ class Holder(Protocol):
 
     @property
     def key(self) -> Key:
-        """A key that is equal for all holders of the same content."""
+        """A key that is the same for all holders of the same content."""
 
     def has(self, content: Any) -> bool:
-        """Whether the current content equals ``content``, which ``read`` returned earlier."""
+        """Return whether the current content equals ``content``, which ``read`` returned earlier."""
 
     def read(self) -> Any:
         """The current content: references to objects, or a copy of data."""
@@ -38,7 +39,7 @@ class Holder(Protocol):
         """Replace the content."""
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """The content with some objects replaced; the same content object if there is nothing to replace."""
+        """Replace some objects in the content; returns the same content object if there is nothing to replace."""
 
 
 @dataclass
@@ -95,8 +96,8 @@ def closed_over(label: str, cell: types.CellType) -> Variable:
 
 
 def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
-    """A context variable. A variable that was never set is reset to its default; if it has no default, it cannot be
-    unset again.
+    """Create the holder for a context variable. A variable that was never set is reset to its default value; a variable
+    without a default value cannot be unset again.
     """
 
     def read() -> Any:
@@ -104,7 +105,7 @@ def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
             return value
         try:
             return contextvars.Context().run(variable.get)
-        except LookupError:  # no default
+        except LookupError:  # the variable has no default value
             return EMPTY
 
     def assign(value: Any) -> None:
@@ -242,8 +243,8 @@ class Items:
 
 
 def _same_objects(before: list[Any], after: list[Any]) -> bool:
-    """Whether two results of ``items`` contain the same objects in the same order. Pairs are compared by their
-    elements, because they are created on each read.
+    """Return whether two results of ``items`` contain the same objects in the same order. Pairs are compared by their
+    elements, because each read creates new pairs.
     """
     return len(before) == len(after) and all(
         one is other or (type(one) is type(other) is tuple and len(one) == len(other) and all(map(is_, one, other)))
@@ -252,7 +253,7 @@ def _same_objects(before: list[Any], after: list[Any]) -> bool:
 
 
 class TensorObject:
-    """The state of a tensor except its data: its memory, gradient, flags, hooks and attributes."""
+    """A tensor's state other than its data: which memory it uses, and its gradient, flags, hooks and attributes."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.value = tensor
@@ -332,7 +333,7 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         yield known
     elif is_a(value, torch.nn.Module):
         yield Attributes(value)
-        # The walk does not treat the tables of parameters, modules and hooks as attributes.
+        # ``reached`` does not treat a module's tables of parameters, submodules and hooks as attributes.
         yield from (Items(table) for table in attributes(value).values() if is_a(table, (dict, set)))
     elif is_a(value, types.FunctionType) or is_open(value):
         yield Attributes(value)

@@ -21,8 +21,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Keywords:
-    """The options of a function that runs a target, including the option that contains keyword arguments for the
-    target.
+    """The options of a function that runs a target. One of the options contains keyword arguments for the target.
 
     That option is ``calls`` for a check and ``kwargs`` for a measurement. If it is set, all other keywords are options.
     """
@@ -59,7 +58,7 @@ class Keywords:
         """Split the keywords of one call into options and the target's keywords.
 
         Raises:
-            CompileUsageError: As in ``require_clear``.
+            CompileUsageError: In the same cases as for ``require_clear``.
         """
         self.require_clear(target, args, given)
         options = {name: value for name, value in given.items() if name in self.options}
@@ -95,7 +94,7 @@ class Keywords:
 
 
 def near(name: str, options: Collection[str]) -> str:
-    """The option most similar to a misspelt name, or None."""
+    """Return the option that is most similar to a misspelt name; None if no option is similar."""
     return next(iter(difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.8)), "")
 
 
@@ -106,7 +105,7 @@ def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator that rejects ambiguous keywords before the function runs.
+    """Decorate a function, so that ambiguous keywords are rejected before the function runs.
 
     Inside the function, an option set to its default could not be distinguished from an option that is not set.
     """

@@ -1,4 +1,4 @@
-"""State referenced by name in code: global variables, attributes of classes and functions, and their contents.
+"""Find state to which code refers by name: global variables, attributes of classes and functions, and their contents.
 
 This state is found during the eager run: when a function starts, the names in its code are resolved before the code can
 change anything.
@@ -26,8 +26,8 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
 class NamedState:
-    """Adds the state that the target's code refers to by name to a snapshot. Called for each piece of code before it
-    runs.
+    """A listener that adds to a snapshot the state to which the target's code refers by name. It is called for each
+    piece of code before the code runs.
 
     Changes made by importing a module, such as filling a registry, are kept, because Python imports a module only once.
     """
@@ -57,7 +57,7 @@ class NamedState:
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
-        """Record the state that a piece of code refers to, before the code runs."""
+        """Record the state to which a piece of code refers, before the code runs."""
         if self._listens:
             self._note_code(code, namespace)
         return self._listens
@@ -73,7 +73,9 @@ class NamedState:
         self._import = None
 
     def _note(self, value: Any) -> None:
-        """Add the state of an object that the target reaches: a function's variables, a class's attributes."""
+        """Add the state that belongs to an object which the target reaches: a function's variables, a class's
+        attributes.
+        """
         if is_a(value, types.FunctionType):
             self._note_function(value)
         elif not isinstance(value, type):
@@ -184,7 +186,7 @@ def _itself(value: Any) -> Any:
 
 
 def names_in(code: types.CodeType) -> set[str]:
-    """The global names and attributes in code, including nested functions and comprehensions."""
+    """Return the global names and attributes that occur in code, including nested functions and comprehensions."""
     inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
     return set(code.co_names).union(*inner)
 

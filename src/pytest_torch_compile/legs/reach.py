@@ -24,7 +24,7 @@ from .._torch.user_lines import is_torch
 from ..numerics.tree import attributes, is_a
 
 EMPTY: Any = object()
-"""The content of a variable without a value."""
+"""The content of a variable that has no value."""
 
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types: immutable values without parts."""
@@ -56,7 +56,7 @@ def is_plain(value: Any) -> bool:
 
 
 def parts(value: Any) -> Parts:
-    """The parts of ``value`` with their access paths: ``.name``, ``[0]``, ``['key']``. A leaf has no parts."""
+    """Return the parts of ``value`` with their access paths: ``.name``, ``[0]``, ``['key']``. A leaf has no parts."""
     if is_plain(value) or is_a(value, (str, bytes, int, float)):
         return
     if is_a(value, torch.Tensor):
@@ -101,7 +101,7 @@ def is_plain_key(key: Any) -> bool:
 
 def _function_parts(function: types.FunctionType) -> Parts:
     if lives_in_torch(function):
-        # Attributes of torch's wrappers are not model state; the wrapped function is.
+        # Attributes of torch's wrappers are not model state, but the wrapped function is.
         yield from ((f".{n}", held) for n, cell in cells(function) if is_a(held := content(cell), _CALLABLE))
         return
     yield from ((f".{name}", content(cell)) for name, cell in cells(function) if content(cell) is not EMPTY)
@@ -136,7 +136,7 @@ def _tensor_parts(tensor: torch.Tensor) -> Parts:
 
 
 def is_open(value: Any) -> bool:
-    """Whether to walk the attributes of an object that is not of a built-in type."""
+    """Return whether to walk the attributes of an object whose type is not built in."""
     kind = type(value)
     if id(kind) not in _known:  # by id, because a metaclass may raise on comparison
         if len(_known) >= MOST_KINDS:

@@ -1,4 +1,4 @@
-"""Types of objects with special state, such as random generators, buffers and open files."""
+"""Holders of objects with special state, such as random generators, buffers and open files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def comparable(state: Any) -> Any:
 
 
 def _as_bytes(state: Any) -> Any:
-    """A state in a comparable form, since ``==`` on NumPy arrays does not return a bool."""
+    """Convert a state to a comparable form, because ``==`` on NumPy arrays does not return a bool."""
     if isinstance(state, Mapping):
         return {name: _as_bytes(value) for name, value in state.items()}
     if isinstance(state, (list, tuple)):
@@ -131,7 +131,7 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def cannot_be_restored(value: Any) -> bool:
-    """Whether an object has state that a leg cannot restore, which means that results that depend on it differ between
+    """Return whether an object has state that a leg cannot restore. Results that depend on this state differ between
     legs.
     """
     if type(value) is _LOCK:
@@ -147,5 +147,5 @@ def _seeks(file: Any) -> bool:
     """Whether an open file can be repositioned."""
     try:
         return bool(file.readable() and file.seekable() and file.tell() >= 0)
-    except (OSError, ValueError):  # it is closed, or is being iterated over
+    except (OSError, ValueError):  # the file is closed, or is being iterated over
         return False

@@ -13,7 +13,9 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """The path and a message for each container or leaf type that differs; entries below such a path are not listed."""
+    """Return the path and a message for each container or leaf type that differs. Entries at subpaths of these paths
+    are not listed.
+    """
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
         if is_below(path, found):
@@ -25,7 +27,7 @@ def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, st
 
 
 def is_below(path: str, others: Iterable[str]) -> bool:
-    """Whether a path is below one of the other paths."""
+    """Return whether a path is a subpath of one of the other paths."""
     return any(path.startswith(other) and path[len(other) : len(other) + 1] in (".", "[") for other in others)
 
 
@@ -54,7 +56,9 @@ def _type_name(node: Node) -> str:
 
 
 def as_tensor(leaf: Any) -> torch.Tensor | None:
-    """A leaf that is judged by its error: a tensor, a NumPy array or number, a Python float or complex."""
+    """Convert a leaf to a tensor if it is judged by its error: a tensor, a NumPy array or number, a Python float or
+    complex. Return None for any other leaf.
+    """
     if isinstance(leaf, torch.Tensor):
         return leaf
     if isinstance(leaf, (float, complex)) and not isinstance(leaf, bool):

@@ -24,7 +24,8 @@ Scalar = float | complex | int | bool
 
 @dataclass(frozen=True)
 class LeafVerdict:
-    """The verdict of one leaf. ``index`` is the index of the worst element, and the scalars are its values in each leg.
+    """The verdict on one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
+    ``reference`` are this element's values in the legs.
 
     ``nonfinite`` is true if NaN or infinity are at different positions than in eager. ``perturbed_runs`` counts the
     eager runs with perturbed rounding that widened the limits. ``compared`` is False if two eager runs differ by more
@@ -62,7 +63,7 @@ class LeafVerdict:
 
 @dataclass(frozen=True)
 class Pair:
-    """One leaf of both legs, as dense tensors of equal shape and dtype."""
+    """One leaf in both legs, as dense tensors with the same shape and dtype."""
 
     path: str
     section: SectionName
@@ -72,7 +73,7 @@ class Pair:
 
 @dataclass
 class Judgement:
-    """All verdicts of a call, and the references that were needed."""
+    """All verdicts on a call's leaves, and the references that were needed."""
 
     verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
     reference: Reference = Reference.NOT_NEEDED
@@ -92,7 +93,7 @@ def judge(
 ) -> Judgement:
     """Judge every pair; request the fp64 run and additional eager runs only if a leaf needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
-    # A tolerance set by the user is decisive.
+    # If the user chose a tolerance, only this tolerance decides.
     unexplained = [pair for pair in result.failing(pairs) if tolerances.given_for(pair.path, pair.eager.dtype) is None]
     floating = [pair for pair in unexplained if is_floating(pair.eager)]
     truth: Values = {}
@@ -111,14 +112,15 @@ def judge(
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
-    """The verdict without a reference: equality, the user's tolerance, or the strict default tolerance."""
+    """Return the verdict that needs no reference: by equality, the user's tolerance, or the strict default tolerance.
+    """
     if pair.eager is pair.compiled or bitwise_equal(pair.eager, pair.compiled):
         return LeafVerdict(pair.path, elements=pair.eager.numel())
     if is_floating(pair.eager):
         given = tolerances.given_for(pair.path, pair.eager.dtype)
         return _verdict_within(pair, given or rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
     verdict = _verdict_within(pair, Tolerance(0.0, 0.0))
-    # Errors are measured in float64, where large integers that differ may be equal.
+    # Errors are measured in float64, in which different large integers may become equal.
     return replace(verdict, measures=(Measured("wrong elements", float(max(verdict.differing, 1)), 0.0),))
 
 
@@ -182,7 +184,7 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
 
 
 def _exceeds_alone(pair: Pair) -> bool:
-    """Whether a leaf passes only because eager itself is far from the reference."""
+    """Return whether a leaf passes only because eager itself has a large error against the reference."""
     return not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
 
 
@@ -221,7 +223,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
         return nothing_to_compare
     if all_finite(pair.eager) and not all_finite(second):
         return nothing_to_compare
-    # The allowed distance from the first eager run is based on the distance of the second run from it.
+    # The allowed distance from the first eager run is based on the distance between the two eager runs.
     found = errors(eager=second, compiled=pair.compiled, truth=pair.eager)
     if found.rms_eager > rule.MEANINGLESS * found.rms_reference:
         return nothing_to_compare
@@ -261,8 +263,8 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """The verdict after another run; unchanged if the run does not contain the leaf, or overflows at different
-        elements.
+        """Return the verdict after another run. The verdict is unchanged if the run does not contain the leaf, or if
+        other elements overflow in the run.
         """
         eager, compiled = self.pair.eager, self.pair.compiled
         if run is None or run.shape != eager.shape or run.dtype != eager.dtype:
@@ -281,13 +283,15 @@ class _Widening:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no additional run is likely to make the leaf pass."""
+        """Return whether additional runs are unlikely to make the leaf pass."""
         gradient = self.pair.section in GRADIENTS
         return self.verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
 
 
 class Overflow:
-    """Records which elements are finite in at least one eager run, and which are finite in all of them."""
+    """A record of the elements that are finite in at least one eager run, and of the elements that are finite in all
+    eager runs.
+    """
 
     def __init__(self, eager: torch.Tensor) -> None:
         self._sometimes = self._always = eager.isfinite()
@@ -298,5 +302,7 @@ class Overflow:
         self._sometimes, self._always = self._sometimes | finite, self._always & finite
 
     def explains(self, compiled: torch.Tensor) -> bool:
-        """Whether each compiled element is finite (or not) as in at least one eager run."""
+        """Return whether, for each element, at least one eager run agrees with the compiled run on whether the element
+        is finite.
+        """
         return bool(torch.where(compiled.isfinite(), self._sometimes, ~self._always).all())

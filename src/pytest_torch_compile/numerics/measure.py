@@ -10,8 +10,8 @@ import torch
 
 PIECE = 1 << 20  # number of elements copied at once if they are not contiguous
 # Number of float64 elements held at once. On a CPU, the elements must fit in a core's cache, and there must be fewer
-# than 32,768 of them, because from that size torch starts threads, which would take longer than the block itself. On
-# other devices, a piece is one block.
+# than 32,768 of them, because for 32,768 elements torch starts threads, which would take longer than the block itself.
+# On other devices, a piece is one block.
 BLOCK_ON_CPU = 24 << 10
 
 
@@ -29,11 +29,12 @@ class Difference:
 
 @dataclass
 class Errors:
-    """The errors of the eager and compiled results against a reference, over the elements that are finite in all three.
+    """The errors of eager and compiled results against a reference, over the elements that are finite in all three
+    results.
 
-    ``carrying`` is the effective number of elements for slopes: all elements in most leaves, but few if only a few
-    elements are large (computed from the kurtosis of the reference, which is 3 for a normal distribution). ``channels``
-    is 0 if the channel means were not measured.
+    ``carrying`` is the effective number of elements that determine a slope. In most leaves, this is the number of all
+    elements, but it is small if only a few elements are large. It is computed from the kurtosis of the reference, which
+    is 3 for a normal distribution. ``channels`` is 0 if the channel means were not measured.
     """
 
     count: int = 0
@@ -53,7 +54,9 @@ class Errors:
 
 
 def is_floating(tensor: torch.Tensor) -> bool:
-    """Whether a leaf is floating-point or complex and judged by its error. All other leaves must be equal."""
+    """Return whether a leaf is floating-point or complex, and therefore judged by its error. All other leaves must be
+    equal.
+    """
     return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
 
@@ -76,8 +79,8 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Yield copies of tensors of equal shape as flat float64 blocks (complex tensors as pairs of real numbers), with
-    the offset of each block.
+    """Yield copies of tensors with the same shape as flat float64 blocks (complex tensors as pairs of real numbers),
+    with the offset of each block.
     """
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0
@@ -125,7 +128,9 @@ def root_mean_square(tensor: torch.Tensor) -> float:
 
 
 def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: float) -> Difference:
-    """Compare every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same positions."""
+    """Compare the difference in every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same
+    positions.
+    """
     result = Difference()
     for offset, (left, right) in blocks(eager, compiled):
         error = (left - right).abs_()

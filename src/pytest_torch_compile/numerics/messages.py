@@ -1,4 +1,4 @@
-"""Turn differences into findings with kind, subject, worst element and fix."""
+"""Turn differences into findings with a kind, a subject, the worst element and a fix."""
 
 from __future__ import annotations
 
@@ -164,8 +164,8 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Whether one class equals or is a subclass of the other, or the compiled leg's exception wraps the eager
-    exception.
+    """Return whether the exceptions' classes are equal, one class is a subclass of the other class, or the compiled
+    leg's exception wraps the eager exception.
     """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True

@@ -55,7 +55,7 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 
 
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-    """Whether ``compiled`` has the same layout as ``eager``, except that rows may be padded.
+    """Return whether ``compiled`` has the same layout as ``eager``, except that rows may be padded.
 
     Inductor pads matrix products on accelerators, and guarantees only the order of an output's strides.
     """
@@ -69,7 +69,7 @@ def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill a memory block without gaps, in some order of dimensions."""
+    """Return whether the elements fill a memory block without gaps, for some order of the dimensions."""
     if tensor.layout is not torch.strided or tensor.is_nested:
         return False
     expected = 1

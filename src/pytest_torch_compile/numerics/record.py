@@ -21,11 +21,11 @@ class CallRecord:
     in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
     call, ``initial_state`` to those before the call (may be empty), ``grads`` to the gradients of the parameters, and
     ``input_grads`` to the gradients of the inputs. ``kept`` is other state of the target, such as attributes and
-    closed-over variables, and ``kept_at_start`` is the same state before the first call; ``initial_kept`` contains its
-    tensors before this call. ``sharing`` lists outputs that share memory, if they were recorded while the leg's tensors
-    were installed. ``parameters`` contains the names of the entries of ``state`` that are parameters (if empty, the
-    keys of ``grads``). ``exceptions`` are the exceptions that the call is expected to raise. ``argument_names`` are
-    names of positional arguments for messages.
+    closed-over variables. ``kept_at_start`` is the same state before the first call, and ``initial_kept`` contains the
+    tensors in this state before this call. ``sharing`` lists outputs that share memory, if they were recorded while the
+    leg's tensors were installed. ``parameters`` contains the names of those entries in ``state`` that are parameters;
+    if it is empty, the keys of ``grads`` are used. ``exceptions`` contains the exceptions that the call is expected to
+    raise. ``argument_names`` contains the names of positional arguments, for messages.
     """
 
     number: int = 1

@@ -103,7 +103,9 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
-    """Keys and values. Methods of dict subclasses are bypassed; returns None if another mapping raises."""
+    """Return keys and values. The methods of dict subclasses are bypassed. If a mapping of any other kind raises an
+    exception, return None.
+    """
     if is_a(value, OrderedDict):
         return list(OrderedDict.items(value))
     if is_a(value, dict):
@@ -116,8 +118,8 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _key(position: int, key: Any) -> tuple[Any, bool]:
-    """A key as text, and whether it is quoted: plain values are shown unchanged, and other keys as class and
-    position.
+    """Return a key as text, and whether it is quoted. Plain values are shown unchanged, and any other key is shown as
+    its class and position.
     """
     plain = type(type(key)) is type and isinstance(key, (str, int, float, bytes, type(None), torch.dtype))
     whole = plain or (type(key) is tuple and all(type(part) in (str, int, float, bool) for part in key))
@@ -125,7 +127,9 @@ def _key(position: int, key: Any) -> tuple[Any, bool]:
 
 
 def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
-    """Whether an object is an instance of a class. Unlike ``isinstance``, this does not evaluate its ``__class__``."""
+    """Return whether an object is an instance of a class. Unlike ``isinstance``, this function does not evaluate the
+    object's ``__class__``.
+    """
     return issubclass(type(value), kinds)
 
 
@@ -159,7 +163,7 @@ def attributes(value: Any) -> dict[str, Any]:
     for kind in type(value).__mro__:
         slots = (slot for slot in kind.__dict__.values() if type(slot) is types.MemberDescriptorType)
         for slot in slots if "__slots__" in kind.__dict__ else ():
-            with suppress(AttributeError):  # not assigned
+            with suppress(AttributeError):  # the slot has no value
                 by_name[slot.__name__] = slot.__get__(value, type(value))
     return by_name
 

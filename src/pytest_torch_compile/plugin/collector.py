@@ -1,4 +1,5 @@
-"""Collects the entries of all tests of a run and writes the report at the end. Runs in the pytest-xdist controller."""
+"""Collect the entries of all tests in a run, and write the report at the end. This runs in the pytest-xdist controller.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from . import payload, unwritten
 
 
 class Collector:
-    """Registered in the process that receives all reports."""
+    """The hooks that collect entries, registered in the process that receives all reports."""
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
@@ -38,7 +39,7 @@ class Collector:
         file, line, _ = report.location
         entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
         entry["duration"] += report.duration
-        if report.when == "setup" and report.passed:  # until its call is reported
+        if report.when == "setup" and report.passed:  # until the test's call phase is reported
             entry |= {"outcome": "error", "message": "the run ended before the test finished"}
         elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
@@ -54,7 +55,7 @@ class Collector:
             entry |= {"outcome": "error", "message": str(report.longrepr)}
 
     def _entry(self, test: str, file: str, line: int, environment: dict[str, Any]) -> dict[str, Any]:
-        """The entry of a test in the environment of its last run, created if needed."""
+        """Return a test's entry in the environment of its most recent run; the entry is created if needed."""
         key = entries.environment_key(environment)
         self._environments[key] = environment
         entry = self._tests.setdefault(
@@ -76,7 +77,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the document and the views generated from it."""
+        """Write the document, and the views that are generated from it."""
         # True after -x, an interrupt, or an internal error of pytest.
         early = session.shouldfail or session.shouldstop or int(exitstatus) not in (0, 1, 5)
         try:
@@ -87,7 +88,7 @@ class Collector:
             unwritten.fail(session)
 
     def _earlier(self) -> list[Any]:
-        """The history of the existing report; a history that cannot be used does not fail the run."""
+        """Return the history in the existing report. A history that cannot be used does not fail the run."""
         if not (self._folder / document.FILE_NAME).exists():
             return []
         try:
@@ -157,7 +158,8 @@ def _commit(root: Path) -> str:
 
 
 def _selection(config: pytest.Config) -> str:
-    """The selection of tests, such as ``-k attention tests/test_a.py``, which has its own history; empty for all tests.
+    """Return the selection of tests, such as ``-k attention tests/test_a.py``; empty for all tests. Each selection has
+    its own history.
 
     Paths are relative to the root directory.
     """

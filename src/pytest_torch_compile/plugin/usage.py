@@ -26,8 +26,8 @@ _NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\
 
 
 def names_plugin(file: Path) -> bool:
-    """Whether a file seems to use the plugin. This searches the source text, because importing the file could import
-    torch, which takes seconds.
+    """Return whether a file seems to use the plugin. This function searches the source text, because importing the file
+    could import torch, which takes seconds.
     """
     try:
         return _NAMES.search(file.read_text(encoding="utf-8", errors="replace")) is not None
@@ -48,7 +48,7 @@ def uses_plugin(item: pytest.Item) -> bool:
 
 
 def shows_existing(item: pytest.Item) -> bool:
-    """Whether a test is one of those that ``--compile-existing`` adds to show its results."""
+    """Return whether a test is one of the tests that ``--compile-existing`` adds to show its results."""
     return getattr(item, "shows_existing", False)
 
 

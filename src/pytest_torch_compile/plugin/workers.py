@@ -35,6 +35,6 @@ def measure_alone(config: pytest.Config) -> None:
 
 
 def say_so_again(config: pytest.Config) -> None:
-    """Restore the variables, which the user's tests may read."""
+    """Restore the environment variables, because the user's tests may read them."""
     if _NAME in config.stash:
         os.environ[VARIABLE] = config.stash[_NAME]

@@ -14,7 +14,8 @@ from ..findings import CompileUsageError, Finding
 from ..report.failure_text import count, cut, numbered
 from .progress import CheckSeen, Fact
 
-# Maps the names in ``same=`` to the quantities that are compared, with causes before effects.
+# Maps each name in ``same=`` to the quantity that is compared. A quantity that may cause differences in another
+# quantity comes first.
 SAME = {
     "graph_breaks": "graph break",
     "recompiles": "recompile",
@@ -46,7 +47,7 @@ class RankSeen:
     stopped: bool = False
 
     def facts(self, check: str, kind: str) -> list[Fact]:
-        """A check's observations of one kind."""
+        """Return a check's observations of one kind."""
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
@@ -81,8 +82,8 @@ def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: 
 
 
 def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
-    """Groups of ranks that agree. The largest group comes first; among groups of equal size, the group with fewer
-    observations comes first.
+    """Return groups of ranks that agree. The largest group comes first; if groups have the same size, the group with
+    fewer observations comes first.
     """
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
@@ -92,8 +93,8 @@ def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[i
     stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
     if len(set(stories.values())) == 1:
         later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
-        # A rank that has made less progress does not count as different: only positions that both ranks reached are
-        # compared.
+        # A rank that has made less progress does not count as different: only positions that all compared ranks have
+        # reached are compared.
         for position in zip_longest(*later.values()):
             stories = {rank: key for rank, key in zip(later, position, strict=True) if key is not None}
             if len(set(stories.values())) > 1:
@@ -145,7 +146,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
 
 
 def _without(facts: Sequence[Fact], others: Sequence[Fact]) -> list[Fact]:
-    """The observations whose keys are missing or less frequent in other groups."""
+    """Return the observations whose keys are missing in other groups, or are less frequent there."""
     left = Counter(fact.key for fact in others)
     result = []
     for fact in facts:

@@ -51,7 +51,7 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """The end of one rank's call. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
+    """How one rank's call ended. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
     ``place``, or is ``lost``.
 
     ``lost`` is the reason why there is no answer from the rank's process. ``checks`` contains the observations of its
@@ -69,7 +69,7 @@ class RankEnd:
 
     @property
     def was_ended(self) -> bool:
-        """Whether the rank was still running."""
+        """Whether the rank was still running, and therefore was terminated."""
         return self.outcome is None and not self.how_it_died
 
     @property
@@ -151,7 +151,9 @@ def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterab
 
 
 def processes_with(token: str) -> list[int]:
-    """The processes with the token in their environment: a group's ranks and their child processes. Linux only."""
+    """Return the processes that have the token in their environment: a group's ranks and the ranks' child processes.
+    Linux only.
+    """
     processes = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:

@@ -20,7 +20,7 @@ from ..observation import Collective, Graph, GraphBreak, Location, Observation, 
 
 @dataclass(frozen=True)
 class Fact:
-    """One observation of a check. Equal observations on different ranks have equal keys; ``text`` is used in messages.
+    """One observation of a check. The same observation has the same key on all ranks; ``text`` is used in messages.
 
     ``during`` is the number of the call to a compiled function, counted from 1 over the whole check.
     """
@@ -56,7 +56,7 @@ def facts_of(seen: Observation) -> list[Fact]:
 
 
 def _graph_break(found: GraphBreak) -> Fact:
-    # Without `times`, which increases if a rank compiles the code again.
+    # `times` is not included, because it increases if a rank compiles the code again.
     text = f"{found.category} at {found.location.shown()}"
     return Fact("graph break", (found.fingerprint,), text, found.call, found.location)
 
@@ -70,7 +70,7 @@ def _recompile(found: Recompile) -> Fact:
 
 
 def _collectives(found: Sequence[Collective]) -> Fact:
-    """One observation for all collectives of a graph, because a graph is observed as a whole."""
+    """Return one observation for all collectives in a graph, because a graph is observed as a whole."""
     first = found[0]
     text = f"{first.graph} graph: {', '.join(map(_collective_text, found))}"
     key = (first.call, first.graph, *map(_collective_key, found))
@@ -98,7 +98,7 @@ def _graph(found: Graph) -> Fact:
 
 
 class Recorder:
-    """Writes the observations and the progress of the checks in this process to a file."""
+    """A recorder that writes the observations and the progress of this process's checks to a file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
@@ -152,7 +152,7 @@ class Recorder:
 
 
 def checks_in(path: Path) -> dict[str, CheckSeen]:
-    """Reads the written observations. The key is the check's name and its number among the checks with this name."""
+    """Read the written observations. The key of a check is its name, and its number among the checks with this name."""
     checks: dict[int, CheckSeen] = {}
     with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
         while True:  # a killed rank may have left a partial line

@@ -15,7 +15,7 @@ _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference of one test. ``worse`` is True if a gate should fail."""
+    """One difference in one test. ``worse`` is True if a gate should fail."""
 
     test: str
     what: str
@@ -23,7 +23,7 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """The differences, regressions first. Tests are matched by environment and id, then by id alone."""
+    """Return the differences, regressions first. Tests are matched by environment and id, and then by id alone."""
     before = {test["id"]: test for test in old["tests"]} | {document.key_of(test): test for test in old["tests"]}
     matched = [(before.get(document.key_of(test)) or before.get(test["id"]), test) for test in new["tests"]]
     found = [change for earlier, test in matched for change in _of(earlier, test)]
@@ -97,7 +97,7 @@ def _total(found: Sequence[Change]) -> str:
 
 
 def overview(made: Mapping[str, Any]) -> str:
-    """An overview of a document: the summary line, a row for each test, and the findings."""
+    """Return an overview of a document: the summary line, a row for each test, and the findings."""
     tests = made["tests"]
     width = max((len(test["id"]) for test in tests), default=4)
     head = f"{'test':{width}}  {'verdict':13}" + "".join(f"{name:>12}" for name in _COLUMNS)

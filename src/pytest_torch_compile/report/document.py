@@ -20,7 +20,7 @@ FILE_NAME = "report.json"
 HISTORY_LENGTH = 30
 # The number of test selections (all tests, -k attention) that keep a separate history.
 SELECTIONS = 4
-# From best to worst; merging keeps the worst outcome of a test.
+# From best to worst; merging keeps a test's worst outcome.
 OUTCOMES = ("skipped", "passed", "xfailed", "failed", "error")
 Document = dict[str, Any]
 
@@ -40,9 +40,9 @@ def new(
     history: Sequence[Mapping[str, Any]] = (),
     selection: str = "",
 ) -> Document:
-    """A document with these tests. ``history`` contains the points of earlier documents, oldest first.
+    """Create a document with these tests. ``history`` contains the points of earlier documents, oldest first.
 
-    ``selection`` describes the selected tests, and is empty for all tests.
+    ``selection`` describes which tests were selected; it is empty for all tests.
     """
     entries = sorted((clean(test) for test in tests), key=lambda test: (test["id"], test["environment"]))
     document: Document = {
@@ -61,9 +61,10 @@ def new(
 
 
 def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The newest points of each selection that is kept: the last selection and the selections with the most tests.
+    """Return the newest history points of the selections that are kept: the most recent selection, and the selections
+    with the most tests.
 
-    Runs of a few tests do not displace runs of all tests.
+    So runs of a few tests do not displace runs of all tests.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for at in history:
@@ -76,7 +77,7 @@ def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
-    """The summary figures. ``speedup`` is the geometric mean over the speed tests, or None."""
+    """Return the summary figures. ``speedup`` is the geometric mean over the speed tests, or None."""
     outcomes = Counter(test["outcome"] for test in tests)
     checks = [check for test in tests for check in test["checks"]]
     speedups = [speed["speedup"] for test in tests for speed in test["speed"] if speed["speedup"]]
@@ -133,7 +134,7 @@ def key_of(test: Mapping[str, Any]) -> str:
 
 
 def clean(value: Any) -> Any:
-    """The value as strict JSON: finite numbers, lists, and text that can be encoded."""
+    """Convert a value to strict JSON: finite numbers, lists, and text that can be encoded."""
     if isinstance(value, Mapping):
         return {clean(str(name)): clean(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -219,14 +220,16 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
 
 
 def _badness_of_status(status: int) -> tuple[int, int]:
-    """The sort key of pytest's exit status, from best to worst: 5 (no tests ran), 0 (passed), 1 (failed), and then
-    errors that stopped the run.
+    """Return the sort key of pytest's exit status, from best to worst: 5 (no tests ran), 0 (passed), 1 (failed), and
+    then errors that stopped the run.
     """
     return [5, 0, 1].index(status) if status in (5, 0, 1) else 3, status
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The history before the merged runs; the points of several shards of one commit are combined."""
+    """Return the history before the merged runs. If several shards of one commit have history points, these points are
+    combined.
+    """
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:
         for earlier in document["history"][:-1]:

@@ -1,4 +1,4 @@
-"""Reports as plain text, for the message of a failed check."""
+"""Convert reports to plain text, for the message of a failed check."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .safe_text import terminal_block
 
 
 def failure_text(report: CompileReport) -> str:
-    """The findings with limits, evidence and likely fixes, then the diagnosis, the calls and the command to run again.
+    """Return the findings with limits, evidence and likely fixes, followed by the diagnosis, the calls, and the command
+    that runs the test again.
 
-    For a check that passed, returns the verdict and a summary of the observations.
+    For a check that passed, return the verdict and a summary of the observations.
     """
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if report.diagnosis:
@@ -70,8 +71,8 @@ def finding_text(number: int, finding: Finding) -> str:
 
 
 def sequence_table(calls: Sequence[CallReport]) -> str:
-    """The calls as an aligned table: the call, its shapes, whether it was compiled or reused, and the guard that
-    failed.
+    """Return the calls as an aligned table: the call, its shapes, whether it was compiled or reused a graph, and the
+    guard that failed.
     """
     rows = [("call", "arguments", "outcome", "guard that failed")]
     rows += [(call.label, cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
@@ -129,7 +130,7 @@ def _figures(data: Mapping[str, Any]) -> str:
 
 
 def cudagraphs(runs: Sequence[Mapping[str, Any]]) -> str:
-    """The use of CUDA graphs: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
+    """Describe the use of CUDA graphs: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
     sums = {name: sum(run[name] for run in runs) for name in ("warmed_up", "recorded", "replayed")}
     sums["without"] = sum(len(run["without"]) for run in runs)
     return ", ".join(f"{total} {name.replace('_', ' ')}" for name, total in sums.items())
@@ -141,7 +142,7 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
 
 
 def number(value: float | complex | None) -> str:
-    """A number with up to six digits, such as ``0.5`` or ``1.235e-05``; other values are returned unchanged."""
+    """Format a number with up to six digits, such as ``0.5`` or ``1.235e-05``; other values are returned unchanged."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"
@@ -153,5 +154,5 @@ def count(number: int, noun: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """The text, cut to at most ``width`` characters."""
+    """Cut a text to at most ``width`` characters."""
     return text if len(text) <= width else text[: max(0, width - 3)] + "..."

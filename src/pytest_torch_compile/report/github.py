@@ -1,5 +1,5 @@
-"""GitHub annotations from a document: workflow commands for lines of user code, with the worst first, within GitHub's
-limits.
+"""Create GitHub annotations from a document: workflow commands for lines of user code, starting with the worst finding,
+within GitHub's limits.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Annotation:
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
-    """The annotations that fit, worst first; if some do not fit, the last annotation of each level contains the number
-    of omitted findings.
+    """Return the annotations that fit within the limits, worst first. If some findings do not fit, the final annotation
+    of each level contains the number of omitted findings.
 
     ``prefix`` is the folder of the tests in the repository, if it is not the root.
     """
@@ -70,7 +70,9 @@ def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
-    """The finding's line, or the test's line if the finding is outside the repository, where GitHub cannot show it."""
+    """Return the finding's line. If this line is outside the repository, where GitHub cannot show it, return the test's
+    line.
+    """
     inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
     file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))
     return (f"{prefix.rstrip('/')}/{file}" if prefix else file), max(1, line)

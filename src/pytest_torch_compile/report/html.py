@@ -1,4 +1,4 @@
-"""The self-contained HTML page. Jinja2 escapes all untrusted text."""
+"""Create the self-contained HTML page. Jinja2 escapes all untrusted text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def available() -> bool:
 
 
 def page(made: Mapping[str, Any]) -> str:
-    """The document as one HTML file."""
+    """Return the document as one HTML file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -43,7 +43,7 @@ def page(made: Mapping[str, Any]) -> str:
     environment.filters.update(duration=view.duration, percent=view.percent)
     templates = resources.files(__package__) / "templates"
     style, script = (templates.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    # Totals of different selections cannot be compared.
+    # Totals for different selections cannot be compared.
     own = made.get("selection", "")
     alike = [point for point in made["history"] if point.get("selection", "") == own]
     names = _names([test["id"] for test in made["tests"]])
@@ -96,7 +96,7 @@ def _test(
 
 
 def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls, each with its recompiles and its outcome as a class name."""
+    """Return the calls, each with its recompiles, and with its outcome as a CSS class name."""
     states = {"errors": "eager", "fallbacks": "eager", "recompiles": "recompiled", "graphs": "compiled"}
     timeline = []
     for number, call in enumerate(check["calls"], 1):
@@ -109,7 +109,7 @@ def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
     """The parts of the compile time, each with its width in percent."""
-    # torch's time for dynamo includes the time of AOTAutograd, which includes Inductor's.
+    # torch's time for dynamo includes AOTAutograd's time, which includes Inductor's time.
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)
     dynamo = max(0.0, seconds["dynamo"] - aot - inductor)
@@ -141,7 +141,7 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
-    """A change and the range that its baseline allows, in percent of the width of the plot."""
+    """Return a change, and the range that its baseline allows, in percent of the plot's width."""
     effect = change["effect"]
     # Null means that there is no limit: any change is allowed.
     floor = abs(effect if change["floor"] is None else change["floor"])

@@ -16,8 +16,8 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _CONTROLS_IN_BLOCK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 # Characters that change the text direction or are invisible.
 _UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
-# A runner interprets the first marker as a command at the start of a line, and the older second marker anywhere in a
-# line.
+# A runner interprets the first marker as a command only at the start of a line, and the older, second marker anywhere
+# in a line.
 _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)")
 
 

@@ -14,7 +14,7 @@ _FAILED = ("failed", "error")
 
 
 def of_run(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Plots of the whole run."""
+    """Create the plots for the whole run."""
     series: dict[str, Callable[[Sequence[Mapping[str, Any]]], float | None]] = {
         "failed tests": lambda tests: sum(t["outcome"] in _FAILED for t in tests),
         "graph breaks": lambda tests: sum(t["breaks"] for t in tests),
@@ -35,7 +35,7 @@ def _mean_speedup(tests: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def of_test(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Plots of one test; empty plots are omitted."""
+    """Create the plots for one test; empty plots are omitted."""
     points = _points(test, history)
     plots = []
     for name in _OF_TEST:

@@ -1,4 +1,4 @@
-"""Text shared by several output formats: verdicts, severity of findings, formatted figures."""
+"""Create text that several output formats share: verdicts, the severity of findings, formatted figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOTHING_MORE: dict[str, Any] = {"location": None, "evidence": "", "hint": ""}
 
 @dataclass(frozen=True)
 class Found:
-    """One finding and its test; ``check`` is None for a failure that no check reported."""
+    """One finding and the test that has it; ``check`` is None for a failure that no check reported."""
 
     test: Mapping[str, Any]
     check: Mapping[str, Any] | None
@@ -59,7 +59,7 @@ def rank(kind: str) -> int:
 
 
 def findings(made: Mapping[str, Any]) -> list[Found]:
-    """The findings that made tests fail, worst first; findings of known failures are omitted."""
+    """Return the findings that made tests fail, worst first; findings in known failures are omitted."""
     bad = [test for test in made["tests"] if test["outcome"] in ("failed", "error")]
     return sorted((found for test in bad for found in _of(test)), key=lambda found: rank(found.finding["kind"]))
 
@@ -111,7 +111,9 @@ def row(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graphs(check: Mapping[str, Any]) -> str:
-    """``2 with 14 ops and 31 guards``; without guards if the report or torch did not count them."""
+    """Describe graphs, as ``2 with 14 ops and 31 guards``; guards are omitted if the report or torch did not count
+    them.
+    """
     guards = [graph.get("guards") for graph in check["graphs"]]
     parts = [count(sum(graph["ops"] for graph in check["graphs"]), "op")]
     parts += [count(sum(guards), "guard")] if guards and None not in guards else []
@@ -126,7 +128,7 @@ def duration(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes as ``12.3 MB``, with decimal megabytes as in messages."""
+    """Format bytes as ``12.3 MB``, in decimal megabytes as in messages."""
     return f"{number / 1e6:,.1f} MB"
 
 

@@ -37,7 +37,7 @@ def is_users(value: Any) -> bool:
 
 
 class Definitions:
-    """The upper part of a script: imports, constants, functions and classes, in the order of their dependencies.
+    """The first part of a script: imports, constants, functions and classes, in the order of their dependencies.
 
     ``value`` writes a variable whose value is not a definition. ``needs`` lists the required packages other than torch.
     """
@@ -83,7 +83,7 @@ class Definitions:
         return path if module == "builtins" else f"{self._import(str(module))}.{path}"
 
     def _made_by_statement(self, value: Any) -> str:
-        """The user's variable that refers to a custom op."""
+        """Return the user's variable that refers to a custom op, and copy the statement that creates the op."""
         for module in [one for one in sys.modules.values() if is_own(getattr(one, "__file__", None) or "")]:
             for name, held in list(vars(module).items()):
                 if held is value:
@@ -117,7 +117,7 @@ class Definitions:
         return name
 
     def _reserve(self, name: str, value: Any) -> bool:
-        """Whether ``name``, which refers to ``value``, still has to be written."""
+        """Reserve ``name`` for ``value``, and return whether its definition still has to be written."""
         if name not in self._meanings:
             self._meanings[name] = value
             return True
@@ -202,7 +202,7 @@ def _code(source: str) -> bytes:
 
 
 def _namespace(value: Any) -> dict[str, Any]:
-    """Maps the names in the source of a function or class to values: closed-over variables, then globals."""
+    """Return the values of the names in the source of a function or class: closed-over variables, and then globals."""
     functions = [value] if isinstance(value, types.FunctionType) else [*map(_function, vars(value).values())]
     names = dict(vars(sys.modules[value.__module__])) if value.__module__ in sys.modules else {}
     for function in filter(None, functions):
@@ -234,7 +234,7 @@ def _names(source: str) -> list[str]:
 
 
 def _stored(source: str) -> set[str]:
-    """The outer names that a piece of source assigns to."""
+    """Return the outer names to which a piece of source assigns values."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Global, ast.Nonlocal))]
     return {name for node in nodes for name in node.names}
 

@@ -26,10 +26,10 @@ from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
-SECONDS = 180.0  # for all attempts of a check; each attempt imports torch and compiles code
+SECONDS = 180.0  # for all attempts to reproduce a check's failure, each of which imports torch and compiles
 GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
-_written: set[Path] = set()  # the files written by this process, because two checks of one test may fail
+_written: set[Path] = set()  # the files that this process has written, because two checks in one test may fail
 _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
 
 
@@ -65,7 +65,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
                 reasons.append(str(error))
                 break
             if candidate.stored and not exact:
-                continue  # if some tensors need their original values, all tensors keep theirs
+                continue  # if some tensors need their original values, all tensors keep their values
             if (left := end_of_time - time.monotonic()) <= 0:
                 reasons.append(f"the time limit of {SECONDS:.0f} s was reached")
                 break
@@ -84,8 +84,8 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
 
 
 def _why_none(report: CompileReport) -> str:
-    """The reason why no script can be written. Times, memory and caches depend on the machine, and a script cannot
-    include several processes or settings.
+    """Return the reason why no script can be written. For example, times, memory and caches depend on the machine, and
+    a script cannot reproduce several processes or some settings.
     """
     if causes := [finding.cause for finding in report.findings if finding.cause]:
         return f"a torch setting causes the failure: {causes[0]}"
@@ -93,7 +93,7 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """The smallest module and its finding of this kind, followed by the whole target."""
+    """Yield the smallest module with its finding of this kind, and then the whole target."""
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
         try:

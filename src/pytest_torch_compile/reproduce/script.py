@@ -38,7 +38,7 @@ _NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that do not
 
 @dataclass(frozen=True)
 class Script:
-    """A script: its text, the values that it loads, and the packages that it needs in addition to torch."""
+    """A script: its text, the values that the script loads, and the packages that it needs in addition to torch."""
 
     text: str
     stored: list[Any]
@@ -46,7 +46,7 @@ class Script:
 
 
 class Renamed:
-    """Rename the script's own names that conflict with the user's code, which is copied unchanged."""
+    """New names for those of the script's own names that conflict with the user's code, which is copied unchanged."""
 
     def __init__(self, taken: Collection[str], names: Iterable[str], templates: Iterable[str]) -> None:
         self._new = {name: self._free(name, taken) for name in (*names, *_defined(templates)) if name in taken}
@@ -110,8 +110,8 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
 
 
 def _judge(finding: Finding, compiling: Compiling) -> str:
-    """The name of the template with the assertion. With fullgraph, a break raises an exception; otherwise, breaks are
-    counted.
+    """Return the name of the template that contains the assertion. With fullgraph, a break raises an exception;
+    otherwise, breaks are counted.
     """
     return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
 

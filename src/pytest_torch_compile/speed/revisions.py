@@ -48,7 +48,7 @@ class Compared:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict of each test; returns 1 for a regression, 2 if nothing could be compared."""
+    """Print the verdict on each test; returns 1 if there is a regression, and 2 if nothing could be compared."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
     parser.add_argument(
@@ -150,7 +150,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
         # Each revision imports its own sources, even if another checkout is installed.
         sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
         path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
-        # By default, a child does not start workers.
+        # By default, a child does not start pytest-xdist workers.
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}

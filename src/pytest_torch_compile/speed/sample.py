@@ -14,10 +14,10 @@ SECONDS, PRECISION = 4.0, 0.002
 
 @dataclass(frozen=True)
 class Paired:
-    """One quantity of both legs, per call: seconds, or bytes for memory.
+    """One quantity in both legs, per call: seconds, or bytes for memory.
 
     ``log_ratio`` is log(compiled / eager) over interleaved rounds, positive if compiled code is slower; ``half_width``
-    is half of its 95% interval within this process.
+    is half the width of the ratio's 95% interval within this process.
     """
 
     eager: float
@@ -36,9 +36,9 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact:
-    """Counts of one leg; None if not observed.
+    """The counts in one leg; a count is None if it was not observed.
 
-    The counts per call are launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``,
+    The counts per call are the launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``,
     ``syncs`` (waits of the host for the device), and ``python_calls``. ``memory`` is the peak in bytes. The other
     counts are taken during compilation and warm-up.
     """
@@ -133,7 +133,7 @@ class SpeedSample:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
-        """The sample in the data that ``to_dict`` returned. Raises ValueError for a different schema."""
+        """Create a sample from the data that ``to_dict`` returned. Raises ValueError for a different schema."""
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"the speed sample has schema {data.get('schema_version')!r}, but {SCHEMA_VERSION} is expected"

@@ -1,4 +1,4 @@
-"""The end of a session with speed tests: the table of verdicts, the update of the baselines, and unused entries."""
+"""Finish a session with speed tests: write the table of verdicts, update the baselines, and list unused entries."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
 
 
 def _figures(entry: Mapping[str, Any] | None) -> str:
-    """The mean speedups of an entry."""
+    """Return the mean speedups of an entry."""
     runs = stored_runs.runs_of(entry)
     if not runs:
         return "none"

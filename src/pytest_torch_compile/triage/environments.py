@@ -1,4 +1,5 @@
-"""Provide environments for torch releases: environments created with uv and reused, or existing interpreters."""
+"""Provide environments for torch releases: environments that are created with uv and reused, or existing interpreters.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +40,16 @@ class Environment:
     packages: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, other: Environment) -> list[str]:
-        """Differences from another environment other than the torch version, such as ``numpy 1.26.4 -> 2.1.0``."""
+        """Return the differences from the ``other`` environment, except for the torch version, such as ``numpy 1.26.4
+        -> 2.1.0``.
+        """
         names = sorted({*self.packages, *other.packages} - {"torch"})
         versions = [(name, self.packages.get(name, "none"), other.packages.get(name, "none")) for name in names]
         return [f"{name} {old} -> {new}" for name, old, new in versions if old != new]
 
 
 def environment(given: str, install: Sequence[str], folder: Path | None = None) -> Environment:
-    """The environment for a torch release or the path of a Python interpreter.
+    """Return the environment for a torch release, or for the path of a Python interpreter.
 
     Args:
         install: Additional arguments for ``uv pip install`` in a new environment.
@@ -59,7 +62,7 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
     try:
         release = str(Version(given))
     except InvalidVersion:
-        python = Path(given).expanduser().absolute()  # not resolved, because the symlink identifies the environment
+        python = Path(given).expanduser().absolute()  # not resolved: the symlink identifies the environment
         if not os.access(python, os.X_OK) or python.is_dir():
             raise TriageError(f"{given!r} is neither a torch release, such as 2.13.0, nor an interpreter") from None
         return _examined(python)
@@ -103,7 +106,9 @@ def _listed() -> list[str]:
 
 
 def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
-    """The environment of a release. It is created unless an environment with the same requirements exists."""
+    """Return the environment for a release. The environment is created unless an environment with the same requirements
+    exists.
+    """
     uv = shutil.which("uv")
     if uv is None:
         raise TriageError("uv is not on PATH: pip install uv, or use interpreters instead of releases")

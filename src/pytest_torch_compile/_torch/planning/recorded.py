@@ -19,8 +19,8 @@ def card_and_torch(card: Card) -> CardAndTorch:
 
 
 def not_recorded(card: Card, recorded: Container[CardAndTorch]) -> str:
-    """An empty string if the rule was checked for this capability and torch version; otherwise a sentence for the
-    plan.
+    """Return an empty string if the rule was checked for this capability and torch version, and otherwise a sentence
+    for the plan.
     """
     capability, release = card_and_torch(card)
     if (capability, release) in recorded:

@@ -27,7 +27,7 @@ ENOUGH_DEVICES = 3
 # If the kernels or the host cause more than this fraction of a change of wall time, only they are reported.
 MOST = 0.7
 
-# Smaller changes of a time are not reported.
+# Smaller changes in a time are not reported.
 FLOORS = {"device": 0.01, "wall": 0.02, "start": 0.25, "warm_start": 0.25}
 # The typical standard deviation of the log of a time: between compilations, and between processes that share a
 # persistent cache and so run the same code.

@@ -1,4 +1,4 @@
-"""Exact comparison of counts, for which one stored run is enough. Imports neither torch nor pytest.
+"""Compare counts exactly, which requires only one stored run. Imports neither torch nor pytest.
 
 Inductor makes some decisions by timing alternatives, such as whether to pad a matrix product. So kernels, memory and
 Python calls may differ between two compilations of one graph. A baseline keeps every recorded value, and a value that
@@ -17,7 +17,7 @@ from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
 
 # The stored values of each quantity.
 Stored = Mapping[str, Sequence[int]]
-# The allowed increase: a number, a fraction (float), or None to skip the quantity.
+# The allowed increase: a number (int), a fraction (float), or None to skip the quantity.
 AllowMore = Mapping[str, int | float | None]
 
 
@@ -98,12 +98,12 @@ def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | No
 
 
 def is_certain(difference: Difference, compilations: int) -> bool:
-    """Whether this number of compilations is enough to establish the difference."""
+    """Return whether this number of compilations is enough to establish the difference."""
     return compilations > 1 or not difference.quantity.tuned
 
 
 def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, list[int]]:
-    """The values to store: the new values and, unless the test has ``changed``, the known values."""
+    """Return the values to store: the new values and, unless the test has ``changed``, the values stored before."""
     names = [name for name in NAMES if any(getattr(exact, name) is not None for exact in new)]
     kept = {} if changed else stored
     values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}

@@ -1,4 +1,4 @@
-"""Statistics that Python's ``statistics`` lacks: trimmed means, their intervals, Student's t.
+"""Compute statistics that Python's ``statistics`` lacks: trimmed means, their intervals, Student's t.
 
 Student's t is implemented here, because scipy is a hundred times the size of this package.
 """

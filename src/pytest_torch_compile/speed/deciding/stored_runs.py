@@ -38,7 +38,7 @@ def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
 def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: Any) -> Run:
     wall, host, on_device = (Times(*figures[n]) if n in figures else None for n in ("wall", "host", "device"))
     cold, warm = (figures[name][1] if name in figures else None for name in ("start", "warm-start"))
-    assert wall is not None  # entries without it are rejected when the file is read
+    assert wall is not None  # an entry without this key is rejected when the file is read
     return Run(wall, host, on_device, cold, warm, code, device, bool(kept))
 
 
@@ -55,8 +55,8 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
-    """The reason why these runs cannot be used to judge a device, or ``""``: they include neither this device nor
-    enough other devices.
+    """Return the reason why these runs cannot be used to judge a device, or ``""``. They cannot be used if they include
+    neither this device nor enough other devices.
     """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
@@ -104,6 +104,6 @@ def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
 
 
 def alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two entries could belong to the same test, with the same work and mode."""
+    """Return whether two entries could belong to the same test, because they have the same work and mode."""
     one, other = _ours(first), _ours(second)
     return all(one.get(name) == other.get(name) for name in ("what", "mode"))

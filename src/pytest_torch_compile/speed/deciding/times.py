@@ -1,7 +1,7 @@
 """Derive a verdict on times from stored and new runs. Imports neither torch nor pytest.
 
 Noise comes from the compilation: two processes with the same code agree much better than two compilations of one graph.
-So new compilations are compared with the spread of the stored compilations:
+So the times of new compilations are compared with the spread among the stored compilations:
 
 1. If the time of the first run is unlikely to be chance, up to eight more compilations are requested.
 2. The first run is then excluded, because it was selected for being slow. The other runs are compared with the stored
@@ -49,8 +49,8 @@ class Change:
     if the new compilations are slower.
 
     ``effect`` is the mean over the additional compilations (``compilations`` is their number), or the value of the
-    first compilation if there are none. ``low`` to ``high`` is its 95% interval, ``p_value`` is the one-sided
-    probability that it arose by chance, and ``against`` is the eager time by which both times are divided.
+    first compilation if there are none. ``low`` to ``high`` is the effect's 95% interval, ``p_value`` is the one-sided
+    probability that the effect arose by chance, and ``against`` is the eager time by which both times are divided.
     """
 
     metric: Metric
@@ -66,7 +66,7 @@ class Change:
 @dataclass(frozen=True)
 class Verdict:
     """The verdict on one test, with the change in each measured time. ``undecided`` is true if another compilation
-    would help.
+    would help to decide.
     """
 
     outcome: Outcome
@@ -170,7 +170,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
     if slower != (first > fmean(before)) or not large:
-        return change, False  # this is chance, because the first run was selected for being unusual
+        return change, False  # the difference is chance, because the first run was selected for being unusual
     if slower and _only_eager_changed(metric, stored, new):
         return change, False
     if are_enough(len(before), len(further)) and change.p_value <= level:

@@ -1,4 +1,4 @@
-"""The texts of verdicts. Imports neither torch nor pytest."""
+"""Write the texts of verdicts. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def interval(change: Change) -> str:
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
-    """The origin of a regression, kernels or host, with the parts of a wall time regression."""
+    """Describe where a regression comes from, kernels or host; a regression of wall time is split into both."""
     split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
     side = side_of(decision.times, split)
     if split is None or side is None:

@@ -48,10 +48,10 @@ class WarmLeg:
 class Bench:
     """Warm eager and compiled legs of ``target(*args, **kwargs)``, each with its own copy of the target and the inputs.
 
-    ``train=True`` adds the backward pass through every floating-point output, a callable ``train`` computes the loss,
-    and ``optimizer`` (``params -> Optimizer``) measures a whole training step. ``compile`` is any ``callable(target) ->
-    compiled``; if it is not set, ``torch.compile`` is called with the options given here. ``dynamic_dims`` are marked
-    as dynamic for the compiled leg, as in a check.
+    ``train=True`` adds the backward pass through every floating-point output. If ``train`` is a callable, it computes
+    the loss. With ``optimizer`` (``params -> Optimizer``), a whole training step is measured. ``compile`` is any
+    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here.
+    ``dynamic_dims`` are marked as dynamic for the compiled leg, as in a check.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -166,7 +166,8 @@ class Bench:
             memory.free_leftovers()
             leg.run()
             leg.memory = memory.bytes_in_use() - before + memory.transient_memory(leg.run)
-            # A synchronized call takes longer than a call in a block, so the size of the block is computed again.
+            # A single synchronized call takes longer than a call in a block of calls, so the block's size is computed
+            # again.
             leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
 

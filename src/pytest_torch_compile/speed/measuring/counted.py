@@ -33,7 +33,9 @@ class Counted:
 
 
 def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
-    """Run a call on copies until it is warm, and then count. If ``compiling`` is None, the call runs in eager."""
+    """Run a call on copies of its arguments until the call is warm, and then count. If ``compiling`` is None, the call
+    runs in eager.
+    """
     with ExitStack() as stack:
         if compiling is None:
             stack.enter_context(torch.compiler.set_stance("force_eager"))

@@ -15,8 +15,8 @@ from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
-# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal, but the following reasons
-# are not.
+# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal reasons, but the following
+# reasons are not.
 THROTTLE_REASONS = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
@@ -64,8 +64,8 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """The reasons not to gate times that were measured between two states: the device was throttled, or other processes
-    used it.
+    """Return the reasons not to gate times that were measured between two device states: the device was throttled, or
+    other processes used it.
     """
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
@@ -116,8 +116,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """The number of processes of this run that may use the device: the workers, and one process that confirms
-    changes.
+    """Return how many of this run's processes may use the device: the workers, and one process that confirms changes.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
     return workers + bool(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS"))

@@ -36,7 +36,9 @@ class Profiled:
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
-        """A count per call. It is rounded down to exclude the session's own events, which are fewer than the calls."""
+        """Return a count per call. The count is rounded down to exclude the session's own events, which are fewer than
+        the calls.
+        """
         return count // self.calls
 
     def seconds(self) -> list[float]:
@@ -75,7 +77,9 @@ def profiled(run: Run, calls: int) -> Profiled:
 def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
-    """For each leg, the median device seconds per call of each profiler session, and its last session."""
+    """Run profiler sessions of all legs alternately. Returns, for each leg, the median device seconds per call in each
+    session, and the final session.
+    """
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     last: dict[str, Profiled] = {}

@@ -11,7 +11,7 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Free memory that earlier tests or tuning have left allocated, which would distort this leg's measurements.
+    """Free memory that earlier tests or tuning left allocated, because it would distort this leg's measurements.
 
     cuBLAS allocates a workspace at its first product, so a leg's memory would depend on whether it runs first.
     """
