@@ -261,7 +261,7 @@ ONLY_INDUCTOR = (
 
 
 def for_break(found: GraphBreak, *, others: bool = False) -> str:
-    """The fix for a graph break: the plugin's text for a known category, and torch's hint otherwise.
+    """Return the fix for a graph break: the plugin's text for a known category, and torch's hint otherwise.
 
     ``others`` is true if there are other breaks, which may have caused this break. If the line is in an installed
     package, the user cannot change it, so the options for the caller come first.
@@ -294,7 +294,7 @@ def for_artifact(hint: str) -> str:
 
 
 def after_break(line: int) -> str:
-    """The fix for recompiles of code after a graph break."""
+    """Return the fix for recompiles of code after a graph break."""
     return (
         f"the graph breaks at line {line}, so the code after it is compiled separately, with guards "
         "on all its inputs. Remove the break first"
@@ -302,7 +302,7 @@ def after_break(line: int) -> str:
 
 
 def for_guard(cause: str) -> str:
-    """The fix for a failed guard of this kind."""
+    """Return the fix for a failed guard of this kind."""
     return f"{cause}: {EXPLANATIONS[cause]}"
 
 
@@ -323,7 +323,7 @@ def keep_out_of_state(path: str) -> str:
 
 
 def fixed_size(size: str) -> str:
-    """The fix for a dimension that is marked dynamic but fixed to one size by the code."""
+    """Return the fix for a dimension that is marked dynamic but fixed to one size by the code."""
     return (
         f"the code works only for size {size}, because it compares the size with a number or converts it to a number; "
         "rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"

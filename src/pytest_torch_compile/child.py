@@ -118,7 +118,7 @@ class Child:
     python: str = sys.executable
 
     def with_options(self, **options: Any) -> Child:
-        """A copy of this child with additional options, such as ``compile_perf="track"``."""
+        """Return a copy of this child with additional options, such as ``compile_perf="track"``."""
         return replace(self, job=replace(self.job, options={**self.job.options, **options}))
 
     def run(

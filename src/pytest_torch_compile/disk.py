@@ -45,7 +45,8 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
 
 
 def remove_leftovers(folder: Path, name: str = "*", *, nested: bool = False) -> None:
-    """Remove partial files that killed processes left in a folder or, if ``nested`` is set, in the folder's subfolders.
+    """Remove partial files that killed processes left in a folder or, if ``nested`` is set, in the folder's
+    subfolders.
     """
     pattern = f".{name if name == '*' else glob.escape(name)}-*{_ENDING}"
     for part in [*folder.glob(pattern), *(folder.glob(f"*/{pattern}") if nested else ())]:

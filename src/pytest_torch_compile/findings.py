@@ -70,7 +70,7 @@ class Finding:
             raise ValueError(f"unknown finding kind {self.kind!r}; choose one of: {', '.join(FINDING_KINDS)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as JSON-ready data."""
+        """Return the finding as JSON-ready data."""
         return asdict(self)
 
 
@@ -169,7 +169,7 @@ class Budget:
         return {name: found for name, found in counted.items() if len(found) > limits[name]}
 
     def limits(self) -> dict[str, Any]:
-        """The limits that are set, by name, in the form stored in a report; accepted breaks are not included."""
+        """Return the limits that are set, by name, in the form stored in a report; accepted breaks are not included."""
         named = {name: getattr(self, name) for name in (*_COUNTS, "max_memory_ratio")}
         return {name: limit for name, limit in named.items() if limit is not None}
 
@@ -236,7 +236,7 @@ def _is_specifier(key: object) -> bool:
 
 
 def _limit_on(limit: int | Mapping[str, int] | None, torch_version: str) -> int | Mapping[str, int] | None:
-    """The limit for a torch version: a number, or a number for each package."""
+    """Return the limit for a torch version: a number, or a number for each package."""
     if limit is None or isinstance(limit, int):
         return limit
     if limit and not any(map(_is_specifier, limit)):
@@ -370,16 +370,17 @@ class CompileReport:
         return not self.findings
 
     def __str__(self) -> str:
-        """The report as text: the verdict, the findings, the calls and a summary of the observations."""
+        """Return the report as text: the verdict, the findings, the calls and a summary of the observations."""
         return self.text or repr(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready data."""
+        """Return the report as JSON-ready data."""
         return asdict(replace(self, text="")) | {"ok": self.ok}
 
 
 class CompileCheckFailed(AssertionError):
-    """Raised if a check found a problem or the checked code exceeded its budget. ``report`` contains all observations.
+    """Raised if a check found a problem or the checked code exceeded its budget. ``report`` contains all
+    observations.
     """
 
     def __init__(self, text: str, report: CompileReport | None = None, findings: Iterable[Finding] = ()) -> None:

@@ -26,7 +26,9 @@ class Location:
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:
-        """``file:line in function``, relative to the current folder if that is shorter."""
+        """Return the text ``file:line in function``, with a path relative to the current folder if this path is
+        shorter.
+        """
         try:
             relative = os.path.relpath(self.file)
         except ValueError:  # the file is on another drive

@@ -36,7 +36,7 @@ class Refused(ValueError):
 
 
 def read(path: Path) -> Any:
-    """The JSON value in a file.
+    """Return the JSON value in a file.
 
     Raises:
         OSError: If the file cannot be read.
@@ -77,7 +77,7 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "") -> str:
-    """A description of the first schema violation in a value; empty if it is valid.
+    """Return a description of the first schema violation in a value, or an empty string if it is valid.
 
     ``whole`` is the schema in which references are resolved, and ``at`` is the path of the value.
     """

@@ -21,7 +21,7 @@ Dims = Mapping[str, Mapping[int, Any]]
 
 
 def unavailable(via: str) -> str:
-    """The reason why this torch version does not support this kind of artifact, or an empty string."""
+    """Return the reason why this torch version does not support this kind of artifact, or an empty string."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
     return (
@@ -70,7 +70,7 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
 
 
 def has_own_cpp_library(path: Path) -> bool:
-    """Whether an AOTInductor package was statically linked with a C++ library.
+    """Return whether an AOTInductor package was statically linked with a C++ library.
 
     torch has already loaded ``libstdc++.so``. A second copy fails or crashes when the package calls it, for example for
     the regular expressions that parse the device name.

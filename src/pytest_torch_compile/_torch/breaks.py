@@ -90,7 +90,7 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """The break in a ``dynamo_graph_break_reason`` payload; None if the text contains no location.
+    """Return the break in a ``dynamo_graph_break_reason`` payload, or None if the text contains no location.
 
     ``stack`` is a stack of user code that is more precise than the stack in the text, if known: see
     ``stack.whole_stack``.
@@ -129,19 +129,19 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
 
 
 def written_stack(payload: str) -> list[Location]:
-    """The stack of user code in torch's text, outermost frame first."""
+    """Return the stack of user code in torch's text, outermost frame first."""
     stack_text = _STACK.search(payload)
     return raw_frames(stack_text["stack"]) if stack_text else []
 
 
 def breaking_line(frames: Sequence[Location], location: Location) -> Location:
-    """The innermost line outside torch and Python, which is the line whose author can remove the break."""
+    """Return the innermost line outside torch and Python, which is the line whose author can remove the break."""
     written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
     return written[-1] if written else location
 
 
 def callers(frames: Sequence[Location], location: Location) -> tuple[Location, ...]:
-    """The lines of user code that led to ``location``, outermost first."""
+    """Return the lines of user code that led to ``location``, outermost first."""
     places = [(frame.file, frame.line) for frame in frames]
     innermost = len(places) - 1 - places[::-1].index((location.file, location.line))
     own = [frame for frame in frames[:innermost] if not is_library(frame.file)]
@@ -149,8 +149,8 @@ def callers(frames: Sequence[Location], location: Location) -> tuple[Location, .
 
 
 def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """The break of a frame that dynamo skipped because of an error: ``trace`` contains the location, and ``reason`` the
-    cause.
+    """Return the break of a frame that dynamo skipped because of an error: ``trace`` contains the location, and
+    ``reason`` the cause.
     """
     written = error_stack(trace)
     if not written:
@@ -162,7 +162,7 @@ def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location
 
 
 def error_stack(trace: str) -> list[Location]:
-    """The stack of user code at the end of an error message, outermost first."""
+    """Return the stack of user code at the end of an error message, outermost first."""
     user_code = trace.rsplit("from user code:", 1)
     return raw_frames(user_code[1].split("\n\n")[0]) if len(user_code) == 2 else []
 
@@ -194,12 +194,13 @@ def categorise(reason: str) -> str:
 
 
 def categories(said: str) -> list[str]:
-    """All categories that match a message; the first one decides."""
+    """Return all categories that match a message; the first one decides."""
     return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
-    """A short id of a break that stays the same if its line or file moves, if torch rewords it, and on other machines.
+    """Return a short id of a break that stays the same if its line or file moves, if torch rewords it, and on other
+    machines.
 
     The id depends on the calls that led to the break. So if two lines call a helper function that breaks the graph,
     they count as two breaks.

@@ -38,14 +38,14 @@ _not_shown: tuple[list[str], list[str]] | None = None
 
 
 def breaking(x: torch.Tensor) -> torch.Tensor:
-    """A function with two graphs and a break between them."""
+    """Return a function with two graphs and a break between them."""
     x = x.sin()
     torch._dynamo.graph_break()
     return x.cos()
 
 
 def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
-    """A function with a break that makes torch skip the whole function."""
+    """Return a function with a break that makes torch skip the whole function."""
     try:
         x = x.sin()
         torch._dynamo.graph_break()
@@ -55,12 +55,12 @@ def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
 
 
 def retyped(x: torch.Tensor) -> torch.Tensor:
-    """A function for which a second dtype causes a recompile and a third dtype hits the recompile limit."""
+    """Return a function for which a second dtype causes a recompile and a third dtype hits the recompile limit."""
     return x.tanh()
 
 
 def refused(x: torch.Tensor) -> torch.Tensor:
-    """A function for which the backend raises an error that torch swallows."""
+    """Return a function for which the backend raises an error that torch swallows."""
     return x.tan()
 
 
@@ -88,7 +88,7 @@ _PLANTED: dict[str, list[Any]] = {
 
 
 def observer() -> TraceObserver:
-    """A new observer, initialised with the list of information that this torch version does not provide."""
+    """Return a new observer, initialised with the list of information that this torch version does not provide."""
     undecided, not_observable = not_shown()
     new = TraceObserver()
     new.seen.undecided += undecided
@@ -211,7 +211,9 @@ def _unnoticed() -> Iterator[None]:
 
 
 def _codes() -> set[CodeType]:
-    """The code objects that dynamo has processed in the planted functions and in the torch functions that they call."""
+    """Return the code objects that dynamo has processed in the planted functions and in the torch functions that they
+    call.
+    """
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]
     return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}

@@ -35,8 +35,8 @@ def written(switch: str) -> str:
 
 
 def disabled_functions(said: str) -> list[Any]:
-    """The user's functions that are marked with ``torch.compiler.disable`` and mentioned in torch's message about a
-    break.
+    """Return the user's functions that are marked with ``torch.compiler.disable`` and mentioned in torch's message
+    about a break.
     """
     marked = [one for one in gc.get_objects() if type(one) is FunctionType and "_torchdynamo_disable" in vars(one)]
     return [

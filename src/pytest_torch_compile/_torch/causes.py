@@ -21,7 +21,8 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """Add to each finding the first setting that may have caused it; a finding without a matching setting is unchanged.
+    """Add to each finding the first setting that may have caused it; a finding without a matching setting is
+    unchanged.
     """
     setting = first_of(deviations, names)
     if setting is None:
@@ -38,7 +39,7 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """The first deviation among these settings that can have an effect, or None."""
+    """Return the first deviation among these settings that can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 

@@ -27,7 +27,7 @@ GRAPHS = {
 
 
 def is_distributed() -> bool:
-    """Whether this process has a process group; without one, no graph has collectives."""
+    """Return whether this process has a process group; without one, no graph has collectives."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     return c10d is not None and bool(c10d.is_initialized())
 

@@ -13,7 +13,7 @@ from torch._dynamo.eval_frame import OptimizedModule
 
 
 def uncompiled(target: Any) -> Any:
-    """The original target of a ``torch.compile`` result; any other target is returned unchanged."""
+    """Return the original target of a ``torch.compile`` result; any other target is returned unchanged."""
     if isinstance(target, OptimizedModule):
         return uncompiled(target._orig_mod)
     original = getattr(target, "_torchdynamo_orig_callable", None)

@@ -18,7 +18,9 @@ from .user_lines import function_name
 
 
 def compiled_codes() -> list[CodeType]:
-    """The code objects that dynamo has processed since its last reset; empty if dynamo is not loaded."""
+    """Return the code objects that dynamo has processed since its last reset, or an empty list if dynamo is not
+    loaded.
+    """
     convert_frame = sys.modules.get("torch._dynamo.convert_frame")
     if convert_frame is None:
         return []
@@ -26,7 +28,7 @@ def compiled_codes() -> list[CodeType]:
 
 
 def functions_with_graphs() -> tuple[Location, ...]:
-    """The functions that currently have graphs, without resume functions."""
+    """Return the functions that currently have graphs, without resume functions."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     codes = [code for code in compiled_codes() if _debug_get_cache_entry_list(code)]

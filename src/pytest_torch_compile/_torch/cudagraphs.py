@@ -28,7 +28,7 @@ NO_PARTITION = "torch partitioned the graph, but none of the parts can become a 
 
 
 def cuda_is_there() -> bool:
-    """Whether this process can use CUDA graphs."""
+    """Return whether this process can use CUDA graphs."""
     import torch
 
     return bool(torch.cuda.is_available())
@@ -48,7 +48,7 @@ class CudagraphCounts:
     not_used: list[str] = field(default_factory=list)
 
     def reasons(self) -> list[str]:
-        """The reasons, one for each run that did not use a CUDA graph."""
+        """Return the reasons, one for each run that did not use a CUDA graph."""
         past_limit = max(0, self.asked - self.managed) if self.limited else 0
         return [*self.without, *[PAST_LIMIT] * past_limit]
 

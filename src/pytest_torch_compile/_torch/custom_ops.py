@@ -68,7 +68,7 @@ class Sample:
         return args, kwargs
 
     def described(self) -> str:
-        """A short description of the arguments: ``float32[2, 3], 0.5``."""
+        """Return a short description of the arguments: ``float32[2, 3], 0.5``."""
         return ", ".join(_described(leaf) for leaf in pytree.tree_leaves((self.args, self.kwargs)))
 
 

@@ -23,7 +23,7 @@ class Defaults:
 
 
 def defaults() -> Defaults:
-    """The current defaults."""
+    """Return the current defaults."""
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return Defaults(torch.get_default_dtype(), None if context is None else context.device)
 

@@ -43,5 +43,5 @@ def mark_dynamic_dim(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | N
 
 
 def marked_dims(tensor: torch.Tensor) -> set[int]:
-    """The dimensions of a tensor that are marked as dynamic."""
+    """Return the dimensions of a tensor that are marked as dynamic."""
     return set(getattr(tensor, "_dynamo_dynamic_indices", ()))

@@ -33,7 +33,7 @@ def usage_error(text: str, error: BaseException) -> CompileUsageError:
 
 
 def error_summary(error: BaseException) -> str:
-    """The exception's type and its main sentences.
+    """Return the exception's type and its main sentences.
 
     The main sentences are the first line, the next line if a line ends in a colon, a list (``- ...``) that follows it,
     and requests (``Please ...``). For the output of a C++ compiler, this is the first error.

@@ -49,7 +49,9 @@ class GuardContext:
 
 
 def _enclosing_variables(location: Location, name: str) -> set[str]:
-    """The variables of enclosing functions that a function uses; empty if its source cannot be read."""
+    """Return the variables of enclosing functions that a function uses, or an empty set if its source cannot be
+    read.
+    """
     try:
         module = compile("".join(linecache.getlines(location.file)), location.file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):

@@ -17,7 +17,9 @@ DYNAMOS_OWN = ("_torchdynamo", "_dynamo", "fake_device")
 
 
 def known_by_identity(function: types.FunctionType) -> bool:
-    """Whether the function was registered with dynamo, for example by ``allow_in_graph`` or ``nonstrict_trace``."""
+    """Return whether the function was registered with dynamo, for example by ``allow_in_graph`` or
+    ``nonstrict_trace``.
+    """
     from torch._dynamo import trace_rules
 
     tables = [getattr(trace_rules, name, ()) for name in _TABLES]

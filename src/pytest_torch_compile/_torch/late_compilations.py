@@ -43,7 +43,7 @@ class LateCompilations(TraceListener):
         listen_no_more(self)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether an event may be a compilation."""
+        """Return whether an event may be a compilation."""
         return event in ("dynamo_start", "bwd_compilation_metrics", "chromium_event")
 
     def emit(self, record: logging.LogRecord) -> None:

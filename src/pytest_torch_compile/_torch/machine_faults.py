@@ -83,7 +83,7 @@ def _compiler_fault(error: BaseException) -> str:
 
 
 def cache_folder() -> str:
-    """The folder of Inductor's compile cache."""
+    """Return the folder of Inductor's compile cache."""
     named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     return named or os.path.join(tempfile.gettempdir(), "torchinductor_")
 
@@ -102,7 +102,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and its causes."""
+    """Yield the exception and its causes."""
     passed: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

@@ -16,7 +16,7 @@ Table = Literal["decomposition", "lowering"]
 
 
 def is_set(option: str) -> bool:
-    """Whether an Inductor option is set."""
+    """Return whether an Inductor option is set."""
     from torch._inductor import config
 
     return getattr(config, option, None) is not None

@@ -102,7 +102,7 @@ class PerturbedRounding(PausableMode):
 
 
 def _is_table(func: Any, args: Any) -> bool:
-    """Whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
+    """Return whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
 
     Values derived only from integers often lie exactly on a boundary, like the logarithms for T5's buckets. DeBERTa
     divides its logarithms by the logarithm of a constant. ``torch.tensor`` of a constant appears as a lifted tensor.
@@ -116,7 +116,7 @@ def _is_table(func: Any, args: Any) -> bool:
 
 
 def rounds(func: Any) -> bool:
-    """Whether an op rounds its results; random ops are excluded."""
+    """Return whether an op rounds its results; random ops are excluded."""
     if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
         return False
     return func.overloadpacket.__name__ not in EXACT
@@ -134,7 +134,7 @@ def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Whether TF32 is allowed for a matrix product, which only some kernels use.
+    """Return whether TF32 is allowed for a matrix product, which only some kernels use.
 
     TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so averaging over
     rows does not remove it from the channel means.
@@ -150,8 +150,8 @@ def _may_be_tf32(operand: torch.Tensor) -> bool:
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The relative change of each element: a single step for a few elements of a half type, small changes for all
-    elements of a wide type.
+    """Return the relative change of each element: a single step for a few elements of a half type, small changes for
+    all elements of a wide type.
     """
     eps = torch.finfo(dtype).eps
     if dtype in (torch.float32, torch.float64):
@@ -193,7 +193,7 @@ class _PerturbedSteps:
 
 
 def _error_of_update(group: Any, state: Any) -> float:
-    """The relative error of an update factor computed in float32.
+    """Return the relative error of an update factor computed in float32.
 
     The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4`` (for 0.9 to 0.9999 and 10,000 steps, at
     most 1.15 times that), and ``1 - beta ** step`` has the same absolute error.

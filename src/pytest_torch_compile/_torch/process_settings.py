@@ -56,8 +56,8 @@ def process_settings() -> dict[str, Any]:
 
 
 def _newer_matmul_precision() -> str | None:
-    """The newer setting (since torch 2.9). It is "none" until the older setting is first set to "highest", and "ieee"
-    from then on.
+    """Return the newer setting (since torch 2.9). It is "none" until the older setting is first set to "highest", and
+    "ieee" from then on.
     """
     precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
     return precision

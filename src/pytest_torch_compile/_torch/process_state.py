@@ -35,7 +35,7 @@ class ProcessState:
 
     @classmethod
     def now(cls) -> ProcessState:
-        """The current state."""
+        """Return the current state."""
         return cls(
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
@@ -81,7 +81,7 @@ class ProcessState:
             os.environ.update({k: v for k, v in self.environment.items() if now.environment.get(k) != v})
 
     def named(self) -> dict[str, Any]:
-        """The values that are compared, by the names used in messages."""
+        """Return the values that are compared, by the names used in messages."""
         values: dict[str, Any] = {
             "grad mode": self.grad,
             "inference mode": self.inference,

@@ -23,7 +23,7 @@ class Tape:
     position: int = 0
 
     def next(self, name: str) -> list[torch.Tensor]:
-        """The next recorded result, which must be of op ``name``.
+        """Return the next recorded result, which must be of op ``name``.
 
         Raises:
             RuntimeError: If the legs draw random numbers in a different order.
@@ -72,7 +72,7 @@ class Replaying(TorchDispatchMode):
 
 
 def is_random(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether an op draws random numbers; attention with a dropout of 0 does not."""
+    """Return whether an op draws random numbers; attention with a dropout of 0 does not."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for position, argument in enumerate(func._schema.arguments):

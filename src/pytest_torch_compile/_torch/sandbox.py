@@ -77,7 +77,7 @@ class CodeListener(Protocol):
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Whether a module's code runs because of an import rather than ``exec``."""
+    """Return whether a module's code runs because of an import rather than ``exec``."""
     return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
 
 
@@ -140,7 +140,7 @@ class Sandbox:
 
 
 def _aliases(namespace: dict[str, Any]) -> set[str]:
-    """The names of torch modules that dynamo has added to a user's module, and never removes."""
+    """Return the names of torch modules that dynamo has added to a user's module, and never removes."""
     return {name for name in list(namespace) if name.startswith("__import_torch")}
 
 
@@ -200,7 +200,7 @@ def kept_rng() -> Iterator[None]:
 
 
 def generators() -> dict[str, torch.Generator]:
-    """The generators of the CPU and, if in use, of all accelerator devices, by device name."""
+    """Return the generators of the CPU and, if in use, of all accelerator devices, by device name."""
     by_device = {"cpu": torch.default_generator}
     if (module := accelerator_in_use()) is not None:
         own = getattr(module, "default_generators", ())
@@ -214,7 +214,7 @@ def rng_state() -> dict[str, torch.Tensor]:
 
 
 def host_rng_state() -> tuple[Any, Any]:
-    """The state of Python's and, if loaded, NumPy's global generator."""
+    """Return the state of Python's and, if loaded, NumPy's global generator."""
     numpy = sys.modules.get("numpy")
     return random.getstate(), numpy.random.get_state() if numpy else None
 
@@ -243,7 +243,8 @@ def seed_accelerator(seed: int) -> None:
 
 
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:
-    """Restore a state that ``rng_state`` returned. A device that was not in use at that time keeps its present state.
+    """Restore a state that ``rng_state`` returned. A device that was not in use at that time keeps its present
+    state.
     """
     for device, generator in generators().items():
         if device in states:

@@ -48,7 +48,7 @@ class Running:
 
     @classmethod
     def now(cls) -> Running:
-        """The frames that are waiting for the compiler; None if the entry of compiled code is unknown."""
+        """Return the frames that are waiting for the compiler, or None if the entry of compiled code is unknown."""
         frames = list(_outward(sys._getframe(1)))
         compiler = next((place for place, frame in enumerate(frames) if _is(frame, _COMPILES)), len(frames))
         entry = next((place for place in range(compiler, len(frames)) if _is(frames[place], _ENTERS)), None)
@@ -62,7 +62,7 @@ class Running:
 
 
 def inlined_now() -> list[Location]:
-    """The stack of the break that torch is handling, from the compiled frame; empty if unknown."""
+    """Return the stack of the break that torch is handling, from the compiled frame, or an empty list if unknown."""
     stack = getattr(sys.exc_info()[1], "real_stack", None) or ()
     return [Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "") for frame in stack]
 
@@ -150,7 +150,7 @@ def line_now() -> Location | None:
 
 
 def _is_plumbing(frame: FrameType) -> bool:
-    """Whether a frame belongs to a context manager of the compiler; such frames are skipped."""
+    """Return whether a frame belongs to a context manager of the compiler; such frames are skipped."""
     return frame.f_code.co_filename == contextlib.__file__
 
 

@@ -26,7 +26,7 @@ Note = Callable[[Location | None], None]
 
 @contextmanager
 def noting_syncs(note: Note) -> Iterator[None]:
-    """Call ``note`` with the user's line for each synchronization inside the ``with`` block."""
+    """Call ``note`` with the line of user code for each synchronization inside the ``with`` block."""
     before = torch.cuda.get_sync_debug_mode()
     with hearing_warnings(note), ExitStack() as stack:
         stack.callback(torch.cuda.set_sync_debug_mode, before)

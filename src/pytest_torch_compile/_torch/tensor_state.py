@@ -27,7 +27,7 @@ class Unreadable(Exception):
 
 
 def without_torch_function() -> AbstractContextManager[None]:
-    """A context that disables ``__torch_function__`` of tensor subclasses."""
+    """Return a context that disables ``__torch_function__`` of tensor subclasses."""
     disabled: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
     return disabled
 
@@ -43,7 +43,7 @@ def below_subclasses() -> Iterator[None]:
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a wrapper that has no memory and whose attributes contain other tensors."""
+    """Return whether a tensor is a wrapper that has no memory and whose attributes contain other tensors."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
         return False
     if is_traceable_wrapper_subclass(tensor):
@@ -55,7 +55,7 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether the data is in one strided memory block."""
+    """Return whether the data is in one strided memory block."""
     with torch._C.DisableTorchFunctionSubclass():
         if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return False
@@ -63,7 +63,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The tensors that contain a tensor's data; none for lazy, meta and wrapper tensors.
+    """Return the tensors that contain a tensor's data; none for lazy, meta and wrapper tensors.
 
     Raises:
         Unreadable: If torch does not provide access to the data.
@@ -101,7 +101,9 @@ class Extent:
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
-        """The bytes as a tensor of the widest integers that fit; writing to it does not change version counters."""
+        """Return the bytes as a tensor of the widest integers that fit; writing to it does not change version
+        counters.
+        """
         dtype, width = torch.uint8, 1
         if self.start % 8 == 0 and self.stop % 8 == 0 and self.storage.data_ptr() % 8 == 0:
             dtype, width = torch.int64, 8
@@ -175,7 +177,7 @@ class TensorState:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorState:
-        """The current state of a tensor."""
+        """Return the current state of a tensor."""
         wrapper = is_wrapper(tensor)
         with below_subclasses():
             hooks = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
@@ -250,12 +252,12 @@ class TensorState:
 
 
 def is_lazy_kind(kind: type) -> bool:
-    """Whether tensors of a class have no data yet."""
+    """Return whether tensors of a class have no data yet."""
     return issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
 
 
 def same_values(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    """Whether two dicts contain the same objects under the same keys in the same order."""
+    """Return whether two dicts contain the same objects under the same keys in the same order."""
     return len(one) == len(other) and all(
         left is right and one[left] is other[right] for left, right in zip(one, other, strict=True)
     )

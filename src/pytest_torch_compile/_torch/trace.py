@@ -160,7 +160,9 @@ class TraceObserver(TraceListener):
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether the observer reads an event. AOTAutograd's graphs are read only if they may contain collectives."""
+        """Return whether the observer reads an event. AOTAutograd's graphs are read only if they may contain
+        collectives.
+        """
         if event == "artifact":
             name = artifact()
             return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
@@ -347,7 +349,7 @@ def _op_name(call: str) -> str:
 
 
 def defined_at(code: dict[str, Any]) -> Location:
-    """The location where the last function in the stack of a ``dynamo_start`` event is defined."""
+    """Return the location where the last function in the stack of a ``dynamo_start`` event is defined."""
     file, name = _file_of(code.get("filename")), str(code.get("name", ""))
     if file.endswith(_INLINED_MODULE_FILE):
         name = TARGET_FRAME
@@ -396,7 +398,7 @@ def _cudagraph_skips() -> int:
 
 
 def error_location(error: BaseException) -> Location | None:
-    """The user's line in a dynamo exception's message, or None."""
+    """Return the line of user code in a dynamo exception's message, or None."""
     frames = parse_stack(str(error))
     real = getattr(error, "real_stack", None)
     if not frames and real:

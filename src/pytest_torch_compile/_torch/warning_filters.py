@@ -72,7 +72,7 @@ class _Theirs:
 
 
 def is_users(frame: FrameType | None) -> bool:
-    """Whether a warning in this frame comes from user code, not from the compiler or the plugin.
+    """Return whether a warning in this frame comes from user code, not from the compiler or the plugin.
 
     The innermost frame outside torch and Python decides. A library counts as user code if the user or the plugin calls
     it, and as part of the compiler if the compiler calls it.

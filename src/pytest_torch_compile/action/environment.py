@@ -42,7 +42,9 @@ class Setup:
     folder: Path
 
     def existing(self) -> Environment | None:
-        """The active environment, if it contains torch and the inputs do not request a torch or Python version."""
+        """Return the active environment, if it contains torch and the inputs do not request a torch or Python
+        version.
+        """
         if self.inputs.torch or self.inputs.python:
             return None
         active = self._look("python") or self._look("python3")
@@ -98,7 +100,7 @@ class Setup:
 
 
 def plugin(inputs: Inputs, action: Path) -> str:
-    """The requirement for the plugin, with the extras that the inputs need."""
+    """Return the requirement for the plugin, with the extras that the inputs need."""
     extras = ["report"]
     extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
     extras += ["ranks", "speed"] if inputs.torch_old else []

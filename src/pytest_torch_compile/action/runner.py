@@ -24,7 +24,7 @@ def set_outputs(values: Mapping[str, str]) -> None:
 
 
 def summary_room() -> int:
-    """The number of bytes left for this step's summary."""
+    """Return the number of bytes left for this step's summary."""
     path = Path(os.environ["GITHUB_STEP_SUMMARY"])
     return STEP_LIMIT - (path.stat().st_size if path.exists() else 0)
 

@@ -59,7 +59,8 @@ def install(inputs: Inputs) -> int:
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. The exit status of this step is the verdict, which the runner stores and later steps cannot change.
+    """Run pytest. The exit status of this step is the verdict, which the runner stores and later steps cannot
+    change.
     """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)

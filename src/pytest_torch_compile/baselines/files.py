@@ -76,14 +76,14 @@ class Update:
 
 
 def environment_name(device: str, torch_version: str, cuda: str | None = None) -> str:
-    """The folder name of an environment, such as ``NVIDIA-H200_torch-2.11_cuda-13.0`` or ``cpu_torch-2.13``."""
+    """Return the folder name of an environment, such as ``NVIDIA-H200_torch-2.11_cuda-13.0`` or ``cpu_torch-2.13``."""
     minor = ".".join(torch_version.split("+")[0].split(".")[:2])
     parts = [re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-"), f"torch-{minor}"]
     return "_".join([*parts, f"cuda-{cuda}"] if cuda else parts)
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
-    """The baselines of an environment. An unusable file sets ``problem`` instead of raising."""
+    """Return the baselines of an environment. An unusable file sets ``problem`` instead of raising."""
     path = directory / environment / f"{kind}.json"
     try:
         entries, _ = _read(path, environment, kind)
@@ -95,7 +95,9 @@ def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
 
 
 def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
-    """The most similar other environment with baselines of this kind: same device first, then similar versions."""
+    """Return the most similar other environment with baselines of this kind: same device first, then similar
+    versions.
+    """
 
     def nearness(name: str) -> tuple[bool, float, str]:
         same_device = name.split("_")[0] == environment.split("_")[0]
@@ -168,7 +170,7 @@ class Corrupt(BaselineError):
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
-    """The entries of a file by test id, and its other keys."""
+    """Return the entries of a file by test id, and its other keys."""
     document = parse(path)
     header, listed = document.pop(KEY, None), document.pop(LIST_OF_ENTRIES[kind], None)
     if not isinstance(header, dict) or not isinstance(listed, list):
@@ -194,7 +196,7 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
 
 
 def parse(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
+    """Return the JSON object in a file.
 
     Raises:
         FileNotFoundError: If there is no such file.

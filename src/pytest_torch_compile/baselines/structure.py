@@ -69,7 +69,7 @@ def differences(before: Entry, after: Entry) -> list[str]:
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """Findings for the counts that exceed the stored counts, although the budget allows them.
+    """Return findings for the counts that exceed the stored counts, although the budget allows them.
 
     ``break_finding`` creates the finding for a break from its fingerprint (the only part that a baseline stores) and a
     text with the number of new breaks.
@@ -89,7 +89,7 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
 
 
 def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
-    """One line for each test whose checks changed."""
+    """Return one line for each test whose checks changed."""
     changed = {test: "; ".join(differences(stored[test], now[test])) for test in sorted(stored.keys() & now.keys())}
     return [f"{test}: {text}" for test, text in changed.items() if text]
 

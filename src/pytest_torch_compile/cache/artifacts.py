@@ -14,7 +14,7 @@ VARIABLE = "PYTEST_TORCH_COMPILE_STAGING"
 
 
 def is_url(choice: str) -> bool:
-    """Whether a value of ``--compile-cache`` is a URL for artifacts instead of a local folder."""
+    """Return whether a value of ``--compile-cache`` is a URL for artifacts instead of a local folder."""
     return "://" in choice
 
 

@@ -36,7 +36,7 @@ def _put_back(before: dict[str, str | None]) -> None:
 
 
 def is_kept(choice: str) -> bool:
-    """Whether compiled code is kept for the next run."""
+    """Return whether compiled code is kept for the next run."""
     return choice not in ("fresh", "session")
 
 
@@ -98,7 +98,8 @@ class CacheFolder:
             self._artifacts.load()
 
     def finish(self) -> list[str]:
-        """At the end of the session, upload artifacts if the cache's location is a URL; returns lines for the summary.
+        """At the end of the session, upload artifacts if the cache's location is a URL; returns lines for the
+        summary.
         """
         if self._artifacts is None:
             return []

@@ -146,7 +146,7 @@ def _read(path: Path) -> dict[str, Entry]:
 
 
 def allowed_recompiles(entry: Entry, torch: str) -> int:
-    """The number of recompiles that an entry allows on a torch version: the number for that version, or else the
+    """Return the number of recompiles that an entry allows on a torch version: the number for that version, or else the
     largest number for any other version.
     """
     counts: dict[str, int] = entry["recompiles"]
@@ -172,7 +172,7 @@ def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
 
 
 def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
-    """One line for each accepted break or recompile on this torch version that the test does not need."""
+    """Return one line for each accepted break or recompile on this torch version that the test does not need."""
     lines = [
         f"{name} at {accepted['location']} ({accepted['reason']})"
         for name, accepted in sorted(entry["breaks"].items())

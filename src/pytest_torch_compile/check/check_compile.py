@@ -286,7 +286,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """The remarks on a complete run. An incomplete run has none, because it did not reach all leaves."""
+    """Return the remarks on a complete run. An incomplete run has none, because it did not reach all leaves."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

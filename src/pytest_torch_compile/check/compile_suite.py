@@ -57,7 +57,8 @@ class CompileSuite:
         self._check(self._calls()[:1], grad=False)
 
     def test_compile_training(self) -> None:
-        """Check that a call and its backward match eager in outputs, gradients and buffers, and have no graph breaks.
+        """Check that a call and its backward match eager in outputs, gradients and buffers, and have no graph
+        breaks.
         """
         if not self.trains:
             raise unittest.SkipTest("trains = False")
@@ -90,7 +91,7 @@ class CompileSuite:
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:
-    """The maximum number of dimensions of one input that change between calls."""
+    """Return the maximum number of dimensions of one input that change between calls."""
     shapes: dict[str, list[torch.Size]] = {}
     for call in calls:
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():

@@ -73,7 +73,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
 
 
 def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
-    """One finding for each opcheck test that fails, with the first failing input."""
+    """Return one finding for each opcheck test that fails, with the first failing input."""
     failing: dict[str, list[tuple[Sample, str]]] = {}
     for sample in samples:
         for clause, why in _failures(sample, train, checked).items():
@@ -97,7 +97,7 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
 
 
 def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
-    """Maps each failed opcheck test to its error, for one input."""
+    """Return the error of each failed opcheck test, by test name, for one input."""
     # Gradients are tested only if the eager run used them, because many ops are only for inference.
     gradients = train and sample.wanted and sample.reached is not False
     results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)

@@ -32,7 +32,7 @@ _NAMESPACES = (torch, torch.nn.functional, torch.linalg, torch.fft, torch.specia
 
 
 def target_name(target: Any) -> str:
-    """A readable name of the target."""
+    """Return a readable name of the target."""
     if isinstance(target, Factory):
         return f"the target of {target_name(target.make)}"
     name = str(getattr(target, "__qualname__", ""))
@@ -77,7 +77,7 @@ def located(seen: Observation, target: Any) -> None:
 
 
 def numpy_numbers(target: Any) -> list[str]:
-    """The module attributes and function variables that hold a NumPy number."""
+    """Return the module attributes and function variables that hold a NumPy number."""
     number = getattr(sys.modules.get("numpy"), "generic", ())
     named = [("self.", vars(part)) for module in modules_of(target).values() for part in module.modules()]
     if isinstance(target, FunctionType):
@@ -94,7 +94,7 @@ def _is_users(location: Location | None) -> bool:
 
 
 def shapes_text(call: Call, names: Sequence[str] = ()) -> str:
-    """The arguments of a call: ``x f32[2, 16], n=3``."""
+    """Return the arguments of a call: ``x f32[2, 16], n=3``."""
     named = [(names[i] if i < len(names) else "", value) for i, value in enumerate(call.args)]
     parts = [_value_text(name, value) for name, value in [*named, *call.kwargs.items()]]
     return ", ".join(part for part in parts if part)
@@ -111,7 +111,7 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
-    """One row of the call table: compiled, recompiled, reused or eager, and the guard that failed."""
+    """Return one row of the call table: compiled, recompiled, reused or eager, and the guard that failed."""
     now = seen.during(index + 1)
     if raised and call.exceptions:
         outcome, guard = "raised", ""
@@ -142,7 +142,7 @@ def device_name(work: Work) -> str:
 
 
 def rerun_command() -> str:
-    """The command that runs the current test again, or an empty string outside pytest."""
+    """Return the command that runs the current test again, or an empty string outside pytest."""
     current = os.environ.get("PYTEST_CURRENT_TEST")
     if current:
         return f"python -m pytest {safe_text.shell(current.rsplit(' (', 1)[0])}"

@@ -150,7 +150,7 @@ def _peak(used: int) -> Figure:
 
 
 def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[Finding]:
-    """A finding for each limit that is exceeded or could not be counted."""
+    """Return a finding for each limit that is exceeded or could not be counted."""
     limits = {name: limit for name, limit in budget.limits().items() if name in UNITS}
     if not limits:
         return []

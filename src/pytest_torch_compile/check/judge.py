@@ -25,7 +25,7 @@ def judge(
     deviations: Sequence[Deviation] = (),
     expects_graphs: bool = True,
 ) -> list[Finding]:
-    """The findings of one run. ``aborted`` means that compilation raised, so a missing graph is not a finding.
+    """Return the findings of one run. ``aborted`` means that compilation raised, so a missing graph is not a finding.
 
     ``expects_graphs`` is False if everything may have been compiled before. ``limit`` is torch's recompile limit, and
     ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from torch's defaults;
@@ -126,7 +126,7 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding
 
 
 def _described(recompile: Recompile) -> str:
-    """One line for a recompile: the call, the function, and the failed guard of every cache entry."""
+    """Return one line for a recompile: the call, the function, and the failed guard of every cache entry."""
     guards = []
     for guard in recompile.guards[:3]:
         # Graphs are counted from 1, so dynamo's entry ``0/1`` is the second graph.

@@ -79,7 +79,8 @@ def machine_faults_named() -> Iterator[None]:
 def error_findings(
     error: BaseException, frame: Location | None = None, deviations: Sequence[Deviation] = ()
 ) -> list[Finding]:
-    """The finding for an exception of torch's compiler; ``frame`` is the frame that was being compiled, if known.
+    """Return the finding for an exception of torch's compiler; ``frame`` is the frame that was being compiled, if
+    known.
 
     ``deviations`` are settings that differ from torch's defaults; one of them may be the cause.
     """
@@ -116,7 +117,7 @@ def without_failed_compilations(compared: Sequence[Finding], seen: Observation) 
 
 
 def _evidence(error: BaseException, inner: BaseException) -> str:
-    """The exception, torch's explanation, and the innermost cause."""
+    """Return the exception, torch's explanation, and the innermost cause."""
     explained = ("Explanation:", "Developer debug context:")
     lines = error_summary(inner).splitlines()
     lines += [line.strip() for line in str(error).splitlines() if line.strip().startswith(explained)]

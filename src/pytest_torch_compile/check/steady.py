@@ -1,4 +1,5 @@
-"""Check the steady state: after the warm-up, nothing is compiled, no kernel is autotuned and no CUDA graph is recorded.
+"""Check the steady state: after the warm-up, nothing is compiled, no kernel is autotuned and no CUDA graph is
+recorded.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
 
 
 def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
-    """A finding for each function compiled after the warm-up, and one for recorded CUDA graphs.
+    """Return a finding for each function compiled after the warm-up, and one for recorded CUDA graphs.
 
     ``warmup`` is None if the check has no steady state.
     """
@@ -81,7 +82,9 @@ def _late(events: Sequence[LateCompilation], seen: Observation) -> Finding:
 
 
 def _described(event: LateCompilation, guard: str) -> str:
-    """``call 4: models.py:12 in forward, called from serve.py:30 in main: model(x): tensor 'x' size mismatch``."""
+    """Describe a late compilation: ``call 4: models.py:12 in forward, called from serve.py:30 in main: model(x):
+    ...``.
+    """
     parts = [f"call {event.call}"] if event.call else []
     parts += [event.location.shown() if event.location else event.frame or event.what]
     if event.caller:

@@ -76,7 +76,7 @@ class TimeLimit:
 
 
 def timeout_finding(frames: list[Location], seconds: float) -> Finding:
-    """The finding for a check that took too long; ``frames`` is its stack, outermost first."""
+    """Return the finding for a check that took too long; ``frames`` is its stack, outermost first."""
     message = f"did not finish within {seconds:g} s"
     inner = "innermost first:\n" + stack_text(frames)
     return Finding("timeout", message, place_of(frames), inner, advice.LONGER, limit=seconds)

@@ -147,7 +147,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def rendered(report: document.Document, form: str) -> str:
-    """The report in one of the output formats.
+    """Return the report in one of the output formats.
 
     Raises:
         DocumentError: If the HTML page needs Jinja2, which is not installed.

@@ -27,7 +27,7 @@ def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
 
 
 def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
-    """The measured figures as text."""
+    """Return the measured figures as text."""
     seconds, wall = sample.cold_start[1], sample.wall
     runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
     return [
@@ -75,6 +75,6 @@ def _spread(seconds: Sequence[float]) -> str:
 
 
 def _time(seconds: float) -> str:
-    """``1.23 ms``, ``45.6 us``."""
+    """Format a time, such as ``1.23 ms`` or ``45.6 us``."""
     unit, factor = ("s", 1.0) if seconds >= 1 else ("ms", 1e3) if seconds >= 1e-3 else ("us", 1e6)
     return f"{seconds * factor:.3g} {unit}"

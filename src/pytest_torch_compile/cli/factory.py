@@ -114,7 +114,7 @@ def _random(shapes: Shapes) -> tuple[list[Any], str]:
 
 
 def _called(spec: str, attribute: Any = None) -> Any:
-    """The result of calling the attribute without arguments."""
+    """Return the result of calling the attribute without arguments."""
     attribute = _attribute(spec) if attribute is None else attribute
     if not callable(attribute):
         raise FactoryError(f"{spec} is {_short(attribute)}, which is not callable: it must be a function or a class")

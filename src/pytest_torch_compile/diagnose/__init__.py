@@ -36,7 +36,7 @@ LEAST = 3.0  # but may always take this many seconds, so that even a very short 
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
-    """The diagnosis of a failed check, as lines for its message. ``level`` defaults to ``--compile-diagnose``.
+    """Return the diagnosis of a failed check, as lines for its message. ``level`` defaults to ``--compile-diagnose``.
 
     Raises:
         CompileUsageError: If the level is unknown.

@@ -33,7 +33,7 @@ class Adaptation:
 
 
 def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **changes: Any) -> CompileReport | None:
-    """The check with the adapted calls; None if the calls cannot be adapted."""
+    """Return the check with the adapted calls, or None if the calls cannot be adapted."""
     sizes = _sizes_in_eager(subject) if adaptation.cuts else []
     if sizes is None:
         return None
@@ -80,7 +80,7 @@ def _sizes_in_eager(subject: Subject) -> Sizes | None:
 
 
 def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
-    """The output without padding; tensors that are no larger than in eager are unchanged."""
+    """Return the output without padding; tensors that are no larger than in eager are unchanged."""
     leaves, structure = tree_flatten(output)
     if len(leaves) != len(sizes):
         return output

@@ -51,7 +51,8 @@ class Change:
 
 
 def break_advice(subject: Subject) -> list[str]:
-    """Return, for each break, the first change that removes the break, followed by the result of all changes together.
+    """Return, for each break, the first change that removes the break, followed by the result of all changes
+    together.
     """
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
@@ -199,7 +200,7 @@ def _short(code: str) -> str:
 
 
 def _unnamed_loss(module: Any) -> bool:
-    """Whether this is a transformers model that looks up its loss in every call."""
+    """Return whether this is a transformers model that looks up its loss in every call."""
     return any(
         hasattr(one, "loss_type") and one.loss_type is None and hasattr(type(one), "loss_function")
         for one in module.modules()

@@ -63,7 +63,7 @@ def _switches(subject: Subject) -> Iterator[str]:
 
 
 def _own_options(subject: Subject) -> dict[str, Any]:
-    """The check's options combined with its mode's options, since torch.compile does not accept both a mode and
+    """Return the check's options combined with its mode's options, since torch.compile does not accept both a mode and
     options.
     """
     return {**options_of_mode(subject.compiling.mode), **(subject.compiling.options or {})}
@@ -74,7 +74,7 @@ def _error(report: CompileReport) -> str:
 
 
 def _op(subject: Subject, table: Table) -> list[str]:
-    """The op whose table entry makes the check fail, found by bisecting the ops in use."""
+    """Return the op whose table entry makes the check fail, found by bisecting the ops in use."""
     ops = _of_part(subject, table, subject.smallest) if subject.smallest else []
     if not ops or not _right_without(subject, table, ops, {}):
         ops = _of_part(subject, table, {})

@@ -133,7 +133,7 @@ def _differ_in_strides(values: Sequence[Any]) -> bool:
 
 
 def _marked_dims(values: Sequence[Any]) -> tuple[int, ...]:
-    """The dimensions of a tensor argument that are marked as dynamic in any call."""
+    """Return the dimensions of a tensor argument that are marked as dynamic in any call."""
     return tuple(sorted({dim for one in values if isinstance(one, torch.Tensor) for dim in marked_dims(one)}))
 
 
@@ -147,7 +147,7 @@ def _changing_dims(values: Sequence[Any], least: int) -> tuple[int, ...]:
 
 
 def _changed(names: Sequence[str], chosen: Collection[Name], change: Callable[[Name, Any], Any], call: Call) -> Call:
-    """The call with the chosen arguments changed."""
+    """Return the call with the chosen arguments changed."""
     new = {name: change(name, value) if name in chosen else value for name, value in _named(call, names).items()}
     args = tuple(new[_name(names, i)] for i in range(len(call.args)))
     return replace(call, args=args, kwargs={name: new[name] for name in call.kwargs})

@@ -122,7 +122,7 @@ def _below(roots: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn
 
 
 def _global_modules(target: Any) -> dict[str, torch.nn.Module]:
-    """The modules that a function calls through global names."""
+    """Return the modules that a function calls through global names."""
     code, names = getattr(target, "__code__", None), getattr(target, "__globals__", {})
     used = {name: names.get(name) for name in (code.co_names if code else ())}
     return {name: module for name, module in used.items() if isinstance(module, torch.nn.Module)}
@@ -179,8 +179,8 @@ def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Map
 
 
 def _copied(leaf: Any) -> Any:
-    """A copy of an argument leaf, taken before the module runs, because some arguments (such as a key cache) grow in
-    each call.
+    """Return a copy of an argument leaf, taken before the module runs, because some arguments (such as a key cache)
+    grow in each call.
     """
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)

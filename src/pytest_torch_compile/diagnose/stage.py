@@ -25,7 +25,8 @@ STAGES = {
 
 
 def stage(subject: Subject) -> list[str]:
-    """Return lines with the first stage that has a finding of the same kind; empty if there is only one stage to try.
+    """Return lines with the first stage that has a finding of the same kind; empty if there is only one stage to
+    try.
     """
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)

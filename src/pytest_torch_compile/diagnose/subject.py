@@ -122,7 +122,7 @@ class Subject:
         return bool(shown)
 
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Whether a trial ran without findings of these kinds and without new findings."""
+        """Return whether a trial ran without findings of these kinds and without new findings."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 
@@ -145,5 +145,5 @@ def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
 
 
 def recompile_causes(report: CompileReport) -> set[str]:
-    """The causes of the recompiles; an empty string if torch reports no guard."""
+    """Return the causes of the recompiles; an empty string if torch reports no guard."""
     return {recompile.guards[0].cause if recompile.guards else "" for recompile in report.recompiles}

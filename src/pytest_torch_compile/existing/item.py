@@ -53,5 +53,5 @@ class ExistingItem(pytest.Item):
         return str(excinfo.value) if isinstance(excinfo.value, CompileCheckFailed) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The location that pytest shows for the test."""
+        """Return the location that pytest shows for the test."""
         return self.config.rootpath, None, self.name

@@ -123,7 +123,7 @@ class Ledger:
         return family
 
     def why_not(self, name: str, lines: set[Line], trains: bool) -> str:
-        """The reason why a call is not checked now; empty if it is checked."""
+        """Return the reason why a call is not checked now, or an empty string if it is checked."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
         due = not target.checks or self.time.spent < self._allowed(target.checks)

@@ -63,7 +63,7 @@ def _refused_under(name: str) -> str:
 
 
 def _refused_now() -> str:
-    """The reason why no check may run at this moment."""
+    """Return the reason why no check may run at this moment."""
     if any(map(_may_interfere, threading.enumerate())):
         return "the test runs other threads, which may be holding a lock or modifying the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
@@ -85,7 +85,7 @@ def _may_interfere(thread: threading.Thread) -> bool:
 
 
 def names_backward(code: CodeType) -> bool:
-    """Whether a test's code, or a function nested in it, uses the name of a function that computes gradients."""
+    """Return whether a test's code, or a function nested in it, uses the name of a function that computes gradients."""
     if not _BACKWARD.isdisjoint(code.co_names):
         return True
     return any(names_backward(inner) for inner in code.co_consts if isinstance(inner, CodeType))

@@ -62,7 +62,7 @@ class Recipes:
         self._made.clear()
 
     def of(self, called: Called, module: str) -> Recipe:
-        """The source of a call.
+        """Return the source of a call.
 
         Raises:
             NotWritten: If the call cannot be written without copying test data.

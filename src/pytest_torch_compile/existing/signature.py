@@ -109,7 +109,7 @@ class AutomaticDynamic:
         return max(0, len(self._graphs) - 1)
 
     def covers(self, sizes: tuple[int, ...]) -> bool:
-        """Whether an existing graph can be reused for these sizes."""
+        """Return whether an existing graph can be reused for these sizes."""
         return any(_fits(graph, sizes) for graph in self._graphs)
 
     def add(self, sizes: tuple[int, ...]) -> None:

@@ -22,7 +22,8 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 @dataclass(frozen=True)
 class Called:
-    """A call to a public target, as seen in the call's first frame. ``is_made`` is true if the call creates the target.
+    """A call to a public target, as seen in the call's first frame. ``is_made`` is true if the call creates the
+    target.
     """
 
     name: str
@@ -83,11 +84,11 @@ class Targets:
         self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
 
     def codes(self) -> list[types.CodeType]:
-        """The code objects whose calls are observed."""
+        """Return the code objects whose calls are observed."""
         return [entries[0].function.__code__ for entries in self.by_code.values()]
 
     def owns(self, module: str) -> bool:
-        """Whether a module belongs to the package and is not one of its tests."""
+        """Return whether a module belongs to the package and is not one of its tests."""
         if not module.startswith(self.package):
             return False
         first, *rest = module.split(".")
@@ -120,7 +121,7 @@ class Targets:
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
     def module_of(self, name: str) -> str:
-        """The module part of a public name."""
+        """Return the module part of a public name."""
         while name and name not in sys.modules:
             name = name.rpartition(".")[0]
         return name
@@ -171,7 +172,7 @@ def _as_function(value: Any) -> types.FunctionType | None:
 
 
 def _methods(kind: type, name: str) -> Iterator[_Entry]:
-    """The public methods that a class defines or inherits from the package's own classes."""
+    """Yield the public methods that a class defines or inherits from the package's own classes."""
     if issubclass(kind, _CALLED_BY_TORCH):
         return
     for key, value in list(vars(kind).items()):
@@ -188,8 +189,8 @@ def _methods(kind: type, name: str) -> Iterator[_Entry]:
 
 
 def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> bool:
-    """Whether the values are this function's closure, which distinguishes functions that share their code because one
-    decorator created them.
+    """Return whether the values are this function's closure, which distinguishes functions that share their code
+    because one decorator created them.
     """
     names = function.__code__.co_freevars
     for name, cell in zip(names, function.__closure__ or (), strict=True):

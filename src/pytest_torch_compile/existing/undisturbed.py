@@ -59,7 +59,9 @@ _guard = _Guard()
 
 
 def _is_compiling() -> bool:
-    """Whether the innermost code outside the standard library belongs to a compiler, this plugin or an import."""
+    """Return whether the innermost code outside the standard library belongs to a compiler, this plugin or an
+    import.
+    """
     frame = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))

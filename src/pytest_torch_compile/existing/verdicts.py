@@ -30,7 +30,8 @@ SUFFIX = " [compile]"
 
 @dataclass
 class Row:
-    """A row of the table, about one target. ``results`` contains the results of the target's checked and refused calls.
+    """A row of the table, about one target. ``results`` contains the results of the target's checked and refused
+    calls.
     """
 
     target: str
@@ -57,7 +58,7 @@ class Row:
 
 
 def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], package: str) -> list[Row]:
-    """A row for each target that runs torch operations."""
+    """Return a row for each target that runs torch operations."""
     by_target: dict[str, list[Checked]] = {name: [] for name in left_out}
     for one in results:
         if one.computes:

@@ -232,7 +232,7 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
 
 
 def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """Maps argument names to the dynamic dimensions (as non-negative indices) and their bounds."""
+    """Return the dynamic dimensions (as non-negative indices) and their bounds, by argument name."""
     arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
     by_name = {}
     for key, dims in (dynamic_dims or {}).items():
@@ -287,7 +287,7 @@ def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
 
 
 def _without_answers(ended: Ended) -> Finding | None:
-    """The finding if the artifact did not complete any call."""
+    """Return the finding if the artifact did not complete any call."""
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     raised, what = ended.raised, "the fresh process failed"

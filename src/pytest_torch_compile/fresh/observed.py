@@ -97,7 +97,9 @@ def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
 
 
 def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
-    """The module as a function that also returns the outputs of all its modules, in the order in which they finish."""
+    """Return the module as a function that also returns the outputs of all its modules, in the order in which they
+    finish.
+    """
     parts: list[tuple[str, list[torch.Tensor]]] = []
 
     def hook_of(name: str) -> Callable[..., None]:

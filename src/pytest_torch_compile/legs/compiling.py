@@ -90,7 +90,7 @@ class Compiling:
         return self.wrapper is None and self.fullgraph
 
     def relaxed(self) -> Compiling:
-        """The same options without fullgraph."""
+        """Return the same options without fullgraph."""
         return replace(self, fullgraph=False)
 
     @property

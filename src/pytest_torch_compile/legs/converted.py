@@ -81,7 +81,7 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
 
 
 def with_replacements(call: Call, replacements: Replacements) -> Call:
-    """The call with its arguments replaced for one leg."""
+    """Return the call with its arguments replaced for one leg."""
     if not replacements:
         return call
     kwargs = {name: replacements(value) for name, value in call.kwargs.items()}

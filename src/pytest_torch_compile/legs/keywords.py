@@ -99,7 +99,7 @@ def near(name: str, options: Collection[str]) -> str:
 
 
 def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
-    """The names of a function's keyword-only parameters."""
+    """Return the names of a function's keyword-only parameters."""
     parameters = inspect.signature(function).parameters.values()
     return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
@@ -126,7 +126,9 @@ def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[
 
 
 def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
-    """The parameters of a target that can still be passed by keyword, in addition to these positional arguments."""
+    """Return the parameters of a target that can still be passed by keyword, in addition to these positional
+    arguments.
+    """
     function = uncompiled(target)
     # A module's signature is that of __call__, which accepts everything.
     function = function.forward if isinstance(function, torch.nn.Module) else function

@@ -272,7 +272,8 @@ class Leg:
             torch.autograd.backward(unique, self._cotangents(unique, index))
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """Return the gradients from which backward starts in call ``index``. These gradients are the same in every leg.
+        """Return the gradients from which backward starts in call ``index``. These gradients are the same in every
+        leg.
         """
         return cotangents(outputs, self._work.seed + index)
 

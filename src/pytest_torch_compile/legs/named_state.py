@@ -160,14 +160,14 @@ class NamedState:
 
 
 def _innermost(target: Any) -> Any:
-    """The function that a partial or a bound method calls."""
+    """Return the function that a partial or a bound method calls."""
     while is_a(target, (functools.partial, types.MethodType)):
         target = target.func if is_a(target, functools.partial) else target.__func__
     return target
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
-    """The underlying function of any kind of method."""
+    """Return the underlying function of any kind of method."""
     if is_a(value, (staticmethod, classmethod)):
         value = value.__func__
     elif is_a(value, property):
@@ -176,7 +176,7 @@ def _function_of(value: Any) -> types.FunctionType | None:
 
 
 def _file_of_module(module: types.ModuleType) -> str:
-    """The file of a module. Modules created at run time count as user code, but built-in modules do not."""
+    """Return the file of a module. Modules created at run time count as user code, but built-in modules do not."""
     own = vars(module)
     return own.get("__file__") or ("" if own.get("__spec__") else "<made at run time>")
 

@@ -143,7 +143,7 @@ def not_restorable(record: CallRecord, call: Call) -> list[str]:
 
 
 def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
-    """Whether a tensor's data can be copied for the comparison."""
+    """Return whether a tensor's data can be copied for the comparison."""
     if id(tensor) in snapshot.unreadable:
         return False
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):

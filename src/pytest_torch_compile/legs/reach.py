@@ -51,7 +51,7 @@ Parts = Iterator[tuple[str, Any]]
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is immutable and has no parts, without calling a user-defined metaclass's hash."""
+    """Return whether a value is immutable and has no parts, without calling a user-defined metaclass's hash."""
     return type(type(value)) is type and type(value) in PLAIN
 
 
@@ -95,7 +95,7 @@ def _key(position: int, key: Any) -> str:
 
 
 def is_plain_key(key: Any) -> bool:
-    """Whether a key can be written as source: a plain value, or a tuple of plain values."""
+    """Return whether a key can be written as source: a plain value, or a tuple of plain values."""
     return is_plain(key) or (type(key) is tuple and all(map(is_plain, key)))
 
 
@@ -123,7 +123,7 @@ def _module_parts(module: torch.nn.Module) -> Parts:
 
 
 def _tensor_parts(tensor: torch.Tensor) -> Parts:
-    """A tensor's gradient, attributes (for a wrapper, the inner tensors) and hooks."""
+    """Yield a tensor's gradient, attributes (for a wrapper, the inner tensors) and hooks."""
     with without_torch_function():
         grad = tensor.grad if tensor.is_leaf else None
         hooks = [hook for name in _TENSOR_HOOKS for hook in (getattr(tensor, name) or {}).values()]
@@ -160,28 +160,28 @@ def _is_open_kind(kind: type) -> bool:
 
 
 def lives_in_torch(function: types.FunctionType) -> bool:
-    """Whether a function belongs to torch, including torch's wrappers around other functions."""
+    """Return whether a function belongs to torch, including torch's wrappers around other functions."""
     return (function.__module__ or "").partition(".")[0] == "torch" or is_torch(function.__code__.co_filename)
 
 
 def container_kind(value: Any) -> Any:
-    """The built-in container type of a value; None if it is not a container."""
+    """Return the built-in container type of a value, or None if it is not a container."""
     return next((kind for kind in _CONTAINERS if is_a(value, kind)), None)
 
 
 def items(container: Any) -> list[Any]:
-    """The items of a container (pairs for a mapping), bypassing methods of subclasses."""
+    """Return the items of a container (pairs for a mapping), bypassing methods of subclasses."""
     kind = container_kind(container)
     return list(kind.items(container) if is_a(container, dict) else kind.__iter__(container))
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
-    """The variables that a function closes over, with their names."""
+    """Return the variables that a function closes over, with their names."""
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
 def content(cell: types.CellType) -> Any:
-    """The value of a closed-over variable; ``EMPTY`` before it is assigned."""
+    """Return the value of a closed-over variable; ``EMPTY`` before it is assigned."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -189,7 +189,7 @@ def content(cell: types.CellType) -> Any:
 
 
 def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[Any]:
-    """All objects that are reachable from the roots, including the roots but excluding plain values. Each object
+    """Yield all objects that are reachable from the roots, including the roots but excluding plain values. Each object
     appears once.
 
     Objects whose ids are in ``closed`` are skipped, as is everything that is reachable only through them.

@@ -114,8 +114,8 @@ class Snapshot:
         return bool(self._host) and found.storage.device.type != "cpu"
 
     def new_leg(self) -> Contents:
-        """The initial contents of a leg: the caller's contents, with iterators and similar objects recreated for the
-        leg.
+        """Return the initial contents of a leg: the caller's contents, with iterators and similar objects recreated for
+        the leg.
         """
         contents = Contents()
         for value, make in self._renewals.values():
@@ -234,7 +234,7 @@ class Snapshot:
         return _of_kind(data, state)
 
     def is_noted(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor or its memory is restored."""
+        """Return whether a tensor or its memory is restored."""
         if ("tensor", id(tensor)) in self.holders:
             return True
         return is_plain(tensor) and self._memory_under(tensor) is not None
@@ -248,12 +248,12 @@ class Snapshot:
         return next((memory for memory in known if place is not None and memory.extent.covers(place)), None)
 
     def variables(self) -> Iterator[Variable]:
-        """The named variables: globals, closed-over variables, defaults."""
+        """Yield the named variables: globals, closed-over variables, defaults."""
         named = [holder for holder in self.holders.values() if isinstance(holder, Variable) and holder.label]
         yield from named
 
     def tensors(self) -> list[torch.Tensor]:
-        """All recorded tensors."""
+        """Return all recorded tensors."""
         return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
 
     def not_observable(self) -> list[str]:
@@ -270,7 +270,7 @@ class Snapshot:
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
-    """The data as a tensor of the original class."""
+    """Return the data as a tensor of the original class."""
     with without_torch_function(), torch.inference_mode(data.is_inference()):
         if state.kind is torch.nn.Parameter:
             return torch.nn.Parameter(data, state.requires_grad)

@@ -35,12 +35,12 @@ class Stateful:
         return "stateful", id(self.value)
 
     def has(self, content: Any) -> bool:
-        """Whether the object has this state."""
+        """Return whether the object has this state."""
         now = self.get(self.value)
         return bool(torch.equal(now, content)) if type(now) is torch.Tensor else _as_bytes(now) == _as_bytes(content)
 
     def read(self) -> Any:
-        """The current state."""
+        """Return the current state."""
         return self.get(self.value)
 
     def put(self, content: Any) -> None:
@@ -48,13 +48,13 @@ class Stateful:
         self.set(self.value, content)
 
     def replaced(self, content: Any, replace: Callable[[Any], Any]) -> Any:
-        """The content unchanged, since it contains no objects."""
+        """Return the content unchanged, since it contains no objects."""
         return content
 
 
 def comparable(state: Any) -> Any:
-    """A state in a form that can be compared between two legs: arrays are unchanged, and everything else is converted
-    to basic Python values.
+    """Return a state in a form that can be compared between two legs: arrays are unchanged, and everything else is
+    converted to basic Python values.
     """
     return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
 
@@ -118,7 +118,7 @@ _NUMPY = {
 
 
 def stateful(value: Any) -> Stateful | None:
-    """The holder of an object with special state; None for other objects."""
+    """Return the holder of an object with special state; None for other objects."""
     kind = type(value)
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return Stateful(value, *_NUMPY[kind.__name__])
@@ -144,7 +144,7 @@ def _only_writes(value: Any) -> bool:
 
 
 def _seeks(file: Any) -> bool:
-    """Whether an open file can be repositioned."""
+    """Return whether an open file can be repositioned."""
     try:
         return bool(file.readable() and file.seekable() and file.tell() >= 0)
     except (OSError, ValueError):  # the file is closed, or is being iterated over

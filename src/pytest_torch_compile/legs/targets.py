@@ -73,7 +73,7 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """The names of a target's positional arguments, as far as its signature contains them."""
+    """Return the names of a target's positional arguments, as far as its signature contains them."""
     if is_a(target, Factory):
         return ()
     function = target.forward if is_a(target, torch.nn.Module) else target
@@ -85,7 +85,7 @@ def argument_names(target: Any) -> tuple[str, ...]:
 
 
 def argument_label(names: Sequence[str], position: int) -> str:
-    """The name of a positional argument, or its position if the name is unknown."""
+    """Return the name of a positional argument, or its position if the name is unknown."""
     return names[position] if position < len(names) else f"argument {position}"
 
 
@@ -130,6 +130,6 @@ def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
 
 
 def tensors_of(calls: Iterable[Call]) -> Iterator[torch.Tensor]:
-    """The tensors among the arguments."""
+    """Yield the tensors among the arguments."""
     for call in calls:
         yield from flatten((call.args, dict(call.kwargs)), "inputs").tensors.values()

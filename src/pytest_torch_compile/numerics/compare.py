@@ -134,7 +134,7 @@ def _without(flat: Flat, paths: Sequence[str]) -> Flat:
 
 
 def _differing(one: Flat, other: Flat) -> list[str]:
-    """Differences in containers and in values that are not tensors."""
+    """Return differences in containers and in values that are not tensors."""
     paths = [path for path, _ in structure_differences(one, other)]
     for path, left, right in _common((one, other)):
         if not isinstance(left, torch.Tensor) and plain_leaf_difference(path, left, right, strict=False):
@@ -207,8 +207,8 @@ def _value_findings(
     judged: Judgement,
     metadata: dict[str, list[MetadataDifference]],
 ) -> list[Finding]:
-    """A finding for each kind of wrong value. Metadata differences of these leaves are moved from ``metadata`` into the
-    finding.
+    """Return a finding for each kind of wrong value. Metadata differences of these leaves are moved from ``metadata``
+    into the finding.
     """
     before, compiled_before = before_the_call(record, name), before_the_call(compiled, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}

@@ -74,7 +74,7 @@ def as_tensor(leaf: Any) -> torch.Tensor | None:
 
 
 def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool) -> str:
-    """A message if two leaves that are not tensors differ, otherwise an empty string.
+    """Return a message if two leaves that are not tensors differ, otherwise an empty string.
 
     Raises:
         CompileUsageError: If ``strict`` is set and the objects cannot be compared.
@@ -91,7 +91,7 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
 
 
 def _equal(eager: Any, compiled: Any) -> bool | None:
-    """Whether two objects are equal; None if they cannot be compared."""
+    """Return whether two objects are equal, or None if they cannot be compared."""
     if isinstance(eager, AbstractSet) and any(isinstance(item, torch.Tensor) for item in eager):
         return None
     if isinstance(eager, FUNCTIONS):  # each leg may have a separate copy

@@ -80,7 +80,7 @@ class Judgement:
     nondeterministic: bool = False
 
     def failing(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """The pairs that have not passed so far."""
+        """Return the pairs that have not passed so far."""
         return [pair for pair in pairs if not self.verdicts[pair.path].ok]
 
 
@@ -112,7 +112,8 @@ def judge(
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
-    """Return the verdict that needs no reference: by equality, the user's tolerance, or the strict default tolerance.
+    """Return the verdict that needs no reference: by equality, the user's tolerance, or the strict default
+    tolerance.
     """
     if pair.eager is pair.compiled or bitwise_equal(pair.eager, pair.compiled):
         return LeafVerdict(pair.path, elements=pair.eager.numel())
@@ -138,7 +139,7 @@ def _verdict_within(pair: Pair, tolerance: Tolerance) -> LeafVerdict:
 
 
 def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None = None) -> LeafVerdict:
-    """The verdict with the index and the values of the worst element."""
+    """Return the verdict with the index and the values of the worst element."""
     index, eager = element(pair.eager, worst)
     reference = element(truth, worst)[1] if truth is not None else None
     return replace(verdict, index=index, eager=eager, compiled=element(pair.compiled, worst)[1], reference=reference)

@@ -61,12 +61,12 @@ def is_floating(tensor: torch.Tensor) -> bool:
 
 
 def real_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of the real and imaginary parts."""
+    """Return the dtype of the real and imaginary parts."""
     return dtype.to_real() if dtype.is_complex else dtype
 
 
 def bitwise_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether all elements are equal, with NaN equal to NaN."""
+    """Return whether all elements are equal, with NaN equal to NaN."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     if not is_floating(left):
@@ -111,12 +111,12 @@ def _to_double(tensor: torch.Tensor, *, copy: bool = False) -> torch.Tensor:
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Whether all elements are finite. Works for every dtype; torch has no ``isfinite`` for float8."""
+    """Return whether all elements are finite. Works for every dtype; torch has no ``isfinite`` for float8."""
     return all(bool(values.isfinite().all()) for _, (values,) in blocks(tensor))
 
 
 def root_mean_square(tensor: torch.Tensor) -> float:
-    """The root mean square of the finite elements; 0 if there are none."""
+    """Return the root mean square of the finite elements; 0 if there are none."""
     total, count = 0.0, 0
     for _, (values,) in blocks(tensor):
         squared = float(values.square().sum())
@@ -153,7 +153,7 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
 
 
 def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> Errors:
-    """The errors of an eager and a compiled run against a reference, in one pass.
+    """Return the errors of an eager and a compiled run against a reference, in one pass.
 
     ``eager`` is from the eager leg, a run with perturbed rounding, or a second run. The reference is the fp64 run, or
     the eager leg if there is no fp64 run.
@@ -208,7 +208,7 @@ def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, t
 
 
 def element(tensor: torch.Tensor, position: int) -> tuple[tuple[int, ...], float | complex | int | bool]:
-    """The index and the value of one element, given its position in the order of the blocks."""
+    """Return the index and the value of one element, given its position in the order of the blocks."""
     if tensor.dtype.is_complex:
         position //= 2
     index: tuple[int, ...] = ()

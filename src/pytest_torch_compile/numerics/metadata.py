@@ -31,7 +31,7 @@ class MetadataDifference:
 def metadata_differences(
     eager: torch.Tensor, compiled: torch.Tensor, *, strides: bool = True, requires_grad: bool = True
 ) -> list[MetadataDifference]:
-    """The differences, such as ``dtype: eager torch.float32, compiled torch.float16``."""
+    """Return the differences, such as ``dtype: eager torch.float32, compiled torch.float16``."""
     checked = [
         MetadataDifference("type", type(eager).__name__, type(compiled).__name__),
         MetadataDifference("shape", _shape(eager), _shape(compiled)),
@@ -83,7 +83,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    """The strided tensors that contain the values: several for sparse, nested and quantised tensors, and for
+    """Return the strided tensors that contain the values: several for sparse, nested and quantised tensors, and for
     subclasses.
 
     Raises:

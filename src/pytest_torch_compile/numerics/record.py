@@ -48,15 +48,15 @@ class CallRecord:
     exceptions: tuple[type[Exception], ...] = ()
 
     def is_parameter(self, name: str) -> bool:
-        """Whether an entry of ``state`` is a parameter rather than a buffer."""
+        """Return whether an entry of ``state`` is a parameter rather than a buffer."""
         known = self.parameters or frozenset(self.grads)
         return name in known or isinstance(self.state.get(name), torch.nn.Parameter)
 
     def state_label(self, name: str) -> str:
-        """``parameter NAME`` or ``buffer NAME``."""
+        """Return the label ``parameter NAME`` or ``buffer NAME``."""
         return f"{'parameter' if self.is_parameter(name) else 'buffer'} {name}"
 
     def argument_label(self, position: int) -> str:
-        """``argument NAME``, or ``argument 0`` if the name is unknown."""
+        """Return the label ``argument NAME``, or ``argument 0`` if the name is unknown."""
         names = self.argument_names
         return f"argument {names[position] if position < len(names) else position}"

@@ -101,7 +101,7 @@ class Measured:
 
 
 def eps(dtype: torch.dtype) -> float:
-    """The machine epsilon of a dtype."""
+    """Return the machine epsilon of a dtype."""
     return float(torch.finfo(real_dtype(dtype)).eps)
 
 
@@ -146,7 +146,7 @@ class Level:
         )
 
     def is_unrelated(self, dtype: torch.dtype) -> bool:
-        """Whether the reference computed a different function, for example with different random numbers."""
+        """Return whether the reference computed a different function, for example with different random numbers."""
         return self.relative > UNRELATED.get(real_dtype(dtype), UNRELATED_OTHER)
 
 

@@ -63,7 +63,7 @@ def sharing_in(record: CallRecord) -> Sharing:
 
 
 def arguments_of(record: CallRecord, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Flat:
-    """The flattened arguments of a call, under the names used in messages."""
+    """Return the flattened arguments of a call, under the names used in messages."""
     flat = Flat()
     for position, value in enumerate(args):
         flat.nodes.update(flatten(value, record.argument_label(position)).nodes)

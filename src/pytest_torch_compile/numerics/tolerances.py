@@ -84,11 +84,11 @@ class Tolerances:
             )
 
     def ignores(self, path: str) -> bool:
-        """Whether the user ignores this leaf."""
+        """Return whether the user ignores this leaf."""
         return any(_matches(path, pattern) for pattern in self.ignored)
 
     def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
-        """The user's tolerance for this leaf, or None for the documented rule."""
+        """Return the user's tolerance for this leaf, or None for the documented rule."""
         for pattern, tolerance in self.leaves.items():
             if _matches(path, pattern):
                 return tolerance
@@ -99,7 +99,7 @@ class Tolerances:
         return None
 
     def unmatched(self, paths: Iterable[str]) -> list[str]:
-        """The patterns of ``leaves`` and ``ignored`` that do not match any of these paths."""
+        """Return the patterns of ``leaves`` and ``ignored`` that do not match any of these paths."""
         known = list(paths)
         patterns = (*self.leaves, *self.ignored)
         return [pattern for pattern in patterns if not any(_matches(path, pattern) for path in known)]

@@ -68,7 +68,7 @@ def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
 
 
 def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | None:
-    """The kind and contents of a container; None for a leaf."""
+    """Return the kind and contents of a container; None for a leaf."""
     leaves = (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum, *FUNCTIONS)
     if value is None or is_a(value, leaves):
         return None
@@ -134,24 +134,24 @@ def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
 
 
 def _has(kind: type, name: str) -> bool:
-    """Whether a class has an attribute, without calling its metaclass's ``__getattr__``."""
+    """Return whether a class has an attribute, without calling its metaclass's ``__getattr__``."""
     return any(name in base.__dict__ for base in kind.__mro__)
 
 
 def is_mapping(value: Any) -> bool:
-    """Whether a value is a mapping, or has the methods of a mapping."""
+    """Return whether a value is a mapping, or has the methods of a mapping."""
     if is_a(value, type):
         return False
     return is_a(value, dict) or all(_has(type(value), name) for name in ("keys", "items", "__getitem__"))
 
 
 def defines_equality(value: Any) -> bool:
-    """Whether the class defines ``__eq__``."""
+    """Return whether the class defines ``__eq__``."""
     return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of assignment.
+    """Return the instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of assignment.
 
     They are read without calling properties or ``__getattr__`` of the class.
     """
@@ -169,7 +169,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def data_attributes(value: Any) -> dict[str, Any]:
-    """The attributes that are not callable."""
+    """Return the attributes that are not callable."""
     return {k: v for k, v in attributes(value).items() if isinstance(k, str) and not isinstance(v, FUNCTIONS)}
 
 

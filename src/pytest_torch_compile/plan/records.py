@@ -33,7 +33,8 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """One call to a library function, such as ``extern_kernels.mm``. On the card, one call may launch several kernels.
+    """One call to a library function, such as ``extern_kernels.mm``. On the card, one call may launch several
+    kernels.
     """
 
     name: str

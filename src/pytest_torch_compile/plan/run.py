@@ -127,7 +127,7 @@ def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
 
 
 def _parameters(target: Any) -> list[torch.nn.Parameter]:
-    """The parameters that require a gradient."""
+    """Return the parameters that require a gradient."""
     modules = (part for module in modules_of(target).values() for part in module.modules())
     own = (parameter for part in modules for parameter in part.parameters(recurse=False))
     return [parameter for parameter in dict.fromkeys(own) if parameter.requires_grad]

@@ -1,4 +1,5 @@
-"""Read the code that Inductor generates: find a graph's kernels and library calls, and the line of user code for each.
+"""Read the code that Inductor generates: find a graph's kernels and library calls, and the line of user code for
+each.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class CompileBenchmark:
         raise CompileCheckFailed(wording.explain(self._item.nodeid, decision, stored), None, findings)
 
     def _further(self, first: SpeedSample, at_most: int) -> Sequence[SpeedSample]:
-        """Samples of this test from fresh processes that compile in the same way as the first process."""
+        """Return samples of this test from fresh processes that compile in the same way as the first process."""
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
         run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache)
@@ -243,7 +243,7 @@ class CompileBenchmark:
 
 
 def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench:
-    """The warm eager and compiled legs to measure.
+    """Return the warm eager and compiled legs to measure.
 
     Raises:
         CompileCheckFailed: If the target does not compile; the findings are the same as in ``check_compile``.

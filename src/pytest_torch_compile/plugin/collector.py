@@ -1,4 +1,5 @@
-"""Collect the entries of all tests in a run, and write the report at the end. This runs in the pytest-xdist controller.
+"""Collect the entries of all tests in a run, and write the report at the end. This runs in the pytest-xdist
+controller.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _outcome(report: pytest.TestReport) -> str:
 
 
 def _message(report: pytest.TestReport) -> str:
-    """The reason why a test failed or was skipped: the exception's message without the traceback."""
+    """Return the reason why a test failed or was skipped: the exception's message without the traceback."""
     if report.passed:
         return ""
     if wasxfail := getattr(report, "wasxfail", ""):
@@ -141,12 +142,12 @@ def _message(report: pytest.TestReport) -> str:
 
 
 def _without_class(message: str) -> str:
-    """The message of a usage error without its class name, which the report shows as the kind."""
+    """Return the message of a usage error without its class name, which the report shows as the kind."""
     return message.removeprefix(f"{CompileUsageError.__module__}.").removeprefix(f"{CompileUsageError.__name__}: ")
 
 
 def _commit(root: Path) -> str:
-    """The commit of the checkout, or an empty string."""
+    """Return the commit of the checkout, or an empty string."""
     if sha := os.environ.get("GITHUB_SHA"):
         return sha
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]

@@ -41,7 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before conftest files are imported, start to handle signals from a launcher, if a launcher started this process.
+    """Before conftest files are imported, start to handle signals from a launcher, if a launcher started this
+    process.
     """
     launched.note_sigterm(early_config)
 

@@ -29,12 +29,14 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Whether this run is a child of another pytest process. If so, the parent shows and stores the observations."""
+    """Return whether this run is a child of another pytest process. If so, the parent shows and stores the
+    observations.
+    """
     return _JOB in config.stash
 
 
 def speed_tests(item: pytest.Item) -> int:
-    """The number of speed tests in this run or, in a child, in the parent's run."""
+    """Return the number of speed tests in this run or, in a child, in the parent's run."""
     if is_child(item.config) and item.config.stash[_JOB].speed_tests:
         return item.config.stash[_JOB].speed_tests
     return sum(map(is_speed_test, item.session.items)) or 1

@@ -24,7 +24,7 @@ class KnownFailure:
     torch: SpecifierSet | None = None
 
     def applies(self) -> bool:
-        """Whether the marker applies to the installed torch version."""
+        """Return whether the marker applies to the installed torch version."""
         if self.torch is None:
             return True
         try:

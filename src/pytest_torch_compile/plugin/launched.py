@@ -55,7 +55,7 @@ def _files(config: pytest.Config) -> Iterator[Path]:
 
 
 def follows(config: pytest.Config) -> bool:
-    """Whether another rank reports on behalf of this process."""
+    """Return whether another rank reports on behalf of this process."""
     here = launch()
     return here is not None and here.rank > 0 and takes_part(config)
 
@@ -79,7 +79,7 @@ def note_sigterm(config: pytest.Config) -> None:
 
 
 def was_asked_to_end(config: pytest.Config) -> bool:
-    """Whether a SIGTERM was recorded; later signals are handled normally."""
+    """Return whether a SIGTERM was recorded; later signals are handled normally."""
     asked = config.stash.get(_ASKED, [])
     _stop_noting(config)
     return bool(asked)
@@ -219,6 +219,6 @@ class LaunchedSession:
 
 
 def _why(report: pytest.TestReport) -> str:
-    """The message of a failure and its location."""
+    """Return the message of a failure and its location."""
     crash = getattr(report.longrepr, "reprcrash", None)
     return f"{crash.message}\n\n{report.longreprtext}" if crash else report.longreprtext

@@ -63,7 +63,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read(config: pytest.Config) -> Settings:
-    """The settings from the command line, the ini file and the defaults, in this order.
+    """Return the settings from the command line, the ini file and the defaults, in this order.
 
     Raises: pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options cannot be combined.
     """
@@ -127,7 +127,7 @@ def _number(option: str, text: str, what: str) -> float:
 
 
 def backend_asked_for(config: pytest.Config) -> str | None:
-    """The backend that is set on the command line or in the ini file."""
+    """Return the backend that is set on the command line or in the ini file."""
     return config.getoption("--compile-backend") or config.getini(_key("backend")) or None
 
 

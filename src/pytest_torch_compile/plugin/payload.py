@@ -37,7 +37,7 @@ def begin(item: pytest.Item) -> None:
 
 
 def of(item: pytest.Item) -> Payload:
-    """The record of the running test."""
+    """Return the record of the running test."""
     return item.stash.setdefault(_KEY, Payload())
 
 
@@ -59,14 +59,14 @@ def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_
 
 
 def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
-    """The record that came with a report."""
+    """Return the record that came with a report."""
     sent = getattr(report, _ATTRIBUTE, None)
     return Payload(**sent) if sent is not None else None
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """All reports of the run that contain a record. There are none in a child or worker, whose parent shows and stores
-    them.
+    """Yield all reports of the run that contain a record. There are none in a child or worker, whose parent shows and
+    stores them.
     """
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):

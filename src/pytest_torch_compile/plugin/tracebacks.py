@@ -30,7 +30,7 @@ class OwnFramesHidden:
 
 
 def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the plugin's frames and the contextlib frames that lead to them."""
+    """Return the traceback without the plugin's frames and the contextlib frames that lead to them."""
     entries = []
     while trace is not None:
         entries.append(trace)

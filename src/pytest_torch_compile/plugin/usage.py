@@ -36,7 +36,7 @@ def names_plugin(file: Path) -> bool:
 
 
 def uses_plugin(item: pytest.Item) -> bool:
-    """Whether a test uses a fixture or marker of the plugin, or belongs to a CompileSuite."""
+    """Return whether a test uses a fixture or marker of the plugin, or belongs to a CompileSuite."""
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
     return (
         not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
@@ -53,12 +53,12 @@ def shows_existing(item: pytest.Item) -> bool:
 
 
 def is_speed_test(item: pytest.Item) -> bool:
-    """Whether a test measures speed."""
+    """Return whether a test measures speed."""
     return SPEED_FIXTURE in getattr(item, "fixturenames", ())
 
 
 def starts_fresh(item: pytest.Item) -> bool:
-    """Whether a test uses the plugin, or its module imported ``compile_guard`` or its package."""
+    """Return whether a test uses the plugin, or its module imported ``compile_guard`` or its package."""
     guard = sys.modules.get(f"{PACKAGE}.check.compile_guard")
     known = [one for one in (sys.modules[PACKAGE], guard, getattr(guard, "compile_guard", None)) if one is not None]
     values = vars(getattr(item, "module", None) or object).values()
@@ -107,7 +107,7 @@ def reset() -> None:
 
 
 def speaker(config: pytest.Config) -> Callable[[str], None]:
-    """A function that writes a line to the terminal while a test runs."""
+    """Return a function that writes a line to the terminal while a test runs."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not hasattr(reporter, "ensure_newline"):  # a pytest-xdist worker has no terminal
         return lambda text: None

@@ -51,13 +51,13 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """The number of the last compiled call that was observed completely; infinity if the check ended."""
+        """Return the number of the last compiled call that was observed completely; infinity if the check ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
 
 def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Finding]:
-    """A finding for each check whose observations differ between ranks."""
+    """Return a finding for each check whose observations differ between ranks."""
     kinds = [kind for name, kind in SAME.items() if name in same and kind]
     findings = []
     for check in dict.fromkeys(check for seen in ranks.values() for check in seen.checks):
@@ -69,7 +69,7 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """A finding for ranks that returned while other ranks waited, in the same check or after it, until they were
+    """Return a finding for ranks that returned while other ranks waited, in the same check or after it, until they were
     terminated.
     """
     checks = ranks[returned[0]].checks if returned else ()
@@ -132,7 +132,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """The lines for each group of ranks that agree, with the observations that some groups do not have."""
+    """Return the lines for each group of ranks that agree, with the observations that some groups do not have."""
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []
     for group, found in zip(groups, facts, strict=True):

@@ -43,7 +43,7 @@ class Launch:
 
 @cache
 def launch() -> Launch | None:
-    """The launch of this process; None if there is no launcher, or if the plugin started this rank."""
+    """Return the launch of this process, or None if there is no launcher, or if the plugin started this rank."""
     has = os.environ
     if TOKEN in has:
         return None
@@ -66,7 +66,7 @@ def launch() -> Launch | None:
 
 
 def local_rank() -> int:
-    """The rank of this process on its machine."""
+    """Return the rank of this process on its machine."""
     return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", 0)))
 
 
@@ -93,7 +93,7 @@ class Others:
             self._store.set(key, pickle.dumps(value))
 
     def heard(self, key: str) -> bool:
-        """Whether a message is stored under a key."""
+        """Return whether a message is stored under a key."""
         with self._or_lost():
             return bool(self._store.check([key]))
         return False
@@ -126,7 +126,7 @@ class Others:
         return values
 
     def why_gone(self, rank: int, otherwise: str) -> str:
-        """The reason why a rank does not answer."""
+        """Return the reason why a rank does not answer."""
         if rank not in self.lost and self._has_finished(rank):
             return "has finished its tests: all ranks must run the same tests in the same order"
         return self.lost.get(rank, otherwise)
@@ -230,7 +230,9 @@ _others: Others | None = None
 
 
 def others(tell: Callable[[str], None] = lambda line: None) -> Others | None:
-    """The other ranks that a launcher started; None if there is no launcher. ``tell`` is called for lost ranks."""
+    """Return the other ranks that a launcher started, or None if there is no launcher. ``tell`` is called for lost
+    ranks.
+    """
     global _others
     if _others is None and (here := launch()) is not None:
         if "PYTEST_XDIST_WORKER" in os.environ:

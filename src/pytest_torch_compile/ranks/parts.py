@@ -35,7 +35,7 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
 
 
 def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """The part of a tensor for this rank."""
+    """Return the part of a tensor for this rank."""
     if batch.ndim <= dim:
         return batch
     ranks = distributed.get_world_size()

@@ -44,7 +44,7 @@ class CheckSeen:
 
 
 def facts_of(seen: Observation) -> list[Fact]:
-    """The observations that are compared between ranks."""
+    """Return the observations that are compared between ranks."""
     facts = [_graph_break(graph_break) for graph_break in seen.graph_breaks]
     facts += [_recompile(recompile) for recompile in seen.recompiles]
     for one in seen.fallbacks:
@@ -132,7 +132,9 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """A key that changes only when there are new observations, because many torch events do not contain any."""
+        """Return a key that changes only when there are new observations, because many torch events do not contain
+        any.
+        """
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 

@@ -115,7 +115,7 @@ def unpack_value(packed: bytes) -> Any:
 
 
 def user_modules() -> dict[str, ModuleSpec]:
-    """The paths of imported modules that do not belong to an installed package, and of their packages."""
+    """Return the paths of imported modules that do not belong to an installed package, and of their packages."""
     specs: dict[str, ModuleSpec] = {}
     # Read from __dict__, because some torch modules return a value for any attribute.
     modules = {name: vars(module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}

@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception that a rank's function raised. ``location`` is the user's line."""
+    """An exception that a rank's function raised. ``location`` is the line of user code."""
 
     type: str
     text: str

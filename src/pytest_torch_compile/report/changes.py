@@ -78,14 +78,14 @@ def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
 
 
 def as_text(found: Sequence[Change]) -> str:
-    """The differences, one per line."""
+    """Return the differences, one per line."""
     rows = [f"{'worse' if change.worse else '     '}  {change.test}  {change.what}" for change in found]
     lines = [*map(terminal, rows)]
     return "\n".join([*lines, _total(found)])
 
 
 def as_markdown(found: Sequence[Change]) -> str:
-    """The differences as a table."""
+    """Return the differences as a table."""
     rows = [f"| {'worse' if c.worse else ''} | {markdown_code(c.test)} | {markdown_code(c.what)} |" for c in found]
     table = ["| | test | change |", "|---|---|---|", *rows, ""] if rows else []
     return "\n".join([*table, _total(found)])

@@ -103,7 +103,7 @@ def _result(outcomes: Mapping[str, int], exit_status: int) -> str:
 
 
 def point(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The history point of this document: a few figures for each test."""
+    """Return the history point of this document: a few figures for each test."""
     return {
         "created": document["created"],
         "commit": document["commit"],
@@ -124,12 +124,12 @@ def _figures(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_seconds(check: Mapping[str, Any]) -> float:
-    """The seconds that a check spent on compilation, including the backward pass."""
+    """Return the seconds that a check spent on compilation, including the backward pass."""
     return float(check["compile_seconds"]["total"] + check["compile_seconds"]["backward"])
 
 
 def key_of(test: Mapping[str, Any]) -> str:
-    """The key of a test: its environment and id."""
+    """Return the key of a test: its environment and id."""
     return f"{test['environment']} {test['id']}"
 
 
@@ -147,7 +147,7 @@ def clean(value: Any) -> Any:
 
 
 def read(path: Path) -> Document:
-    """The document in a file, or in ``report.json`` of a folder.
+    """Return the document in a file, or in ``report.json`` of a folder.
 
     Raises:
         DocumentError: If the file is missing, cannot be parsed, or does not match the schema.
@@ -173,7 +173,7 @@ def read(path: Path) -> Document:
 
 @cache
 def report_schema() -> schema.Schema:
-    """The schema of reports, ``report.schema.json``."""
+    """Return the schema of reports, ``report.schema.json``."""
     text = resources.files(__package__).joinpath("report.schema.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
@@ -184,7 +184,7 @@ def write(document: Mapping[str, Any], path: Path) -> Path:
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """The JSON text of a document."""
+    """Return the JSON text of a document."""
     return json_text(document)
 
 

@@ -39,7 +39,7 @@ def failure_text(report: CompileReport) -> str:
 
 
 def not_compared_text(target: str, paths: Sequence[str]) -> str:
-    """The warning for a check that could not compare everything."""
+    """Return the warning for a check that could not compare everything."""
     return (
         f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ by more than rounding "
         "errors. Make the eager results deterministic (a seed, torch.use_deterministic_algorithms, initialised "
@@ -58,7 +58,7 @@ def _head(report: CompileReport) -> str:
 
 
 def finding_text(number: int, finding: Finding) -> str:
-    """One numbered finding: message, location, evidence, likely fix."""
+    """Return one numbered finding: message, location, evidence, likely fix."""
     lines = [f"{number}. {finding.kind}: {headline(finding)}"]
     if finding.location is not None:
         lines.append(f"   at {finding.location.shown()}")
@@ -104,7 +104,7 @@ def _summary(report: CompileReport) -> str:
 
 
 def _by_package(breaks: Sequence[GraphBreak]) -> str:
-    """Text such as ``(1 in mypackage, 2 in kornia)`` if some breaks are in an installed package."""
+    """Return text such as ``(1 in mypackage, 2 in kornia)`` if some breaks are in an installed package."""
     packages = Counter(found.package for found in breaks)
     if not any(found.installed for found in breaks):
         return ""
@@ -112,7 +112,7 @@ def _by_package(breaks: Sequence[GraphBreak]) -> str:
 
 
 def headline(finding: Finding | Mapping[str, Any]) -> str:
-    """The one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
+    """Return the one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
 
     A finding from a report is a mapping; older versions included the calls and figures in its message.
     """
@@ -123,7 +123,9 @@ def headline(finding: Finding | Mapping[str, Any]) -> str:
 
 
 def _figures(data: Mapping[str, Any]) -> str:
-    """``largest error 0.5, limit 0.001 (500x)``. Infinity is null in a report."""
+    """Describe a measured value and its limit: ``largest error 0.5, limit 0.001 (500x)``. Infinity is null in a
+    report.
+    """
     measured, limit = (data[name] if data[name] is not None else math.inf for name in ("measured", "limit"))
     times = f" ({measured / limit:.3g}x)" if 0 < limit < math.inf and measured < math.inf else ""
     return f"{data['measure']} {number(measured)}, limit {number(limit)}{times}"
@@ -137,7 +139,7 @@ def cudagraphs(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def numbered(noun: str, numbers: Sequence[int]) -> str:
-    """``call 2``, ``calls 1, 2``."""
+    """Format a list of numbers: ``call 2``, ``calls 1, 2``."""
     return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
@@ -149,7 +151,7 @@ def number(value: float | complex | None) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 graph``, ``2 graphs``."""
+    """Format a count: ``1 graph``, ``2 graphs``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

@@ -27,7 +27,7 @@ class Annotation:
     message: str
 
     def command(self) -> str:
-        """The workflow command, escaped so that its contents cannot end it or start another."""
+        """Return the workflow command, escaped so that its contents cannot end it or start another."""
         where = f"file={safe_text.command_property(self.file)},line={self.line}," if self.file else ""
         message = safe_text.command_message(cut(self.message, MESSAGE_LIMIT))
         return f"::{self.level} {where}title={safe_text.command_property(self.title)}::{message}"
@@ -51,7 +51,7 @@ def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
 
 
 def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
-    """One annotation for each line and kind, so a break that many tests find appears only once."""
+    """Yield one annotation for each line and kind, so a break that many tests find appears only once."""
     groups: dict[tuple[str, str, int, str], list[Annotation]] = {}
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)

@@ -21,7 +21,7 @@ COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "spe
 
 
 def available() -> bool:
-    """Whether Jinja2 is installed."""
+    """Return whether Jinja2 is installed."""
     return find_spec("jinja2") is not None
 
 
@@ -61,13 +61,13 @@ def page(made: Mapping[str, Any]) -> str:
 
 
 def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
-    """The sort key of a test: failures come first, ordered by their worst finding."""
+    """Return the sort key of a test: failures come first, ordered by their worst finding."""
     ranks = [view.rank(finding["kind"]) for check in test["checks"] for finding in check["findings"]]
     return -document.OUTCOMES.index(test["outcome"]), min(ranks, default=9)
 
 
 def _names(ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Maps each test id to the names shortened for a desktop and for a phone."""
+    """Return, for each test id, the name as shortened for a desktop and for a phone."""
     forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
     return {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
 
@@ -108,7 +108,7 @@ def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The parts of the compile time, each with its width in percent."""
+    """Return the parts of the compile time, each with its width in percent."""
     # torch's time for dynamo includes AOTAutograd's time, which includes Inductor's time.
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)

@@ -108,13 +108,13 @@ def environment() -> dict[str, Any]:
 
 
 def _device(torch: Any) -> str:
-    """The accelerator in use. Does not query torch for devices, which would access the driver."""
+    """Return the accelerator in use. Does not query torch for devices, which would access the driver."""
     used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
     return next((str(module.get_device_name()) for module in used), "cpu")
 
 
 def environment_key(where: Mapping[str, Any]) -> str:
-    """A short name such as ``cpu_torch-2.13_python-3.11`` or ``NVIDIA-H200_torch-2.11_python-3.12``."""
+    """Return a short name such as ``cpu_torch-2.13_python-3.11`` or ``NVIDIA-H200_torch-2.11_python-3.12``."""
     parts = ["-".join(str(where["device"]).split())]
     for name in ("torch", "python"):
         if version := where[name]:

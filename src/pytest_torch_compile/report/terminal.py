@@ -43,7 +43,7 @@ def usage_error(test: str) -> dict[str, str]:
 
 
 def expected(row: Mapping[str, str], why: str) -> dict[str, str]:
-    """The row of a check, marked as a known failure."""
+    """Return the row of a check, marked as a known failure."""
     return {**row, "verdict": f"{why} ({row['kinds']})"} if row["kinds"] else {**row}
 
 

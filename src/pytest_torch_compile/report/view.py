@@ -54,7 +54,7 @@ class Found:
 
 
 def rank(kind: str) -> int:
-    """The severity of a finding kind; 0 is the worst."""
+    """Return the severity of a finding kind; 0 is the worst."""
     return next((severity for severity, kinds in enumerate(SEVERITIES) if kind in kinds), len(SEVERITIES))
 
 
@@ -77,7 +77,7 @@ def _of(test: Mapping[str, Any]) -> Iterator[Found]:
 
 
 def sentence(made: Mapping[str, Any]) -> str:
-    """The summary in one line."""
+    """Return the summary in one line."""
     figures = made["summary"]
     parts = [count(figures["tests"], "test")]
     named = {"failed": "failed", "error": "with errors", "xfailed": "known to fail", "skipped": "skipped"}
@@ -91,7 +91,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a test for a table; None for missing figures."""
+    """Return the figures of a test for a table; None for missing figures."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]
@@ -121,7 +121,7 @@ def graphs(check: Mapping[str, Any]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``12.3 us``, ``4.56 ms``, ``7.8 s``."""
+    """Format a time: ``12.3 us``, ``4.56 ms``, ``7.8 s``."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} us"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.1f} s"
@@ -133,11 +133,11 @@ def size(number: float) -> str:
 
 
 def percent(log_ratio: float) -> str:
-    """A log ratio as a signed percentage."""
+    """Return a log ratio as a signed percentage."""
     return f"{100 * math.expm1(log_ratio):+.1f}%"
 
 
 def difference(exact: Mapping[str, Any]) -> str:
-    """A counted quantity before and after."""
+    """Return a counted quantity before and after."""
     show = size if exact["quantity"] == "memory" else "{:,}".format
     return f"{exact['title']} {show(exact['before'])} -> {show(exact['after'])}"

@@ -29,7 +29,7 @@ class Unwritable(Exception):
 
 
 def is_users(value: Any) -> bool:
-    """Whether a function or class is defined in one of the user's files."""
+    """Return whether a function or class is defined in one of the user's files."""
     try:
         return is_own(inspect.getsourcefile(inspect.unwrap(value)) or "")
     except (TypeError, OSError):
@@ -62,7 +62,7 @@ class Definitions:
         return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
 
     def name_of(self, value: Any, wanted: str = "") -> str:
-        """The expression for a function, class or module; its definition or import is added to the script."""
+        """Return the expression for a function, class or module; its definition or import is added to the script."""
         if isinstance(value, types.ModuleType):
             return self._import(value.__name__)
         if is_users(value):
@@ -182,7 +182,7 @@ def _source(value: Any) -> str:
 
 
 def _lambda_source(function: types.FunctionType) -> str:
-    """The source of a lambda, if it is the only one with the same code on its lines."""
+    """Return the source of a lambda, if it is the only one with the same code on its lines."""
     lines = _source(function)
     text = textwrap.dedent(lines).strip()
     for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
@@ -225,7 +225,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _names(source: str) -> list[str]:
-    """The free names of a piece of source, in order of appearance."""
+    """Return the free names of a piece of source, in order of appearance."""
     top = symtable.symtable(source, "source", "exec")
     wanted = {s.get_name() for t in _tables(top) for s in t.get_symbols() if s.is_global() and s.is_referenced()}
     wanted |= {s.get_name() for s in top.get_symbols() if s.is_referenced()}
@@ -240,7 +240,9 @@ def _stored(source: str) -> set[str]:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a value is a custom op or a library, which can be created again only by running the user's statement."""
+    """Return whether a value is a custom op or a library, which can be created again only by running the user's
+    statement.
+    """
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 
@@ -252,7 +254,9 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def _is_about(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement binds ``name``, is decorated with it, or calls something with it: ``op.register_fake(f)``."""
+    """Return whether a statement binds ``name``, is decorated with it, or calls something with it:
+    ``op.register_fake(f)``.
+    """
     if name in _bound(statement):
         return True
     heads: list[ast.AST] = list(getattr(statement, "decorator_list", []))

@@ -47,7 +47,7 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 
 
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
-    """The script, or the reason why there is none.
+    """Return the script, or the reason why there is none.
 
     Tries the smallest module before the whole target, and random tensor values before the original values.
     """

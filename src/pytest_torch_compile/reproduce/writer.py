@@ -75,7 +75,7 @@ class Writer:
         return f"({', '.join(self.expression(part) for part in parts)})"
 
     def expression(self, value: Any, hint: str = "value") -> str:
-        """The expression for a value; statements that it depends on are written first."""
+        """Return the expression for a value; statements that it depends on are written first."""
         if id(value) in self._made:
             return self._made[id(value)]
         if isinstance(value, torch.Tensor):
@@ -288,7 +288,7 @@ class Writer:
 
 
 def _packages(value: Any) -> set[str]:
-    """The packages, in addition to torch, that are needed to load a value."""
+    """Return the packages, in addition to torch, that are needed to load a value."""
     try:
         torch.save(value, data := io.BytesIO())
     except Exception as error:  # pickling may raise any exception

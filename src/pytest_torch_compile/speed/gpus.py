@@ -16,7 +16,7 @@ SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
 
 def visible() -> list[str]:
-    """The ids of the GPUs that this run may use; empty if nvidia-smi is missing."""
+    """Return the ids of the GPUs that this run may use, or an empty list if nvidia-smi is missing."""
     by_index = {row[0]: row[1] for row in nvidia_smi("--query-gpu=index,uuid")}
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:

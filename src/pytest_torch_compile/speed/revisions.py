@@ -101,7 +101,7 @@ def compare_with(
 
 
 def judged(base: Mapping[str, Sequence[SpeedSample]], here: Mapping[str, Sequence[SpeedSample]]) -> list[Compared]:
-    """The verdict of each test."""
+    """Return the verdict of each test."""
     return [_one(test, base.get(test, ()), here[test], len(here)) for test in sorted(here)]
 
 
@@ -118,7 +118,7 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """The exact differences as a table, followed by each test with its times and their intervals."""
+    """Return the exact differences as a table, followed by each test with its times and their intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
     lines = ["counts: the same in all tests" if not rows else "counts:"]
@@ -160,7 +160,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
 
 @contextmanager
 def checkout(root: Path, revision: str) -> Iterator[Path]:
-    """A temporary worktree for a revision."""
+    """Create a temporary worktree for a revision, for use inside the ``with`` block."""
     with TemporaryFolder("torch-compile-revision-") as folder:
         tree = folder / "base"
         _git("-C", str(root), "worktree", "add", "--detach", str(tree), revision)

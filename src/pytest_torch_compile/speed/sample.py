@@ -56,7 +56,7 @@ class Exact:
     cudagraph_skips: int | None = None
 
     def counted(self) -> dict[str, int]:
-        """The observed counts, by name."""
+        """Return the observed counts, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -117,7 +117,7 @@ class SpeedSample:
         return self.wall.eager / self.wall.compiled
 
     def run(self) -> Run:
-        """The part of the sample that a baseline stores."""
+        """Return the part of the sample that a baseline stores."""
         wall, host, device = (
             Times(pair.eager, pair.compiled, pair.log_ratio) if pair else None
             for pair in (self.wall, self.host, self.device)
@@ -128,7 +128,7 @@ class SpeedSample:
         return Run(wall, host, device, cold, warm, self.code, uuid, self.kept_cache)
 
     def to_dict(self) -> dict[str, Any]:
-        """The sample as JSON-ready data."""
+        """Return the sample as JSON-ready data."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self), "exact": self.exact.counted()}
 
     @classmethod

@@ -51,7 +51,7 @@ def finish(
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The lines of the table, each with the outcome that determines its colour."""
+    """Return the lines of the table, each with the outcome that determines its colour."""
     width = max((len(r["test"]) for r in results), default=4)
     title = f"{'test':{width}}  {'verdict':12}  {'speedup':>8}  {'wall':>8}  {'device':>8}  {'kernels':>10}  runs"
     lines = [(title, "")]

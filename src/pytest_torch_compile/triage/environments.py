@@ -1,4 +1,5 @@
-"""Provide environments for torch releases: environments that are created with uv and reused, or existing interpreters.
+"""Provide environments for torch releases: environments that are created with uv and reused, or existing
+interpreters.
 """
 
 from __future__ import annotations
@@ -70,13 +71,13 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
 
 
 def default_install() -> list[str]:
-    """The project in the current folder, if there is one."""
+    """Return the project in the current folder, if there is one."""
     return ["-e ."] if any(Path(name).exists() for name in ("pyproject.toml", "setup.py")) else []
 
 
 def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]:
-    """The releases from ``old`` to ``new`` (inclusive), oldest first: the releases in ``named``, or all releases that
-    pip finds.
+    """Return the releases from ``old`` to ``new`` (inclusive), oldest first: the releases in ``named``, or all releases
+    that pip finds.
 
     Raises:
         TriageError: If pip could not list the releases, or both releases are the same.
@@ -137,7 +138,9 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
 
 
 def _ours() -> list[str]:
-    """The requirement for the plugin: the folder or file from which it was installed, or otherwise its version."""
+    """Return the requirement for the plugin: the folder or file from which it was installed, or otherwise its
+    version.
+    """
     try:
         text = metadata.distribution("pytest-torch-compile").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -163,7 +166,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _examined(python: Path) -> Environment:
-    """The environment of an interpreter that has torch and this plugin."""
+    """Return the environment of an interpreter that has torch and this plugin."""
     code = (
         "import json; from importlib.metadata import distributions, entry_points, version; "
         "plugin = any(one.name == 'torch_compile' for one in entry_points(group='pytest11')); "

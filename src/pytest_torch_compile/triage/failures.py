@@ -90,8 +90,8 @@ class Result:
 
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
-    """Maps test ids to the results of a run, from pytest's reports of each phase, including files that cannot be
-    collected.
+    """Return the results of a run by test id, from pytest's reports on each phase. Files that cannot be collected are
+    included.
 
     The reports include the observations of the test's checks, if the test has checks.
     """
@@ -148,7 +148,7 @@ def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
 
 
 def cause_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Cause:
-    """The cause of a finding, with details from its check: the break, the guard, the error or the stage."""
+    """Return the cause of a finding, with details from its check: the break, the guard, the error or the stage."""
     kind, where = str(finding["kind"]), place_of(finding["location"])
     fault = check.get("fault") or {}
     if kind == "graph-break":
@@ -206,7 +206,7 @@ def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
 
 
 def place_of(location: Mapping[str, Any] | None) -> str:
-    """A location that does not depend on the environment or the line number: ``models/vit.py in forward``."""
+    """Return a location that does not depend on the environment or the line number: ``models/vit.py in forward``."""
     if not location:
         return ""
     file = re.sub(r"^.*/(?:site-packages|dist-packages|python3\.\d+)/", "", location["file"].replace("\\", "/"))
@@ -214,12 +214,14 @@ def place_of(location: Mapping[str, Any] | None) -> str:
 
 
 def portable(text: str) -> str:
-    """The text, in which paths of installed files are shortened so that they do not contain folders of this machine."""
+    """Return the text, in which paths of installed files are shortened so that they do not contain folders of this
+    machine.
+    """
     return re.sub(r"(?:[A-Za-z]:)?[^\s:'\"]*/(?:site-packages|dist-packages|python3\.\d+)/", "", text)
 
 
 def _of_traceback(test: str, shown: Any) -> Failure:
-    """A failure without a check, identified by its exception and the innermost location of the traceback.
+    """Return a failure without a check, identified by its exception and the innermost location of the traceback.
 
     ``shown`` is pytest's serialized representation of the exception.
     """

@@ -88,20 +88,20 @@ def _failures(runs: Runs) -> list[Failure]:
 
 
 def _ran(runs: Runs, test: str) -> bool:
-    """Whether a test ran, or, for a file that could not be collected on the other version, whether any of its tests
-    ran.
+    """Return whether a test ran, or, for a file that could not be collected on the other version, whether any of its
+    tests ran.
     """
     own = [run for name, run in runs.items() if name == test or name.startswith(f"{test}::")]
     return any(run.outcome != "skipped" for run in own)
 
 
 def _passes(runs: Runs, failure: Failure) -> bool:
-    """Whether the test of a failure ran without any failure."""
+    """Return whether the test of a failure ran without any failure."""
     return failure.test in runs and runs[failure.test].outcome == "passed"
 
 
 def _has(runs: Runs, failure: Failure) -> bool:
-    """Whether the test fails for the same cause in these runs."""
+    """Return whether the test fails for the same cause in these runs."""
     run = runs.get(failure.test)
     return run is not None and any(failure.cause.may_be(other.cause) for other in run.failures)
 
@@ -112,7 +112,7 @@ def _group(status: Status, cause: Cause, failures: Sequence[Failure], seconds: M
 
 
 def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[str]:
-    """The fastest test of each group."""
+    """Return the fastest test of each group."""
     return sorted({group.example.test for group in groups if group.status in statuses})
 
 

@@ -89,7 +89,7 @@ def run_tests(
 
 
 def _workers(environment: Environment, arguments: Sequence[str]) -> dict[str, object]:
-    """The options for one worker per core, or for the requested number of workers."""
+    """Return the options for one worker per core, or for the requested number of workers."""
     if "pytest-xdist" not in environment.packages:
         return {}
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

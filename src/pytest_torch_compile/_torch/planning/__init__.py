@@ -36,7 +36,7 @@ VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set for a process that the stand-i
 
 
 def missing() -> str:
-    """The reason why this machine cannot create a plan, or an empty string."""
+    """Return the reason why this machine cannot create a plan, or an empty string."""
     if Version(Version(torch.__version__).base_version) < OLDEST:
         return f"plans require torch {OLDEST} or newer, but this is torch {torch.__version__}"
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):

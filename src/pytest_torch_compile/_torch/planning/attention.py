@@ -87,7 +87,7 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
 
 
 def kernel_of(inputs: Inputs) -> str:
-    """The first kernel in torch's order that supports the call."""
+    """Return the first kernel in torch's order that supports the call."""
     prefers_cudnn = inputs.capability in ((9, 0), (10, 0), (10, 3))
     order = (CUDNN, FLASH, EFFICIENT) if prefers_cudnn else (FLASH, EFFICIENT)
     return next((kernel for kernel in order if _POSSIBLE[kernel](inputs)), MATH)

@@ -49,7 +49,7 @@ def put_card(card: Card) -> None:
 
 
 def _properties(card: Card) -> SimpleNamespace:
-    """The result of ``torch.cuda.get_device_properties``."""
+    """Return the result of ``torch.cuda.get_device_properties``."""
     major, minor = card.capability
     return SimpleNamespace(
         name=card.name,

@@ -168,7 +168,7 @@ def _reachable(starts: Iterable[Node]) -> set[Node]:
 
 
 def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
-    """The nodes from which gradients flow to one of ``ends``, including the ends."""
+    """Return the nodes from which gradients flow to one of ``ends``, including the ends."""
     parents: dict[Node, list[Node]] = {}
     for node in nodes:
         for child, _ in node.next_functions:

@@ -33,12 +33,13 @@ class DType:
     holds: torch.dtype
 
     def is_floating(self) -> bool:
-        """Return whether this is a floating-point type. Named as in Triton, because Inductor's helpers call the method.
+        """Return whether this is a floating-point type. Named as in Triton, because Inductor's helpers call the
+        method.
         """
         return bool(self.holds.is_floating_point)
 
     def is_int(self) -> bool:
-        """Whether this is an integer type or a boolean."""
+        """Return whether this is an integer type or a boolean."""
         return not self.holds.is_floating_point
 
     @property

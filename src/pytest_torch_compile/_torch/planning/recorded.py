@@ -14,7 +14,7 @@ CardAndTorch = tuple[tuple[int, int], str]
 
 
 def card_and_torch(card: Card) -> CardAndTorch:
-    """The compute capability and the torch version, such as ``((9, 0), "2.11")``."""
+    """Return the compute capability and the torch version, such as ``((9, 0), "2.11")``."""
     return card.capability, ".".join(str(torch.__version__).split(".")[:2])
 
 

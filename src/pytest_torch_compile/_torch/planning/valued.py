@@ -79,7 +79,7 @@ class ValuedMode(CardMode):
             self.unknown.append(text)
 
     def tensor(self, shape: Shape) -> torch.Tensor:
-        """A fake tensor with this shape and its values."""
+        """Return a fake tensor with this shape and its values."""
         made = super().tensor(shape)
         if shape.values is None:
             return made

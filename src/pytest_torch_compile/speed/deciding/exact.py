@@ -36,7 +36,7 @@ class Quantity:
     tuned: bool = False
 
     def shown(self, value: int) -> str:
-        """A value as text."""
+        """Return a value as text."""
         return f"{value / 1e6:,.1f} MB" if self.name == "memory" else f"{value:,}"
 
 
@@ -72,13 +72,13 @@ class Difference:
         return f"{self.quantity.title} {shown(self.before)} -> {shown(self.after)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The difference as JSON-ready data."""
+        """Return the difference as JSON-ready data."""
         numbers = {"before": self.before, "after": self.after, "worse": self.worse}
         return {"quantity": self.quantity.name, "title": self.quantity.title, **numbers}
 
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
-    """The quantities that differ from every stored value in all new compilations of a test."""
+    """Return the quantities that differ from every stored value in all new compilations of a test."""
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
         more = allowed.get(quantity.name, 0)
@@ -111,7 +111,7 @@ def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, lis
 
 
 def _allowed(quantity: Quantity, value: int, asked: int | float) -> float:
-    """The allowed increase over ``value``."""
+    """Return the allowed increase over ``value``."""
     return max(_tolerance(quantity, value), asked * value if isinstance(asked, float) else asked)
 
 

@@ -27,7 +27,7 @@ def _ours(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
-    """The stored runs of an entry, oldest first."""
+    """Return the stored runs of an entry, oldest first."""
     ours = _ours(entry)
     figures = ours.get("runs", [])
     columns = [ours.get(name) or [] for name in ("codes", "devices", "kept_caches")]
@@ -43,7 +43,7 @@ def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: A
 
 
 def _figures(run: Run) -> dict[str, list[float]]:
-    """Times rounded to five significant digits, and their log ratio rounded to six decimals."""
+    """Round times to five significant digits, and the log of their ratio to six decimals."""
     three = {"wall": run.wall, "host": run.host, "device": run.device}
     figures = {
         name: [float(f"{time.eager:.5g}"), float(f"{time.compiled:.5g}"), round(time.log_ratio, 6)]
@@ -69,14 +69,14 @@ def unknown_device(runs: Sequence[Run], device: str) -> str:
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
-    """The reason why runs cannot be compared with runs that use a persistent compile cache, or ``""``."""
+    """Return the reason why runs cannot be compared with runs that use a persistent compile cache, or ``""``."""
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
     return "the baseline was recorded with a persistent compile cache; use the same --compile-cache, or record it again"
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
-    """A pytest-benchmark entry with one run for each sample of this test, without the individual rounds."""
+    """Return a pytest-benchmark entry with one run for each sample of this test, without the individual rounds."""
     stats = {name: value for name, value in (benchmark.get("stats") or {}).items() if name != "data"}
     entry = {name: benchmark.get(name) for name in ("group", "name", "param", "options")}
     ours = {"schema_version": SCHEMA_VERSION, "what": samples[0].what, "mode": samples[0].mode}
@@ -94,7 +94,7 @@ def _columns(runs: Sequence[Run]) -> Entry:
 
 
 def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
-    """The runs to store. A changed test starts over, and an unchanged test collects runs up to the maximum."""
+    """Return the runs to store. A changed test starts over, and an unchanged test collects runs up to the maximum."""
     stored, added = runs_of(old), runs_of(new)
     if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):
         return new

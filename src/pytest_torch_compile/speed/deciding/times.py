@@ -75,7 +75,7 @@ class Verdict:
     undecided: bool = False
 
     def changed(self, outcome: Outcome) -> tuple[Change, ...]:
-        """The changes with this outcome."""
+        """Return the changes with this outcome."""
         return tuple(change for change in self.changes if change.outcome == outcome)
 
 
@@ -133,23 +133,23 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def are_enough(stored: int, further: int) -> bool:
-    """Whether this number of compilations is enough to show a change by their ranks alone."""
+    """Return whether this number of compilations is enough to show a change by their ranks alone."""
     return math.comb(stored + further, further) >= MIN_ORDERS
 
 
 def can_decide(stored: Sequence[Run]) -> bool:
-    """Whether enough runs are stored to decide on a change of a time."""
+    """Return whether enough runs are stored to decide on a change of a time."""
     return are_enough(len(stored), MAX_COMPILATIONS - 1)
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of a test, from the outcomes of its times."""
+    """Return the outcome of a test, from the outcomes of its times."""
     order: tuple[Outcome, ...] = ("regressed", "inconclusive", "improved")
     return next((outcome for outcome in order if outcome in outcomes), "pass")
 
 
 def is_kept(runs: Sequence[Run]) -> bool:
-    """Whether the runs shared a compile cache, and so ran the same code."""
+    """Return whether the runs shared a compile cache, and so ran the same code."""
     return bool(runs) and all(run.kept_cache for run in runs)
 
 
@@ -158,7 +158,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
 
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
-    """The change of one time, and whether another compilation is needed to decide."""
+    """Return the change of one time, and whether another compilation is needed to decide."""
     against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)
@@ -181,7 +181,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
 
 
 def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequence[float], kept: bool) -> Change:
-    """A t test of two samples, whose spread is combined with the typical spread."""
+    """Return a t test of two samples, whose spread is combined with the typical spread."""
     typical = (SPREADS_OF_A_KEPT_CACHE if kept else SPREADS)[metric]
     effect = fmean(after) - fmean(before)
     squares = sum((value - fmean(values)) ** 2 for values in (before, after) for value in values)
@@ -195,7 +195,7 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 
 
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
-    """The eager time by which a time is divided, so that the speed of the machine cancels out.
+    """Return the eager time by which a time is divided, so that the speed of the machine cancels out.
 
     If compiled code waits for its kernels, a slower host slows it down less than eager, so its wall time is compared
     with the device time of eager.
@@ -206,13 +206,15 @@ def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> 
 
 
 def host_bound(runs: Sequence[Run]) -> bool:
-    """Whether the host takes nearly all of the compiled wall time. Also true if host and device times are unknown."""
+    """Return whether the host takes nearly all of the compiled wall time. Also true if host and device times are
+    unknown.
+    """
     shares = [run.host.compiled / run.wall.compiled for run in runs if run.host and run.device]
     return not shares or fmean(shares) > HOST_BOUND
 
 
 def _value(run: Run, metric: Metric, against: str) -> float:
-    """The log of the compiled time, or of its ratio to the eager time."""
+    """Return the log of the compiled time, or of its ratio to the eager time."""
     if not against:
         return math.log(getattr(run, metric))
     times = getattr(run, metric)
@@ -220,8 +222,8 @@ def _value(run: Run, metric: Metric, against: str) -> float:
 
 
 def _only_eager_changed(metric: Metric, stored: Sequence[Run], new: Sequence[Run]) -> bool:
-    """Whether eager became faster and compiled code did not become slower, in which case a lower speedup is not a
-    regression.
+    """Return whether eager became faster and compiled code did not become slower, in which case a lower speedup is not
+    a regression.
     """
     if metric not in ("device", "wall"):
         return False

@@ -200,7 +200,7 @@ def measure_compile(
 
 
 def _exact(seen: Observation, session: kernels.Profiled | None, memory: int | None, python_calls: int | None) -> Exact:
-    """The counts of the compiled leg; counts that this torch version does not provide are None, not zero."""
+    """Return the counts of the compiled leg; counts that this torch version does not provide are None, not zero."""
     guards = [graph.guards for graph in seen.graphs]
     exact = Exact(memory=memory, python_calls=python_calls)
     if session is not None:
@@ -236,7 +236,7 @@ def _bytes(eager: int, compiled: int) -> Paired | None:
 
 
 def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> torch.device:
-    """The device of the first parameter, buffer or tensor argument; the CPU if there is none."""
+    """Return the device of the first parameter, buffer or tensor argument; the CPU if there is none."""
     own = (t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers()))
     tensor = next(own, None)
     if tensor is None:
@@ -245,7 +245,7 @@ def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | No
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
-    """The device name and id, and the versions of torch, CUDA and Python."""
+    """Return the device name and id, and the versions of torch, CUDA and Python."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     versions = {"torch": torch.__version__.split("+")[0], "cuda": None, "python": python}
     environment: dict[str, Any] = {"device": device.type, **versions}

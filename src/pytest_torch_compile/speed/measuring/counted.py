@@ -24,7 +24,7 @@ PROFILED = 4  # enough calls that the profiler's own events average below one pe
 
 @dataclass(frozen=True)
 class Counted:
-    """The counts of one warm call. ``sync_lines`` are the user's lines that synchronized; None if unknown."""
+    """The counts of one warm call. ``sync_lines`` are the lines of user code that synchronized; None if unknown."""
 
     kernels: int
     memory: int

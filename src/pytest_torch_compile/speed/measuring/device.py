@@ -37,7 +37,7 @@ QUERIED = {
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Clocks, temperature, power, throttle reasons and processes; ``{}`` if nvidia-smi is missing."""
+    """Return clocks, temperature, power, throttle reasons and processes; ``{}`` if nvidia-smi is missing."""
     row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
@@ -54,7 +54,7 @@ def device_state(uuid: str) -> dict[str, Any]:
 
 
 def nvidia_smi(query: str) -> list[list[str]]:
-    """The output rows of nvidia-smi; none if the command is missing."""
+    """Return the output rows of nvidia-smi; none if the command is missing."""
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
@@ -116,7 +116,8 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """Return how many of this run's processes may use the device: the workers, and one process that confirms changes.
+    """Return how many of this run's processes may use the device: the workers, and one process that confirms
+    changes.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
     return workers + bool(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS"))

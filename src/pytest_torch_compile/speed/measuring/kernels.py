@@ -56,7 +56,7 @@ def start_profiler() -> None:
 
 
 def profiled(run: Run, calls: int) -> Profiled:
-    """One profiler session of ``calls`` calls."""
+    """Return one profiler session of ``calls`` calls."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         for _ in range(calls):

@@ -22,7 +22,7 @@ def free_leftovers() -> None:
 
 
 def transient_memory(run: Run) -> int:
-    """The peak of one call minus the memory in use before it."""
+    """Return the peak of one call minus the memory in use before it."""
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = requested("current")
@@ -32,13 +32,13 @@ def transient_memory(run: Run) -> int:
 
 
 def bytes_in_use() -> int:
-    """Bytes in use, and bytes reserved by CUDA graph pools."""
+    """Return the number of bytes in use, and of bytes that CUDA graph pools reserve."""
     pools = [s for s in torch.cuda.memory_snapshot() if tuple(s.get("segment_pool_id", (0, 0))) != (0, 0)]
     return requested("current") + sum(int(s["total_size"]) - int(s["active_size"]) for s in pools)
 
 
 def requested(which: str) -> int:
-    """Bytes requested from the allocator. The number of allocated bytes would depend on blocks left by earlier
-    tests.
+    """Return the number of bytes requested from the allocator. The number of allocated bytes would depend on blocks
+    that earlier tests left.
     """
     return int(torch.cuda.memory_stats().get(f"requested_bytes.all.{which}", 0))

@@ -86,7 +86,7 @@ def quiet_host() -> Iterator[None]:
 
 
 def calls_per_block(steady: float) -> int:
-    """The number of calls in one block, if a call takes ``steady`` seconds."""
+    """Return the number of calls in one block, if a call takes ``steady`` seconds."""
     return max(1, min(2000, round(BLOCK_SECONDS / max(steady, 1e-7))))
 
 

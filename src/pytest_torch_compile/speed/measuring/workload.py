@@ -72,7 +72,7 @@ def _backward_of(loss: Callable[[Any], Any] | None) -> Callable[[Any], None]:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in nested tuples, lists, mappings and dataclasses."""
+    """Yield the tensors in nested tuples, lists, mappings and dataclasses."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
