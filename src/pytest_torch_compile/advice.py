@@ -271,8 +271,8 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
     elif found.category == "dynamic output shape":
         fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
     else:
-        # torch's hint mentions that the code may also fail in eager, but the eager run has already finished without an
-        # error.
+        # torch's hint mentions that the code may fail in eager as well, but the eager run has already finished without
+        # an error.
         hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
         if others and any(map(MAY_FOLLOW.search, hints)):
             hints = [FOLLOWS]  # torch's other hints are about code that would break the graph on its own
@@ -307,7 +307,7 @@ def for_guard(cause: str) -> str:
 
 
 def loosen(path: str) -> str:
-    """Advice on accepting a small difference in one leaf."""
+    """Return advice on how to accept a small difference in one leaf."""
     return (
         "if the difference is expected, set a tolerance for this leaf: "
         f"tolerances=Tolerances(leaves={{{path!r}: Tolerance(rtol=..., atol=...)}})"

@@ -74,7 +74,7 @@ class Job:
     An environment variable contains the path of this file. The variable is removed when the child starts.
     """
 
-    tests: Sequence[str] | None = None  # test ids or paths that replace those on the command line
+    tests: Sequence[str] | None = None  # test ids or paths that replace the command line's test ids and paths
     options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
     speed_tests: int = 0  # number of comparisons in the parent's run, for the error rate of its gate
     results: str = ""  # file for the child's messages, one JSON value per line
@@ -128,7 +128,7 @@ class Child:
         too_long: tuple[type[BaseException], ...] = (),
         progress: Callable[[int], None] | None = None,
     ) -> Ended:
-        """Start the child and wait at most ``seconds``; an exception from ``too_long`` also terminates it.
+        """Start the child and wait at most ``seconds``; an exception from ``too_long`` terminates the child as well.
 
         ``environment`` adds variables, and removes the variables that are set to None. Without ``seconds``,
         ``progress`` is called from time to time with the number of results. Processes that the child started are

@@ -146,7 +146,7 @@ class Budget:
 
     @property
     def breaks_by_package(self) -> dict[str, int]:
-        """Return the limit on graph breaks for each package; ``*`` matches all code that no other name matches.
+        """The limit on graph breaks for each package; ``*`` matches all code that no other name matches.
 
         Raises:
             TypeError: If the budget depends on the torch version.
@@ -314,11 +314,11 @@ class CompileReport:
     """Everything that one check observed; ``findings`` is empty if the check passed.
 
     ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch versions, fullgraph compiles some code at which
-    the default mode breaks the graph, so passing in one mode does not imply passing in the other mode. ``remarks`` are
-    notes that are not failures, such as an accepted break that no longer occurs. ``deviations`` are the torch settings
-    that differed from their defaults when the check started. ``fault`` is the cause that the diagnosis found, in
-    machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report as
-    text.
+    the default mode breaks the graph, so passing in one mode does not imply passing in the other mode. ``remarks``
+    contains notes about facts that are not failures, such as an accepted break that no longer occurs. ``deviations``
+    contains the torch settings that differed from their defaults when the check started. ``fault`` is the cause that
+    the diagnosis found, in machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text``
+    is the whole report as text.
     """
 
     target: str
@@ -394,8 +394,8 @@ class CompileUsageError(ValueError):
 
 
 class CompileCheckWarning(UserWarning):
-    """A warning that a check could not compare everything. ``-W error::pytest_torch_compile.CompileCheckWarning`` makes
-    such checks fail.
+    """A warning that a check could not compare everything. With ``-W error::pytest_torch_compile.CompileCheckWarning``,
+    a check that raises this warning fails.
     """
 
 

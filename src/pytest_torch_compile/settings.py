@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def check_backend(self) -> str:
-        """Return the default backend of checks; under ``--compile-fast``, a backend that does not generate code."""
+        """The default backend of checks. Under ``--compile-fast``, it is a backend that does not generate code."""
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
 

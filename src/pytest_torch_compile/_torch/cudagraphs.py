@@ -5,12 +5,12 @@ torch counts a skip during compilation, and when it gives up on a function. It d
 functions that it gave up on, or partitioned graphs in which no part can become a CUDA graph. So this module wraps the
 functions that make these decisions.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all below ``torch._inductor``:
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all in ``torch._inductor``:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),
 ``cudagraph_trees.is_cudagraph_capture_sizes`` (since 2.8; called in each run, returns False if the run uses no CUDA
-graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), with ``cudagraph_info`` and
-``partition_maps`` of its graph. Backends that capture CUDA graphs themselves, and Inductor with
-``cudagraph_trees=False``, are not observed.
+graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), with ``cudagraph_info`` and ``partition_maps``
+of its graph. Backends that capture CUDA graphs themselves, and Inductor with ``cudagraph_trees=False``, are not
+observed.
 """
 
 from __future__ import annotations

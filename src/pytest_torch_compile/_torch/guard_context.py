@@ -21,7 +21,7 @@ _OF_VALUES = ("python-number", "python-bool", "python-string", "python-value", "
 
 
 class GuardContext:
-    """Records the modes under which each frame was compiled."""
+    """A record of the modes under which each frame was compiled."""
 
     def __init__(self) -> None:
         self._inference: dict[Any, set[bool]] = {}

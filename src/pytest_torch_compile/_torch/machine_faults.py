@@ -42,7 +42,7 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
     """Return a description of the machine's problem and a fix, if a machine problem caused the error; otherwise an
     empty string.
 
-    ``compiling`` is true if torch's compiler raised the error: file errors may also come from the checked code.
+    ``compiling`` is true if torch's compiler raised the error. Otherwise, a file error may come from the checked code.
     """
     chain = list(_chain(error))
     for one in chain:

@@ -46,7 +46,7 @@ EXACT = frozenset(_EXACT.split())
 
 
 class PerturbedRounding(PausableMode):
-    """Perturbs the results of ops that round, by about the size of a rounding error."""
+    """A mode that perturbs the results of ops that round, by about the size of a rounding error."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -162,7 +162,9 @@ def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class _PerturbedSteps:
-    """Perturbs every optimizer's learning rates during a step, by the float32 error of its bias correction."""
+    """A mode that perturbs every optimizer's learning rates during a step, by the float32 error of the optimizer's bias
+    correction.
+    """
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator("cpu").manual_seed(seed)

@@ -64,7 +64,7 @@ def _newer_matmul_precision() -> str | None:
 
 
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
-    """Apply the settings of another process. Values that are unchanged are not set again, because this would make
+    """Apply another process's settings. Values that are unchanged are not set again, because setting them would make
     dynamo's guards fail.
     """
     torch.set_num_threads(wanted["threads"])

@@ -35,7 +35,7 @@ class Tape:
 
 
 class Recording(TorchDispatchMode):
-    """Records the results of random ops."""
+    """A mode that records the results of random ops."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Recording(TorchDispatchMode):
 
 
 class Replaying(TorchDispatchMode):
-    """Replays recorded numbers in random ops."""
+    """A mode that makes random ops return recorded numbers."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__()

@@ -64,16 +64,18 @@ def kept_settings() -> Iterator[None]:
 
 
 class CodeListener(Protocol):
-    """Receives events about running code."""
+    """A listener that receives events about running code."""
 
     def code_runs(self, code: CodeType, namespace: dict[str, Any]) -> bool:
-        """Called when a function starts. Return False to be called again the next time this function starts."""
+        """Handle the start of a function. If the result is False, this method is called again the next time the
+        function starts.
+        """
 
     def import_begins(self) -> None:
-        """Called before a module is imported; functions that run during the import are not reported."""
+        """Handle the start of a module's import; functions that run during the import are not reported."""
 
     def import_ends(self) -> None:
-        """Called after a module was imported."""
+        """Handle the end of a module's import."""
 
 
 def _is_import(frame: FrameType) -> bool:

@@ -136,7 +136,7 @@ def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
 
 
 def inductor_numerics() -> str:
-    """Inductor's numerics mode in this process; ``default`` if torch has no such setting."""
+    """Return Inductor's numerics mode in this process; ``default`` if this torch version has no numerics modes."""
     config = sys.modules.get("torch._inductor.config")
     return str(getattr(config, "numerics", "default"))
 

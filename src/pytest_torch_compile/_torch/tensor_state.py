@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
-# The number of bytes copied from the host at once, to compare them with those on a device.
+# The number of bytes that are copied from the host at once, for a comparison with bytes on a device.
 _CHUNK = 64 << 20
 
 

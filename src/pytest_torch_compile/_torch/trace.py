@@ -368,7 +368,7 @@ def _file_of(value: Any) -> str:
 
 
 def compile_id(metadata: dict[str, Any]) -> str:
-    """Dynamo's name of the compilation that an event belongs to, such as ``0/1``."""
+    """Return dynamo's name for the compilation to which an event belongs, such as ``0/1``."""
     return _compile_id(_key(metadata))
 
 

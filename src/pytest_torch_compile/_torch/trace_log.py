@@ -86,8 +86,8 @@ def listen_no_more(listener: TraceListener) -> bool:
 def not_captured() -> Iterator[None]:
     """Keep pytest from capturing torch's trace log.
 
-    pytest also captures loggers that do not propagate. Its handler would turn on the trace, so each compilation would
-    write thousands of events, which appear as empty lines in each failure.
+    pytest captures even loggers that do not propagate. pytest's handler would turn on the trace, so each compilation
+    would write thousands of events, which appear as empty lines in each failure.
     """
     logger = trace_logger()
     handlers: list[Any] = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]

@@ -24,7 +24,7 @@ def widened(dtype: Any) -> Any:
 
 
 class Widening(PausableMode):
-    """Makes casts and tensor factories with a float dtype produce float64."""
+    """A mode in which casts and tensor factories with a float dtype produce float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

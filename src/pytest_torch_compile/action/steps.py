@@ -85,7 +85,7 @@ def test(inputs: Inputs) -> int:
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """The arguments of pytest. Each input becomes a single argument, so it cannot add another option."""
+    """Return the arguments for pytest. Each input becomes a single argument, so an input cannot add another option."""
     # Compiled code of a fork must not go to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
@@ -115,7 +115,7 @@ def compare(inputs: Inputs) -> int:
 
 
 def releases(inputs: Inputs) -> int:
-    """If requested, also run the tests under an older torch version, and report the failures that are new."""
+    """If requested, run the tests a second time under an older torch version, and report failures that are new."""
     if not inputs.torch_old:
         return 0
     folder, output, python = _folder(inputs), _work("report"), os.environ["TORCH_COMPILE_PYTHON"]

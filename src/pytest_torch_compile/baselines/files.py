@@ -49,7 +49,7 @@ class Baselines:
 
     @property
     def missing(self) -> str:
-        """Return a one-line message about a missing baseline, with a hint."""
+        """A one-line message about a missing baseline, with a hint."""
         if self.problem:
             return self.problem
         hint = f"; the nearest environment with baselines is {self.nearest}" if self.nearest else ""
@@ -107,7 +107,7 @@ def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
 
 
 def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed") -> Update:
-    """Update entries of a file that other processes may also update.
+    """Update entries of a file that other processes may update at the same time.
 
     ``merge`` runs under the file's lock. Unchanged entries are not touched, and the file is written only if something
     changed. A file that cannot be read is renamed and reported, not overwritten.

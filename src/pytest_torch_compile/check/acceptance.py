@@ -45,8 +45,8 @@ _TESTS: schema.Schema = {"type": "object", "additionalProperties": _ENTRY}
 
 @dataclass
 class Acceptance:
-    """The running test's accepted breaks and recompiles, and those of its breaks and recompiles that exceed the budgets
-    of its checks.
+    """The running test's accepted breaks and recompiles, and the breaks and recompiles that exceed the budgets of the
+    test's checks.
 
     While ``accepting``, breaks and recompiles are not findings, because they will be accepted.
     """

@@ -23,7 +23,7 @@ from ..report.failure_text import count
 
 FORMULA = "the autograd formula"
 _NO_FORMULA = "no autograd formula was registered"
-# The last test repeats the other tests, and fails if they fail.
+# The final opcheck test repeats the other opcheck tests, and fails if one of the others fails.
 TRACED = "test_aot_dispatch_dynamic"
 
 

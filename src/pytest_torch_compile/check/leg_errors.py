@@ -82,7 +82,7 @@ def error_findings(
     """Return the finding for an exception of torch's compiler; ``frame`` is the frame that was being compiled, if
     known.
 
-    ``deviations`` are settings that differ from torch's defaults; one of them may be the cause.
+    ``deviations`` are settings that differ from torch's defaults; one of these deviations may be the cause.
     """
     location = error_location(error) or frame
     if support.is_refused_recompile(error):

@@ -17,7 +17,7 @@ from ..observation import Location
 
 # Interrupt repeatedly, because the checked code may catch the exception, and C code is not interrupted.
 AGAIN_SECONDS = 10.0
-# This signal also interrupts waits in C for time, a lock or a file. SIGALRM is left to pytest-timeout.
+# This signal interrupts C code, too, if it waits for a time, a lock or a file. SIGALRM is left to pytest-timeout.
 SIGNAL = signal.SIGUSR2
 _limited = threading.local()
 

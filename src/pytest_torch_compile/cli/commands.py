@@ -36,7 +36,7 @@ FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0 for success, 1 for a negative result, 2 for wrong usage."""
+    """Run the command; the exit status is 0 for success, 1 for a negative result, and 2 for incorrect arguments."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["compare"] and any(word.split("=")[0] == "--against" for word in given):
         # Unknown arguments are passed to pytest, so this parser must not handle the command line.

@@ -60,7 +60,7 @@ def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
 
 @contextmanager
 def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
-    """Run the rewritten code inside the ``with`` block, in every function that contains such a statement.
+    """Inside the ``with`` block, run the rewritten code in every function that contains the statement.
 
     Raises:
         ValueError: If the rewritten function is not compatible with the original.
@@ -212,7 +212,9 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Remove a call without an effect on the result, an assertion, or a branch that contains only such statements."""
+    """Remove a call without an effect on the result, an assertion, or a branch that contains only removable
+    statements.
+    """
     if not _may_have_no_result(statement):
         return None
     # Keep the statement as dead code, so that the function still closes over the same variables.

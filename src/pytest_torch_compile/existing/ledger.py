@@ -135,7 +135,7 @@ class Ledger:
 
     @property
     def _kept_for_others(self) -> float:
-        """Estimate the seconds needed to check the first calls of other targets, assuming that the rest of the run is
+        """The estimated seconds needed to check the first calls of other targets, assuming that the rest of the run is
         like the run so far.
         """
         progress = self.time.progress

@@ -91,9 +91,9 @@ def check_artifact(
     in every call.
 
     The artifact must match eager by the same rule as ``check_compile``, including for shapes with which it was not
-    built. The artifact must raise an exception if eager does, and nothing may compile after it is loaded. Gradients are
-    not checked: the artifact and the eager run both use ``torch.no_grad``. Internal state such as buffers is checked
-    only as far as it affects later outputs.
+    built. The artifact must raise an exception if eager does, and nothing may be compiled after it is loaded. Gradients
+    are not checked: the artifact and the eager run both use ``torch.no_grad``. Internal state such as buffers is
+    checked only as far as it affects later outputs.
 
     Args:
         model: The module to deploy, in the mode (train or eval) in which it is deployed.

@@ -107,11 +107,11 @@ def check_invariance(
     seed: int = 0,
     **kwargs: Any,
 ) -> InvarianceReport:
-    """Check that results do not depend on the other rows of a batch, on the run, or on the process.
+    """Check that results do not depend on the other rows in the batch, on the run, or on the process.
 
     Every run starts from the same parameters, buffers and random numbers. All elements must be exactly equal, or within
     ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
-    results also differ. To find the module, the target is compiled again with all module outputs recorded; if this
+    results differ as well. To find the module, the target is compiled again with all module outputs recorded; if this
     makes the difference disappear, the failure message mentions it.
 
     Args:

@@ -55,7 +55,7 @@ class _SameStart(Leg):
 def observe(
     target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
 ) -> list[Observed]:
-    """Run the calls in compiled code or in eager. If ``modules`` is set, module outputs are also recorded.
+    """Run the calls in compiled code or in eager. If ``modules`` is set, module outputs are recorded as well.
 
     Raises:
         RaisedInCall: If a call raises.
@@ -97,8 +97,8 @@ def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
 
 
 def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
-    """Return the module as a function that also returns the outputs of all its modules, in the order in which they
-    finish.
+    """Return a function that calls the module and returns its output, together with the outputs of all its submodules
+    in the order in which they finish.
     """
     parts: list[tuple[str, list[torch.Tensor]]] = []
 

@@ -31,7 +31,7 @@ class Keywords:
     holder: str
 
     def require_clear(self, target: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
-        """Reject keywords that are also arguments of the target, and misspelt options.
+        """Reject options that are arguments of the target as well, and misspelt options.
 
         Raises:
             CompileUsageError: If a keyword is ambiguous or misspelt; the message shows the alternatives.

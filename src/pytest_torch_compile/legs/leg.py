@@ -161,7 +161,7 @@ class Leg:
 
     @property
     def has_drawn(self) -> bool:
-        """Return whether the calls so far have drawn random numbers, or may have done so on a device that they
+        """Whether the calls so far have drawn random numbers, or may have drawn random numbers on a device that they
         initialised.
         """
         if self._rng.keys() != self._seeded.keys():

@@ -53,7 +53,7 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Set whether a leg is running. Reading and restoring contents also runs code, which must not be recorded."""
+        """Set whether a leg is running. Reading and restoring contents runs code, too, which must not be recorded."""
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:

@@ -123,7 +123,7 @@ class _Walk:
 
 
 def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """Return those parts of an optimizer that torch replaces with equivalent parts while it traces a step on a GPU.
+    """Return the parts of an optimizer that torch replaces with equivalent parts while it traces a step on a GPU.
 
     torch sets ``capturable`` in the groups (and, up to torch 2.14, leaves it set), and keeps step counts and other
     scalars on the device instead of the CPU. Only the values of these scalars are compared.
@@ -135,7 +135,7 @@ def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
 
 
 def not_restorable(record: CallRecord, call: Call) -> list[str]:
-    """Return those of a target's objects and a call's arguments whose state no leg can restore."""
+    """Return the objects of the target, and the call's arguments, whose state no leg can restore."""
     named = {path: node.value for path, node in record.kept.nodes.items() if node.is_leaf}
     named |= {record.argument_label(position): value for position, value in enumerate(call.args)}
     named |= {f"argument {name}": value for name, value in call.kwargs.items()}

@@ -203,8 +203,8 @@ class Snapshot:
         """Return a tensor in its state at the end of a leg. The result stays valid when the caller's contents are
         restored.
 
-        Returns the tensor itself if the leg did not change it. If ``copy`` is set, memory of the leg is also copied,
-        because a later call may write to it.
+        Returns the tensor itself if the leg did not change it. If ``copy`` is set, memory that the leg allocated is
+        copied as well, because a later call may write to this memory.
         """
         key = "tensor", id(tensor)
         state: TensorState | None = contents.held.get(key)

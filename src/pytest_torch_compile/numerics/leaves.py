@@ -284,7 +284,7 @@ class _Widening:
 
     @property
     def is_hopeless(self) -> bool:
-        """Return whether additional runs are unlikely to make the leaf pass."""
+        """Whether additional runs are unlikely to make the leaf pass."""
         gradient = self.pair.section in GRADIENTS
         return self.verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
 

@@ -19,13 +19,14 @@ class CallRecord:
     ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
     the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
     in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
-    call, ``initial_state`` to those before the call (may be empty), ``grads`` to the gradients of the parameters, and
-    ``input_grads`` to the gradients of the inputs. ``kept`` is other state of the target, such as attributes and
-    closed-over variables. ``kept_at_start`` is the same state before the first call, and ``initial_kept`` contains the
-    tensors in this state before this call. ``sharing`` lists outputs that share memory, if they were recorded while the
-    leg's tensors were installed. ``parameters`` contains the names of those entries in ``state`` that are parameters;
-    if it is empty, the keys of ``grads`` are used. ``exceptions`` contains the exceptions that the call is expected to
-    raise. ``argument_names`` contains the names of positional arguments, for messages.
+    call, and ``initial_state`` maps names to the parameters and buffers before the call (it may be empty). ``grads``
+    maps names to the gradients of the parameters, and ``input_grads`` to the gradients of the inputs. ``kept`` is other
+    state of the target, such as attributes and closed-over variables. ``kept_at_start`` is the same state before the
+    first call, and ``initial_kept`` contains the tensors in this state before this call. ``sharing`` lists outputs that
+    share memory, if they were recorded while the leg's tensors were installed. ``parameters`` contains the names of
+    those entries in ``state`` that are parameters; if it is empty, the keys of ``grads`` are used. ``exceptions``
+    contains the exceptions that the call is expected to raise. ``argument_names`` contains the names of positional
+    arguments, for messages.
     """
 
     number: int = 1

@@ -26,7 +26,7 @@ ALONE_OTHER = 0.25
 # an estimate from few elements is poor.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
-# Errors below this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
+# Errors smaller than this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
 NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
 WORST_QUIET = 12.0

@@ -78,7 +78,7 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
         tensors = dict(value.named_parameters()) | dict(value.named_buffers())
         return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
     if is_mapping(value) and (pairs := _pairs(value)) is not None:
-        # Use dots for a dataclass that is also a mapping (transformers' ModelOutput).
+        # Use dots for a dataclass even if the class is a mapping as well (transformers' ModelOutput).
         dotted = _has(type(value), "__dataclass_fields__")
         keys = [_key(position, key) for position, (key, _) in enumerate(pairs)]
         texts = (f".{text}" if dotted else f"[{text!r}]" if quoted else f"[{text}]" for text, quoted in keys)

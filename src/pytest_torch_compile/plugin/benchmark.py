@@ -68,17 +68,17 @@ class CompileBenchmark:
     ) -> SpeedSample | None:
         """Time compiled ``target(*args)`` with pytest-benchmark, and compare it with eager.
 
-        With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned.
-        ``cold_start=True`` also compiles the target in two fresh processes, with an empty and then a filled cache.
-        ``allow_more`` allows counted quantities to exceed their baseline: ``{"kernels": 10, "memory": 0.05, "guards":
-        None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are passed to
-        ``measure_compile``.
+        With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned. With
+        ``cold_start=True``, the target is compiled in two fresh processes as well, first with an empty cache and then
+        with a filled cache. ``allow_more`` allows counted quantities to exceed their baseline: ``{"kernels": 10,
+        "memory": 0.05, "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other
+        options are passed to ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, it is also raised if a
-                count exceeds its baseline or a slowdown is confirmed.
-            CompileUsageError: If an option is unknown, or a keyword is also an argument of the target; pass such
-                arguments in ``kwargs``.
+            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, the exception is raised
+                as well if a count exceeds its baseline or a slowdown is confirmed.
+            CompileUsageError: If an option is unknown, or a keyword is an option and an argument of the target; pass
+                the target's arguments in ``kwargs``.
         """
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names

@@ -13,8 +13,8 @@ def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
     """Shorten the names to ``width`` characters, or, if they would no longer be distinct, to the smallest width at
     which they stay distinct.
 
-    A name keeps its beginning and end. If it would then look like another name, it also keeps the part in which the two
-    names differ.
+    A name keeps its beginning and end. If the shortened name would look like another name, it keeps the part in which
+    the two names differ as well.
     """
     longest = max(map(len, names), default=0)
     for size in range(max(LEAST, width), longest, LEAST):

@@ -77,7 +77,7 @@ def command_property(text: str) -> str:
 
 
 def json_text(document: Mapping[str, Any]) -> str:
-    """JSON text that is also safe to print."""
+    """Create JSON text that is safe to print as well."""
     text = json.dumps(document, indent=1, allow_nan=False)
     return text.replace("##[", "#\\u0023[").replace("\x7f", "\\u007f") + "\n"
 

@@ -71,7 +71,7 @@ def compare_with(
 
     ``arguments`` are passed to pytest. Each side runs its own tests against its own sources: the checkout, and its
     ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so unchanged graphs are
-    also compiled again. A test that looks unchanged after two rounds is excluded from later rounds.
+    compiled again as well. A test that looks unchanged after two rounds is excluded from later rounds.
 
     Raises:
         CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.

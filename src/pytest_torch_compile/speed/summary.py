@@ -27,7 +27,7 @@ def finish(
     collected: Iterable[str] = (),
     selected: Iterable[str] = (),
 ) -> None:
-    """Write the table of verdicts and, if ``update`` is set, also the baselines and a table of their changes.
+    """Write the table of verdicts. If ``update`` is set, write the baselines and a table of their changes as well.
 
     Args:
         say: writes a line; accepts colours as keyword arguments, like pytest's terminal reporter.

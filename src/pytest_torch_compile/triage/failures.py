@@ -182,7 +182,7 @@ _OF_KIND = {
     **dict.fromkeys(("numerics", "gradient", "metadata", "mutation", "state", "aliasing"), Route.NUMERICS),
 }
 # The part of torch that raised the exception, identified by its files, with the innermost part first. Operators are
-# ignored, because they also run user code.
+# ignored, because operators run user code, too.
 _OF_FOLDER = {
     "torch/_dynamo": Route.DYNAMO,
     "torch/_functorch": Route.AOT_AUTOGRAD,

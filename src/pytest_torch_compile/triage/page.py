@@ -54,7 +54,7 @@ class Triage:
 
     @property
     def remarks(self) -> list[str]:
-        """Return remarks about other facts that may explain or hide a difference."""
+        """Remarks about other facts that may explain or hide a difference."""
         lines = []
         if self.lost:
             how = ", ".join(f"{number} {what}" for what, number in sorted(Counter(self.lost.values()).items()))

@@ -57,7 +57,7 @@ def decide(
     """Request more compilations as long as the times seem to have changed but there are too few compilations for a
     decision.
 
-    A changed count that may depend on the compiler's tuning also needs a second compilation.
+    A second compilation is requested, too, for a changed count that may depend on the compiler's tuning.
 
     Args:
         until_red: stop as soon as a count is certainly worse, after at most two compilations, even if the times are

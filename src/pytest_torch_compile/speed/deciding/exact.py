@@ -2,7 +2,7 @@
 
 Inductor makes some decisions by timing alternatives, such as whether to pad a matrix product. So kernels, memory and
 Python calls may differ between two compilations of one graph. A baseline keeps every recorded value, and a value that
-exceeds all of them must also occur in a second compilation. All other quantities are deterministic.
+exceeds all of them counts only if it occurs in a second compilation as well. All other quantities are deterministic.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .kernels import Run
 from .workload import workload
 
 WARM_UPS = 3  # a CUDA graph warms up, is recorded, and is then replayed
-PROFILED = 4  # enough calls that the profiler's own events average below one per call
+PROFILED = 4  # so many calls that there is less than one of the profiler's own events per call
 
 
 @dataclass(frozen=True)
