@@ -128,7 +128,7 @@ def doing(what: str) -> Iterator[None]:
 
 @contextmanager
 def sign_of_life(say: Callable[[str], None], what: str) -> Iterator[None]:
-    """Report from time to time how long the ``with`` block has been running, unless it ends quickly."""
+    """Report from time to time how long the ``with`` block has been running, unless the block ends quickly."""
     done = threading.Event()
     start = time.monotonic()
 

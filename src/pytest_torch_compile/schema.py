@@ -1,4 +1,5 @@
-"""Read untrusted JSON documents. Their size and depth are limited, and they are validated against a schema before use.
+"""Read untrusted JSON documents. The size and depth of documents are limited, and documents are validated against a
+schema before use.
 
 Supports the JSON Schema keywords below. Integers must fit into 64 bits, and other numbers into a float.
 """

@@ -30,7 +30,7 @@ def accelerator_in_use() -> Any | None:
 
 
 def kind_of(module: Any) -> str:
-    """Return the device type as torch calls it, such as ``cuda`` or ``xpu``."""
+    """Return torch's name for the device type, such as ``cuda`` or ``xpu``."""
     return str(module.__name__).rsplit(".", 1)[-1]
 
 

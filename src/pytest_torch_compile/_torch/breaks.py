@@ -168,8 +168,8 @@ def error_stack(trace: str) -> list[Location]:
 
 
 def is_given_up(graph_break: GraphBreak) -> bool:
-    """Return whether this break only repeats an earlier break: because of the earlier break, torch runs the frame in
-    eager.
+    """Return whether this break only repeats an earlier break: torch runs the frame in eager because of the earlier
+    break.
     """
     return graph_break.reason.startswith("WON'T CONVERT")
 

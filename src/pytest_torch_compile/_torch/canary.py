@@ -38,14 +38,14 @@ _not_shown: tuple[list[str], list[str]] | None = None
 
 
 def breaking(x: torch.Tensor) -> torch.Tensor:
-    """Return a function with two graphs and a break between them."""
+    """Break the graph once, so that the function has two graphs."""
     x = x.sin()
     torch._dynamo.graph_break()
     return x.cos()
 
 
 def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
-    """Return a function with a break that makes torch skip the whole function."""
+    """Break the graph in a way that makes torch skip the whole function."""
     try:
         x = x.sin()
         torch._dynamo.graph_break()
@@ -55,12 +55,12 @@ def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
 
 
 def retyped(x: torch.Tensor) -> torch.Tensor:
-    """Return a function for which a second dtype causes a recompile and a third dtype hits the recompile limit."""
+    """Recompile for a second dtype, and hit the recompile limit with a third dtype."""
     return x.tanh()
 
 
 def refused(x: torch.Tensor) -> torch.Tensor:
-    """Return a function for which the backend raises an error that torch swallows."""
+    """Call an op for which the backend raises an error that torch swallows."""
     return x.tan()
 
 
@@ -167,8 +167,8 @@ def _compile_planted(backend_calls: list[None]) -> Observation:
 
 @contextmanager
 def _usual_settings() -> Iterator[None]:
-    """Inside the ``with`` block, use torch's default settings instead of the caller's, with a low recompile limit and
-    swallowed errors.
+    """Inside the ``with`` block, use torch's default settings instead of the caller's settings, but with a low
+    recompile limit, and with swallowing of errors turned on.
     """
     config: Any = torch._dynamo.config
     wanted = {

@@ -17,7 +17,7 @@ def uncompiled(target: Any) -> Any:
     if isinstance(target, OptimizedModule):
         return uncompiled(target._orig_mod)
     original = getattr(target, "_torchdynamo_orig_callable", None)
-    # Methods marked by torch.compiler.disable have this attribute too, but are not results of torch.compile.
+    # Methods that are marked by torch.compiler.disable have this attribute, too, but are not results of torch.compile.
     if original is None or getattr(target, "_torchdynamo_disable", False):
         return target
     return uncompiled(original)

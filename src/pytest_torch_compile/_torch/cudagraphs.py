@@ -48,7 +48,7 @@ class CudagraphCounts:
     not_used: list[str] = field(default_factory=list)
 
     def reasons(self) -> list[str]:
-        """Return the reasons, one for each run that did not use a CUDA graph."""
+        """Return one reason for each run that did not use a CUDA graph."""
         past_limit = max(0, self.asked - self.managed) if self.limited else 0
         return [*self.without, *[PAST_LIMIT] * past_limit]
 

@@ -59,7 +59,9 @@ class Sample:
     reached: bool | None = None
 
     def arguments(self, *, gradients: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Fresh copies of the arguments; with ``gradients``, they require gradients like the originals."""
+        """Return fresh copies of the arguments; with ``gradients``, the copies require gradients where the originals
+        do.
+        """
         leaves, spec = pytree.tree_flatten(_copied((self.args, self.kwargs)))
         if gradients:
             for position in self.requiring:
@@ -94,7 +96,7 @@ class CustomOps:
             yield
 
     def run(self, op: Any, call: Callable[[], Any], args: Any, kwargs: Any, *, from_python: bool) -> Any:
-        """Run one call of an op, and record it."""
+        """Run one call of an op, and record the call."""
         if not from_python and op in self._calling:
             return call()  # already recorded above autograd
         sample = self._note(op, args, kwargs)

@@ -23,7 +23,7 @@ class Tape:
     position: int = 0
 
     def next(self, name: str) -> list[torch.Tensor]:
-        """Return the next recorded result, which must be of op ``name``.
+        """Return the next recorded result, which must come from op ``name``.
 
         Raises:
             RuntimeError: If the legs draw random numbers in a different order.

@@ -84,7 +84,7 @@ def _is_import(frame: FrameType) -> bool:
 
 
 class Sandbox:
-    """Dynamo's cache entries for the checked code, which are found during the eager run and dropped before
+    """A sandbox that finds dynamo's cache entries for the checked code during the eager run, and drops them before
     compilation.
     """
 

@@ -174,7 +174,9 @@ def is_refused_recompile(error: BaseException) -> bool:
 
 
 def is_recompile_limit(error: BaseException) -> bool:
-    """Return whether an exception means that the recompile limit was hit (its class changed in 2.11)."""
+    """Return whether an exception means that the recompile limit was hit. The class of this exception changed in torch
+    2.11.
+    """
     chain: BaseException | None = error
     while chain is not None:
         if "RecompileLimit" in type(chain).__name__ or "recompile limit" in str(chain).lower():

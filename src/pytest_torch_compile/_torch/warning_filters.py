@@ -1,5 +1,5 @@
-"""Keep warnings of torch's compiler and of this plugin as warnings under ``filterwarnings = error``. Does not import
-torch.
+"""Keep warnings from torch's compiler and from this plugin as warnings under ``filterwarnings = error``. Does not
+import torch.
 
 A filter that turns warnings into errors is meant for the user's code. Warnings from torch while it is imported or
 compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and its author cannot

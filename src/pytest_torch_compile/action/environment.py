@@ -35,7 +35,9 @@ class Environment:
 
 @dataclass(frozen=True)
 class Setup:
-    """A set-up of the environment for these inputs: it finds or creates an environment, in the tests' folder."""
+    """The step that sets up the environment for these inputs. It finds or creates an environment, in the tests'
+    folder.
+    """
 
     inputs: Inputs
     action: Path

@@ -32,7 +32,7 @@ Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]
 
 
 class BaselineError(ValueError):
-    """A baseline that cannot be used; the message is one line."""
+    """Raised for a baseline that cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)

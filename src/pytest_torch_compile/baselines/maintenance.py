@@ -56,7 +56,7 @@ def collected(arguments: Sequence[str]) -> Collection:
     if ended.status not in (0, 1, 5):
         raise BaselineError(f"pytest could not collect the tests: {ended.last_line}")
     if not ended.results:
-        # The plugin reports the tests; without it, the list would be empty.
+        # The plugin reports the tests; if the plugin were not loaded, the list would be empty.
         raise BaselineError(
             "pytest collected the tests without this plugin; load the plugin, for example with -p torch_compile"
         )

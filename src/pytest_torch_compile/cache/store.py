@@ -214,7 +214,7 @@ class Staging:
         self._write(f"{name}.line", line.encode())
 
     def parts(self, run: str) -> list[tuple[Environment, list[Part]]]:
-        """Return the artifacts of all processes, by environment, as parts of the run."""
+        """Return the artifacts that all processes of the run added, by environment."""
         by_file: dict[str, tuple[Environment, list[Part]]] = {}
         for path in sorted(self.folder.glob("*.part")):
             header, body = _split(path.read_bytes())

@@ -73,7 +73,7 @@ def compiled_beside(
     except Exception as error:
         if not compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
-        run.compile_error = error  # torch.compile itself rejects the target, as torch 2.6 does for its own functions
+        run.compile_error = error  # torch.compile itself rejects the target, as torch 2.6 rejects torch's own functions
         return run
     reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
     repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)

@@ -135,7 +135,7 @@ def check_compile(
         snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default they are on the
             host if the device does not have enough memory for them and for the float64 run, or, in training, if the
             copies take 1 GiB or more.
-        diagnose: The level of diagnosis of a failure: ``off``, ``auto`` or ``full``. Defaults to
+        diagnose: How thoroughly to diagnose a failure: ``off``, ``auto`` or ``full``. Defaults to
             ``--compile-diagnose``.
         **kwargs: Keyword arguments of the single call. A name that is an option of this function as well is rejected;
             use ``calls=[call(x, mode="bicubic")]``.

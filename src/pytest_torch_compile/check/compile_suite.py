@@ -91,7 +91,7 @@ class CompileSuite:
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:
-    """Return the maximum number of dimensions of one input that change between calls."""
+    """Return how many dimensions change between calls, in the input for which this number is largest."""
     shapes: dict[str, list[torch.Size]] = {}
     for call in calls:
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():

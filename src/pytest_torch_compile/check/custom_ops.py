@@ -115,7 +115,7 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
         del failures[TRACED]
         checked.remarks.append(f"custom_ops: {sample.op} is not deterministic, so {TRACED} cannot test it")
     if TRACED in failures and len(failures) > 1:
-        del failures[TRACED]  # it fails whenever another test fails
+        del failures[TRACED]  # this test fails whenever another test fails
     return failures
 
 

@@ -31,8 +31,8 @@ def require_warmup(warmup: int | None, calls: int) -> None:
 
 @contextmanager
 def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
-    """Record compilations inside the ``with`` block in ``late``. The block is one call of the sequence (counted from
-    1).
+    """Record compilations inside the ``with`` block in ``late``. The block runs one call of the sequence; ``number``
+    counts the calls from 1.
     """
     if warmup is None or number <= warmup:
         yield
@@ -49,7 +49,7 @@ def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
 
 
 def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
-    """Return a finding for each function compiled after the warm-up, and one for recorded CUDA graphs.
+    """Return a finding for each function that was compiled after the warm-up, and one finding for recorded CUDA graphs.
 
     ``warmup`` is None if the check has no steady state.
     """

@@ -1,4 +1,4 @@
-"""Create the page about one model, with its graphs and breaks, correctness and cost."""
+"""Create the page about one model, which shows the model's graphs, breaks, correctness and cost."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ Sizes = list[list[torch.Size | None]]  # for each call, the sizes of its output 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The changes to the calls of the compiled leg: each call is changed, and its results are cut to the sizes of the
-    eager results.
+    """The changes to the calls of the compiled leg: each call's arguments are changed, and the call's results are cut
+    to the sizes of the eager results.
 
     If ``eager_first`` is set, the target runs once in eager with the arguments of the first call before it is compiled.
     """

@@ -293,7 +293,7 @@ def _assigned(statement: ast.stmt | None) -> tuple[str | None, ast.expr | None]:
 
 
 def _as_tensor(test: ast.expr) -> ast.expr:
-    """Return a condition as a tensor, without conversions to Python values."""
+    """Rewrite a condition as a tensor, without conversions to Python values."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _torch("logical_not", _as_tensor(test.operand))
     if isinstance(test, ast.BoolOp):

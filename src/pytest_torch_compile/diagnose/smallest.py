@@ -179,9 +179,7 @@ def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Map
 
 
 def _copied(leaf: Any) -> Any:
-    """Return a copy of an argument leaf, taken before the module runs, because some arguments (such as a key cache)
-    grow in each call.
-    """
+    """Copy an argument leaf before the module runs, because some arguments (such as a key cache) grow in each call."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)
     try:

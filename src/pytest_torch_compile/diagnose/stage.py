@@ -79,7 +79,7 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
             "stage: not in torch. The eager run produces the same result when it takes the branch for compiled code "
             f"at the {where}"
         )
-    # The branch makes a difference, but it may not be the cause of this finding, or not the only cause.
+    # The branch makes a difference, but the branch may not be the cause of this finding, or may not be the only cause.
     return (
         f"stage: unknown. When the eager run takes the branch for compiled code at the {where}, it is also wrong, but "
         "with different findings; remove the branch and run the check again"

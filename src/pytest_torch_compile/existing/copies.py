@@ -1,4 +1,4 @@
-"""Copy the arguments of earlier calls if they are small, so that a later call can be checked as part of a sequence.
+"""Copy small arguments of earlier calls, so that a later call can be checked as part of a sequence.
 
 The test's own tensors are never kept.
 """

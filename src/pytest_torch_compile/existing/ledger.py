@@ -24,8 +24,7 @@ _SHARES = (1.0, 0.7, 0.6, 0.5)
 # check. Together, the runs may take at most this share of the time available so far, except for the first few runs of
 # each target.
 _SHARE_IN_VAIN = 0.15
-# The expected duration of the first check in seconds. Any later check is expected to take as long as the checks before
-# it.
+# The expected duration of the first check in seconds. Any later check is expected to take as long as earlier checks.
 _FIRST_CHECK = 10.0
 # The number of times that a check is attempted, because a call that cannot be checked in one test may be checkable in
 # another.
@@ -142,8 +141,8 @@ class Ledger:
         return self._on_first_checks * (1.0 - progress) / progress
 
     def _allowed(self, checks: int) -> float:
-        """Return the limit for the time spent so far, in seconds, below which a target that has had this many checks
-        may have another check.
+        """Return a limit in seconds. A target that has had this many checks may have another check only if the time
+        spent on checks so far is below this limit.
         """
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.time.limit * self.time.progress * share
@@ -193,7 +192,7 @@ class Ledger:
         self.results.append(done)
 
     def fail(self, name: str, test: str, error: Exception) -> None:
-        """Record that the plugin failed before it could check a call."""
+        """Record that the plugin itself failed before it could check a call."""
         self.targets.setdefault(name, Noticed())
         self.results.append(Checked(name, test, refused=f"the plugin failed: {type(error).__name__}: {error}"))
 

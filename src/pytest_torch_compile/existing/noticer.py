@@ -1,4 +1,4 @@
-"""Decide which of the observed calls to check, and check them."""
+"""Decide which observed calls to check, and check these calls."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .targets import Called, Targets
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
-# The share of the remaining time that one check may take, and the bounds within which its time limit must lie. Targets
-# that are called later need the rest of the time.
+# The share of the remaining time that one check may take, and the bounds for the check's time limit. Targets that are
+# called later need the rest of the time.
 _SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 10.0, 60.0
 _COMPILES = "the test itself compiles code"
 _REPLACED = "the test has replaced {}"

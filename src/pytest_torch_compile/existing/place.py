@@ -138,8 +138,8 @@ def _home(kind: Any) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Return whether a value is a mock or a function from a test file, which a library never contains. None of the
-    value's own code is run.
+    """Return whether a value is a mock or a function from a test file. A library never contains a mock or a function
+    from a test file. None of the value's own code is run.
     """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]

@@ -19,7 +19,9 @@ _SENT = "torch_compile_existing"
 
 
 class ExistingSession:
-    """The hooks for the option, registered only if it is set. Torch is imported only when a test runs."""
+    """The hooks for ``--compile-existing``, registered only if the option is set. Torch is imported only when a test
+    runs.
+    """
 
     def __init__(self, config: pytest.Config, backend: str | None, say: Callable[[str], None]) -> None:
         chosen = settings.current

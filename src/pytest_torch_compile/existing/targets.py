@@ -95,8 +95,8 @@ class Targets:
         return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
 
     def called(self, frame: types.FrameType) -> Called | None:
-        """Return the target that a frame which has just started belongs to, with the arguments; None if it is not a
-        public target.
+        """Return the target of the call for which this frame has just started, with the call's arguments; None if the
+        target is not public.
         """
         entries = self.by_code.get(id(frame.f_code), [])
         values = frame.f_locals
@@ -189,8 +189,8 @@ def _methods(kind: type, name: str) -> Iterator[_Entry]:
 
 
 def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> bool:
-    """Return whether the values are this function's closure, which distinguishes functions that share their code
-    because one decorator created them.
+    """Return whether the values are this function's closure. Functions that one decorator created share their code, and
+    only their closures distinguish them.
     """
     names = function.__code__.co_freevars
     for name, cell in zip(names, function.__closure__ or (), strict=True):

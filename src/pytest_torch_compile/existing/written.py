@@ -45,7 +45,7 @@ _COUNTED = re.compile(r"^graph break \d+ of \d+.*?, \d+ allowed: ")
 
 @dataclass
 class Written:
-    """The result for one target: the source of its test, or the reason why there is no test."""
+    """The result for one target: the source of the target's test, or the reason why there is no test."""
 
     row: Row
     module: str = ""

@@ -56,7 +56,7 @@ class ArtifactReport(CompileReport):
 
 @dataclass
 class Answer:
-    """The result of one call of the artifact."""
+    """The result of one call to the artifact."""
 
     output: Any = None
     arguments: Any = None
@@ -99,7 +99,7 @@ def check_artifact(
         model: The module to deploy, in the mode (train or eval) in which it is deployed.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The calls; the artifact is built from the first call. If another call raises an exception in eager, the
-            artifact must raise one too.
+            artifact must raise an exception, too.
         via: ``"aot_inductor"`` (a package of ``torch._inductor.aoti_compile_and_package``), ``"export"``
             (``torch.export.save``) or ``"precompile"`` (``aot_compile`` of the compiled model, loaded with
             ``torch.compiler.load_compiled_function``; torch 2.11 and newer).
@@ -197,7 +197,9 @@ def _examine(
             answers, report.via, file.resolve(), sent, work.calls, prepare, imports, work.seed, seconds=timeout
         )
     if failed := _without_answers(ended):
-        if report.via == "aot_inductor" and artifacts.has_own_cpp_library(file):  # some torch versions load it anyway
+        if report.via == "aot_inductor" and artifacts.has_own_cpp_library(
+            file
+        ):  # some torch versions load the artifact anyway
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
@@ -335,8 +337,8 @@ def _sizes(call: Call) -> list[torch.Size]:
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
-    """Return the finding if only the model or only the artifact raises an exception. If both raise one, the exceptions
-    may differ.
+    """Return the finding if only the model or only the artifact raises an exception. If both raise exceptions, the
+    exceptions may differ.
     """
     if here.error is not None and there.refused is None:
         message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"

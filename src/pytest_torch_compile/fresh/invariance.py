@@ -270,8 +270,8 @@ def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
 def _difference(
     pair: _Pair, path: str, first: torch.Tensor, other: torch.Tensor | None, tolerance: Tolerance
 ) -> _Difference | None:
-    """Return the difference between two tensors if it is not allowed; None otherwise, or if there are no rows to
-    compare.
+    """Return the difference between two tensors if the difference is not allowed. Otherwise, or if there are no rows to
+    compare, return None.
     """
     if other is None:
         return _Difference(path, math.inf, 0.0, f"{pair.label} has no {path}")

@@ -18,7 +18,9 @@ from ..numerics import CallRecord, flatten
 
 @dataclass
 class Observed:
-    """Copies of the outputs of one call: the output's tensors by path, and each module's output tensors in order."""
+    """Copies of what one call returned: the tensors in its output, by path, and each module's output tensors, in
+    order.
+    """
 
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
     modules: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
@@ -122,7 +124,7 @@ def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
 
 def _copies(output: Any) -> list[torch.Tensor]:
     if isinstance(output, torch.Tensor):
-        return [output.clone()]  # a later op may write to it
+        return [output.clone()]  # a later op may write to the output
     if isinstance(output, dict):
         output = list(output.values())
     if not isinstance(output, (list, tuple)):

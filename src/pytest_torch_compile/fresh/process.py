@@ -56,7 +56,7 @@ def run_fresh(
     environment: Mapping[str, str] | None = None,
     preload: Sequence[str] = (),
 ) -> Ended:
-    """Run ``function(*args)`` in a fresh process, and clean up however it ends.
+    """Run ``function(*args)`` in a fresh process, and clean up however the process ends.
 
     ``preload`` lists modules that the function needs. If it is set, on Linux, the process is forked from a server
     process that has imported these modules.

@@ -1,4 +1,4 @@
-"""The fresh process: runs one job and writes the answer."""
+"""Run one job in the fresh process, and write the answer."""
 
 from __future__ import annotations
 

@@ -108,6 +108,6 @@ class Compiling:
 
     @property
     def wants_cudagraphs(self) -> bool:
-        """Whether CUDA graphs were requested, so that skipping them is a finding."""
+        """Whether CUDA graphs were requested, in which case a skipped CUDA graph is a finding."""
         asked = (self.options or {}).get("triton.cudagraphs", False)
         return bool(asked) or self.backend == "cudagraphs" or self.mode in CUDAGRAPH_MODES

@@ -67,7 +67,7 @@ class Variable:
 
 
 def global_variable(label: str, namespace: dict[str, Any], name: str) -> Variable:
-    """Return a variable of a Python module."""
+    """Create the holder for a variable of a Python module."""
 
     def assign(value: Any) -> None:
         if value is EMPTY:
@@ -79,7 +79,7 @@ def global_variable(label: str, namespace: dict[str, Any], name: str) -> Variabl
 
 
 def closed_over(label: str, cell: types.CellType) -> Variable:
-    """Return a variable that a function closes over."""
+    """Create the holder for a variable over which a function closes."""
 
     def read() -> Any:
         try:

@@ -65,7 +65,7 @@ class Keywords:
         return options, {name: value for name, value in given.items() if name not in self.options}
 
     def require_known(self, names: Iterable[str], where: str) -> None:
-        """Reject names that are not options; ``where`` describes where they were set.
+        """Reject names that are not options; ``where`` describes where the options were set.
 
         Raises:
             CompileUsageError: If a name is unknown; the message suggests an option.
@@ -130,7 +130,7 @@ def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
     arguments.
     """
     function = uncompiled(target)
-    # A module's signature is that of __call__, which accepts everything.
+    # A module's signature is the signature of __call__, which accepts all arguments.
     function = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         signature = inspect.signature(function)

@@ -1,5 +1,5 @@
-"""Keep changes that modules make when they are imported during a leg, because these changes are not state of the
-target.
+"""Keep the changes that a module makes when it is imported during a leg, because these changes are not part of the
+target's state.
 """
 
 from __future__ import annotations

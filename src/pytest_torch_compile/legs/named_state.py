@@ -53,7 +53,9 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Set whether a leg is running. Reading and restoring contents runs code, too, which must not be recorded."""
+        """Set whether a leg is running. While no leg is running, contents are read and restored; this runs code, too,
+        but the code must not be recorded.
+        """
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
@@ -82,7 +84,9 @@ class NamedState:
             self._note_class(type(value))
 
     def _note_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Add the global variables that the user's code refers to, their contents, and the functions that it calls."""
+        """Add the global variables to which user code refers, the variables' contents, and the functions that the code
+        calls.
+        """
         if id(code) in self._codes or not is_own(code.co_filename, self._packages):
             return
         self._codes[id(code)] = code

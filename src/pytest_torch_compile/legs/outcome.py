@@ -29,7 +29,7 @@ _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, 
 # Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
-# The settings that torch changes in a parameter group while it traces a step.
+# The settings in a parameter group that torch changes while it traces an optimizer step.
 CAPTURABLE = "capturable"
 
 
@@ -59,7 +59,7 @@ class _Walk:
         self._placed_by_torch: set[int] = set()
 
     def enter(self, value: Any, path: str, kind: str) -> None:
-        """Visit the parts of the target, and name them relative to the target."""
+        """Visit the parts of the target, and name the parts relative to the target."""
         self._seen.add(id(value))
         for text, part in self._parts(value):
             if not text or (is_a(part, torch.nn.Module) and is_a(value, torch.nn.Module)):

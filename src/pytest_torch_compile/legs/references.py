@@ -17,7 +17,7 @@ from ..numerics import CallRecord
 from .converted import to_float64
 from .leg import LazyLeg, Leg, Work, World
 
-# Rounding changes the state of a sensitive gate in about one of ten runs.
+# Rounding switches a sensitive gate, such as a ReLU, in about one of ten runs.
 RUNS = 32
 # After this much processor time, no more runs are started, so large models get fewer runs.
 LEAST_RUNS = 4

@@ -31,7 +31,7 @@ class SharedItems:
         self._source, self._items = source, list[Any]()
 
     def from_start(self) -> Iterator[Any]:
-        """Iterate over the items from the first one."""
+        """Iterate over the items, starting with the first item."""
         for number in itertools.count():
             if number == len(self._items):
                 try:
@@ -58,7 +58,7 @@ def _is_iterator(value: Any) -> bool:
 
 
 def _made_again(generator: types.GeneratorType[Any, Any, Any]) -> Any:
-    """Recreate an unstarted generator by calling its function with the same arguments."""
+    """Recreate a generator that has not started, by calling its function with the same arguments."""
     code, frame = generator.gi_code, generator.gi_frame
     assert frame is not None, "it has not started"
     held = dict(frame.f_locals)

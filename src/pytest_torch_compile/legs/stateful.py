@@ -90,7 +90,7 @@ def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
     value.frombytes(content)
 
 
-# The types with special state, with functions that read and restore it.
+# The types with special state, each with functions that read and restore the state.
 _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]], ...] = (
     (random.Random, (random.Random.getstate, random.Random.setstate)),
     (torch.Generator, (torch.Generator.get_state, torch.Generator.set_state)),

@@ -73,7 +73,7 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """Return the names of a target's positional arguments, as far as its signature contains them."""
+    """Return the names of a target's positional arguments, as far as the target's signature contains the names."""
     if is_a(target, Factory):
         return ()
     function = target.forward if is_a(target, torch.nn.Module) else target

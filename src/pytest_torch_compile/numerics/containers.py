@@ -27,7 +27,7 @@ def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, st
 
 
 def is_below(path: str, others: Iterable[str]) -> bool:
-    """Return whether a path is a subpath of one of the other paths."""
+    """Return whether a path is a subpath of any of ``others``."""
     return any(path.startswith(other) and path[len(other) : len(other) + 1] in (".", "[") for other in others)
 
 

@@ -47,7 +47,7 @@ class LeafVerdict:
 
     @property
     def worst(self) -> Measured:
-        """The measure with the largest ratio to its limit."""
+        """The measured error with the largest ratio to its limit."""
         return max(self.measures, key=lambda measured: measured.ratio, default=Measured("error", 0.0, 0.0))
 
     @property
@@ -57,7 +57,7 @@ class LeafVerdict:
 
     @property
     def ok(self) -> bool:
-        """Whether every measure is within its limit."""
+        """Whether every measured error is within its limit."""
         return self.ratio <= 1
 
 
@@ -158,7 +158,7 @@ def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: V
     levels = {section: Level.of(found) for section, found in by_section.items()}
     overall = Level.of(measured.values())
     # Correct gradients can consist of rounding errors only, so the outputs show whether fp64 computed the same
-    # function. Bitwise equal outputs were not measured, so they are no evidence against the reference.
+    # function. Bitwise equal outputs were not measured, so equal outputs are no evidence against the reference.
     has_outputs = any(pair.section == "output" for pair in pairs)
     outputs = levels.get("output", Level() if has_outputs else overall)
     for pair in failing:

@@ -102,7 +102,7 @@ def _split(tensors: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, ..
     for start in range(0, shape[0], max(1, rows)):
         if rows or len(shape) == 1:
             yield tuple(t[start : start + max(1, rows)] for t in tensors)
-        else:  # one row is larger than a piece
+        else:  # a single row is larger than a piece
             yield from _split(tuple(t[start] for t in tensors))
 
 

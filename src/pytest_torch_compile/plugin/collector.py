@@ -50,7 +50,7 @@ class Collector:
             entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a file that cannot be collected as an error of the run."""
+        """If a file cannot be collected, record this as an error in the run."""
         if report.failed:
             entry = self._entry(report.nodeid, report.nodeid.split("::")[0], 0, entries.environment())
             entry |= {"outcome": "error", "message": str(report.longrepr)}

@@ -65,8 +65,8 @@ def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """Yield all reports of the run that contain a record. There are none in a child or worker, whose parent shows and
-    stores them.
+    """Yield all reports of the run that contain a record. In a child or worker, there are none, because the parent
+    process shows and stores the records.
     """
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):

@@ -41,7 +41,9 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """The observations of a rank's checks. ``stopped`` is true if the rank's last call failed or was terminated."""
+    """The observations of a rank's checks. ``stopped`` is true if the rank's most recent call failed or was
+    terminated.
+    """
 
     checks: Mapping[str, CheckSeen]
     stopped: bool = False
@@ -51,7 +53,7 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Return the number of the last compiled call that was observed completely; infinity if the check ended."""
+        """Return the highest number of a compiled call that was observed completely; infinity if the check ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 

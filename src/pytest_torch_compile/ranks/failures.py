@@ -84,7 +84,7 @@ class RankEnd:
         return f"{how} before it returned a result"
 
     def seen(self) -> RankSeen:
-        """Return the observations of the rank's checks, and whether its last call is complete."""
+        """Return the observations of the rank's checks, and whether the rank's most recent call is complete."""
         failed = self.outcome is not None and self.outcome.raised is not None
         return RankSeen(self.checks, stopped=self.compiling or failed or bool(self.how_it_died))
 

@@ -85,8 +85,8 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank, with the part of its log that was already shown and the ``outcome`` of its last job (None while the job
-    runs).
+    """A rank, with the part of its log that was already shown, and the ``outcome`` of its most recent job (None while
+    the job runs).
     """
 
     number: int
@@ -290,7 +290,9 @@ class RankGroup:
         return {**missing, **world, **master, TOKEN: str(folder), **self._environment}
 
     def _ask(self, folder: Path, payload: bytes, store: str, limit: float, failed: Callable[[], bool]) -> None:
-        """Run the call on all ranks until the time limit is reached, or until shortly after one of them has failed."""
+        """Run the call on all ranks until the time limit is reached, or until shortly after the first rank has
+        failed.
+        """
         deadline = time.monotonic() + limit
         self._jobs += 1
         self._seen = folder / f"seen-{self._jobs}"

@@ -203,12 +203,12 @@ class Others:
 
 
 def _connect(here: Launch, *, first: bool = False) -> Any:
-    """Connect to the store. Raises RuntimeError if it is unreachable."""
+    """Connect to the store. Raises RuntimeError if the store is unreachable."""
     from torch import distributed
 
     if here.agent:
-        # The agent's store exists before any rank, so a refused connection means that it no longer exists; TCPStore
-        # would keep trying.
+        # The agent's store exists before any rank, so a refused connection means that the store no longer exists;
+        # TCPStore would keep trying.
         try:
             socket.create_connection((here.address, here.port), LOST_SECONDS).close()
         except OSError as error:

@@ -1,4 +1,6 @@
-"""Write a rank's observations while it runs, so that they are available even if it hangs or is killed."""
+"""Write a rank's observations while the rank runs, so that the observations are available even if the rank hangs or is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -132,8 +134,8 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """Return a key that changes only when there are new observations, because many torch events do not contain
-        any.
+        """Return a key that changes only when there are new observations, because many torch events contain no
+        observations.
         """
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)

@@ -82,7 +82,9 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:
-    """Preserve inference tensors. pickle would turn them into normal tensors, which have different guards in dynamo."""
+    """Preserve inference tensors. pickle would turn inference tensors into normal tensors, which have different guards
+    in dynamo.
+    """
     import torch
 
     if not (isinstance(thing, torch.Tensor) and thing.is_inference()):

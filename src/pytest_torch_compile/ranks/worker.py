@@ -1,4 +1,4 @@
-"""One rank of a group: a process that joins the group, runs functions and returns their outcomes."""
+"""Run one rank of a group: a process that joins the group, runs functions and returns their outcomes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Outcome:
 
 
 def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) -> None:
-    """Request and run jobs until there are no more. A rank exits at once if its parent exits.
+    """Request and run jobs until there are no more jobs. A rank exits at once if its parent exits.
 
     Output is written to the log file. On SIGUSR1 or a crash, the stacks of all threads are written to the file for
     stacks.

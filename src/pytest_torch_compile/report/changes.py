@@ -67,7 +67,9 @@ def _fingerprints(test: Mapping[str, Any]) -> Breaks:
 
 
 def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
-    """Compare breaks by fingerprint, so that a break matches even if it moved or a new torch version rewords it."""
+    """Compare breaks by fingerprint, so that a break matches even if its line moved or a new torch version words its
+    reason differently.
+    """
     for fingerprint, (first, *_) in sorted(after.items()):
         if len(after[fingerprint]) > len(before.get(fingerprint, ())):
             where = first["location"]

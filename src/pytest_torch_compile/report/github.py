@@ -27,7 +27,9 @@ class Annotation:
     message: str
 
     def command(self) -> str:
-        """Return the workflow command, escaped so that its contents cannot end it or start another."""
+        """Return the workflow command, escaped so that its contents can neither end the command nor start another
+        command.
+        """
         where = f"file={safe_text.command_property(self.file)},line={self.line}," if self.file else ""
         message = safe_text.command_message(cut(self.message, MESSAGE_LIMIT))
         return f"::{self.level} {where}title={safe_text.command_property(self.title)}::{message}"

@@ -22,13 +22,13 @@ _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)")
 
 
 def terminal(text: str) -> str:
-    """Return one line for a terminal or a log."""
+    """Make text safe for one line in a terminal or a log."""
     line = _UNSEEN.sub("", _CONTROLS.sub(" ", _encodable(text)))
     return _COMMAND.sub(lambda start: f"{start[1] or ''}{':' if start[1] is not None else '#'} ", line)
 
 
 def shell(text: str) -> str:
-    """Return one word of a POSIX shell, quoted so that it cannot contain a command."""
+    """Quote text as one word for a POSIX shell, so that the text cannot run a command."""
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
@@ -43,7 +43,7 @@ def markdown(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return a Markdown code span that is safe in a table cell: it contains no markup, mentions or newlines."""
+    """Create a Markdown code span that is safe in a table cell: the span contains no markup, mentions or newlines."""
     line = terminal(text).replace("|", "\\|").strip()
     fence = "`" * (1 + _longest_fence([line]))
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -51,7 +51,7 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_block(lines: Iterable[str], indent: str = "") -> list[str]:
-    """Return a Markdown code block that no line of the text can close."""
+    """Create a Markdown code block that no line of the text can close."""
     safe = [terminal(line.replace("\t", "    ")) for line in lines]
     fence = "`" * max(3, 1 + _longest_fence(safe))
     return [f"{indent}{line}" for line in (f"{fence}text", *safe, fence)]
@@ -72,7 +72,7 @@ def command_message(text: str) -> str:
 
 
 def command_property(text: str) -> str:
-    """Return a property of a GitHub workflow command: a title, a file."""
+    """Make text safe as a property of a GitHub workflow command, such as a title or a file."""
     return command_message(terminal(text)).replace(":", "%3A").replace(",", "%2C")
 
 

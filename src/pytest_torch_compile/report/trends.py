@@ -89,7 +89,7 @@ def _points(
 
 
 def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, str]]) -> dict[str, Any] | None:
-    """Return a line over time in a box of 200 by 40, or None if there are fewer than two points."""
+    """Create a line plot over time in a box of 200 by 40, or return None if there are fewer than two points."""
     known = [(at, value, outcome) for at, value, outcome in points if value is not None]
     if len(known) < 2:
         return None

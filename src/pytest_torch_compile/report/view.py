@@ -133,11 +133,11 @@ def size(number: float) -> str:
 
 
 def percent(log_ratio: float) -> str:
-    """Return a log ratio as a signed percentage."""
+    """Format a log ratio as a signed percentage."""
     return f"{100 * math.expm1(log_ratio):+.1f}%"
 
 
 def difference(exact: Mapping[str, Any]) -> str:
-    """Return a counted quantity before and after."""
+    """Format the values of a counted quantity before and after a change."""
     show = size if exact["quantity"] == "memory" else "{:,}".format
     return f"{exact['title']} {show(exact['before'])} -> {show(exact['after'])}"

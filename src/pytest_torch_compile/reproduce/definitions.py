@@ -126,8 +126,8 @@ class Definitions:
         return False
 
     def _need(self, source: str, names: Mapping[str, Any], owner: Any) -> None:
-        """Write the definitions of the names that a piece of source references, and of the torch.library ops that it
-        calls.
+        """Write the definitions of the names that a piece of source references, and of the torch.library ops that the
+        source calls.
         """
         stored = _stored(source)
         for name in _names(source):
@@ -182,7 +182,7 @@ def _source(value: Any) -> str:
 
 
 def _lambda_source(function: types.FunctionType) -> str:
-    """Return the source of a lambda, if it is the only one with the same code on its lines."""
+    """Return the source of a lambda, if no other lambda on its lines has the same code."""
     lines = _source(function)
     text = textwrap.dedent(lines).strip()
     for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
@@ -225,7 +225,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _names(source: str) -> list[str]:
-    """Return the free names of a piece of source, in order of appearance."""
+    """Return the free names in a piece of source, in the order in which they appear."""
     top = symtable.symtable(source, "source", "exec")
     wanted = {s.get_name() for t in _tables(top) for s in t.get_symbols() if s.is_global() and s.is_referenced()}
     wanted |= {s.get_name() for s in top.get_symbols() if s.is_referenced()}
@@ -254,7 +254,7 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def _is_about(statement: ast.stmt, name: str) -> bool:
-    """Return whether a statement binds ``name``, is decorated with it, or calls something with it:
+    """Return whether a statement binds ``name``, is decorated with ``name``, or passes ``name`` to a call:
     ``op.register_fake(f)``.
     """
     if name in _bound(statement):

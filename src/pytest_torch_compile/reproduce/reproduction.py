@@ -1,4 +1,6 @@
-"""Create a script that reproduces a finding, and keep it only if it fails in the same way in a fresh process."""
+"""Create a script that reproduces a finding, and keep the script only if it fails in the same way in a fresh
+process.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)
 
 
 def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
-    """Write the script and add it to the report, or add the reason why there is no script. The failure is not
+    """Write the script and add it to the report, or add the reason why there is no script. The failure itself is not
     changed.
     """
     with doing("writing a reproduction"):
@@ -117,7 +119,9 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
 
 
 def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: float) -> str:
-    """Run the script, and keep it if it fails with the same kind and cause. Otherwise return a short reason."""
+    """Run the script, and keep the script if it fails with the same kind and cause. Otherwise, return a short
+    reason.
+    """
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
         file.write_text(candidate.text, encoding="utf-8")

@@ -75,7 +75,7 @@ class Writer:
         return f"({', '.join(self.expression(part) for part in parts)})"
 
     def expression(self, value: Any, hint: str = "value") -> str:
-        """Return the expression for a value; statements that it depends on are written first."""
+        """Return the expression for a value. Statements on which the expression depends are written first."""
         if id(value) in self._made:
             return self._made[id(value)]
         if isinstance(value, torch.Tensor):

@@ -33,7 +33,7 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 def run(
     child: Child, seconds: float, environment: Mapping[str, str | None] | None = None
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child; returns its samples by test id, and how it ended."""
+    """Run a child process; returns the child's samples by test id, and how the child ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
         # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
         ended = child.run({**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}, seconds)

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-# The option, its value in a plan, and a text for the user. A plan lists only the choices that make a difference.
+# The option, its value in a plan, and a text for the user. A plan lists only choices that differ from the user's
+# settings.
 CHOICES: dict[str, tuple[Any, str]] = {
     "shape_padding": (False, "matrix products are not padded (shape_padding)"),
     "max_autotune": (False, "no autotuning: libraries compute matrix products and convolutions (max_autotune)"),

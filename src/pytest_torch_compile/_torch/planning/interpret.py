@@ -24,7 +24,7 @@ import torch
 
 from .language import INT1, MATHEMATICS, OF_TORCH, Block, Launch, NotInterpreted, Pointer, language
 
-# As many programs run together as have this number of block elements in total, which limits the memory of a launch.
+# The maximum number of block elements, in all programs that run together. It limits the memory that a launch needs.
 ELEMENTS = 2**22
 
 

@@ -36,7 +36,7 @@ class Quantity:
     tuned: bool = False
 
     def shown(self, value: int) -> str:
-        """Return a value as text."""
+        """Format a value as text."""
         return f"{value / 1e6:,.1f} MB" if self.name == "memory" else f"{value:,}"
 
 

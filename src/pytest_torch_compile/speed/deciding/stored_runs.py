@@ -15,7 +15,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoredTest:
-    """The stored runs of one test, oldest first, and all recorded counts."""
+    """One test's stored runs, oldest first, and all its recorded counts."""
 
     runs: Sequence[Run] = ()
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)

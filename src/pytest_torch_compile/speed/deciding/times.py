@@ -45,8 +45,8 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """The change of new compilations relative to the stored compilations. ``effect`` is a log ratio, which is positive
-    if the new compilations are slower.
+    """How the times of new compilations differ from the times of the stored compilations. ``effect`` is a log ratio,
+    which is positive if the new compilations are slower.
 
     ``effect`` is the mean over the additional compilations (``compilations`` is their number), or the value of the
     first compilation if there are none. ``low`` to ``high`` is the effect's 95% interval, ``p_value`` is the one-sided
@@ -138,7 +138,7 @@ def are_enough(stored: int, further: int) -> bool:
 
 
 def can_decide(stored: Sequence[Run]) -> bool:
-    """Return whether enough runs are stored to decide on a change of a time."""
+    """Return whether enough runs are stored to decide whether a time has changed."""
     return are_enough(len(stored), MAX_COMPILATIONS - 1)
 
 
@@ -149,7 +149,7 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def is_kept(runs: Sequence[Run]) -> bool:
-    """Return whether the runs shared a compile cache, and so ran the same code."""
+    """Return whether the runs shared a compile cache, and therefore ran the same code."""
     return bool(runs) and all(run.kept_cache for run in runs)
 
 
@@ -158,7 +158,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
 
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
-    """Return the change of one time, and whether another compilation is needed to decide."""
+    """Return the change in one time, and whether another compilation is needed to decide."""
     against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)
@@ -181,7 +181,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
 
 
 def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequence[float], kept: bool) -> Change:
-    """Return a t test of two samples, whose spread is combined with the typical spread."""
+    """Run a t test of two samples, in which the samples' spread is combined with the typical spread."""
     typical = (SPREADS_OF_A_KEPT_CACHE if kept else SPREADS)[metric]
     effect = fmean(after) - fmean(before)
     squares = sum((value - fmean(values)) ** 2 for values in (before, after) for value in values)

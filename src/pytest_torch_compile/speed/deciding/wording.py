@@ -92,5 +92,5 @@ def summary(decision: Decision) -> str:
 
 
 def percent(log_ratio: float) -> str:
-    """Return a log ratio as a signed percentage."""
+    """Format a log ratio as a signed percentage."""
     return f"{round(100 * math.expm1(log_ratio), 1) + 0.0:+.1f}%"

@@ -56,7 +56,7 @@ def start_profiler() -> None:
 
 
 def profiled(run: Run, calls: int) -> Profiled:
-    """Return one profiler session of ``calls`` calls."""
+    """Run one profiler session of ``calls`` calls, and return its results."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         for _ in range(calls):
