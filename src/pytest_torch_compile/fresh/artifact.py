@@ -199,7 +199,7 @@ def _examine(
     if failed := _without_answers(ended):
         if report.via == "aot_inductor" and artifacts.has_own_cpp_library(
             file
-        ):  # some torch versions load the artifact anyway
+        ):  # some torch versions load it all the same
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
