@@ -181,7 +181,8 @@ def as_budget(
     accepted_breaks: Iterable[str] | None,
     max_kernels: int | Mapping[str, int] | None = None,
 ) -> Budget:
-    """Return the budget, overridden by the explicit limits; a limit of None is not set.
+    """Return the budget with the explicit limits in place of its own limits. An explicit limit of None is not set, so
+    the budget's own limit applies.
 
     Raises:
         CompileUsageError: If a limit is invalid, or a value is not a ``Budget``.

@@ -48,7 +48,9 @@ class Running:
 
     @classmethod
     def now(cls) -> Running:
-        """Return the frames that are waiting for the compiler, or None if the entry of compiled code is unknown."""
+        """Return the frames that are waiting for the compiler. The result is empty if it is unknown where compiled code
+        was entered.
+        """
         frames = list(_outward(sys._getframe(1)))
         compiler = next((place for place, frame in enumerate(frames) if _is(frame, _COMPILES)), len(frames))
         entry = next((place for place in range(compiler, len(frames)) if _is(frames[place], _ENTERS)), None)

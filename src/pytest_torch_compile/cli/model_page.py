@@ -29,7 +29,7 @@ def show(console: Console, report: CompileReport, cost: Sequence[str], test: str
 
 
 def _sections(report: CompileReport) -> Iterator[Section]:
-    """Return the page's sections. Every finding is in the section to which it belongs."""
+    """Yield the page's sections. Every finding is in the section to which it belongs."""
     seen = report.observation
     recompiled: list[str] = []
     wrong: list[str] = []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Return the options of the command."""
+    """Add the command's options to its parser."""
     returns = "returns a model, (model, inputs) or {'model': model, 'inputs': inputs}"
     parser.add_argument("factory", metavar="package.module:factory", help=f"a function or class that {returns}")
     parser.add_argument(

@@ -32,8 +32,8 @@ TABLES: dict[str, Table] = {"aot_eager_decomp_partition": "decomposition", "indu
 
 
 def part_of_inductor(subject: Subject) -> Iterator[str]:
-    """Return lines with the op whose decomposition or generated code is wrong, and with each option that makes the
-    check pass.
+    """Yield lines with the op whose decomposition or generated code is wrong, and with each option that makes the check
+    pass.
     """
     stage, kinds = subject.report.fault.stage, subject.kinds & KINDS
     if stage not in TABLES or not kinds:

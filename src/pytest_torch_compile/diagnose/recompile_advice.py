@@ -26,7 +26,7 @@ Dims = dict[Name, tuple[int, ...]]
 
 
 def recompile_advice(subject: Subject) -> Iterator[str]:
-    """Return one line for each change that keeps the check within its budget, with the result."""
+    """Yield one line for each change that keeps the check within its budget, with the result."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):

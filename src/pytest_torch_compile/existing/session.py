@@ -164,7 +164,7 @@ class ExistingSession:
             terminalreporter.write_line(terminal(line))
 
     def _kept(self) -> Iterator[str]:
-        """Return lines about the comparison with the baseline, the baseline's update, and the test files that were
+        """Yield lines about the comparison with the baseline, the baseline's update, and the test files that were
         written.
 
         There are no lines for a run that did not reach its end.

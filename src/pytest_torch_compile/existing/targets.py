@@ -148,8 +148,8 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[Any, str, list[str]]]:
-    """Return the functions and classes that the package defines, each with its shortest public name and its other
-    public names.
+    """Yield the functions and classes that the package defines, each with its shortest public name and its other public
+    names.
     """
     found: dict[int, tuple[Any, list[str]]] = {}
     for path, module in modules.items():

@@ -135,7 +135,7 @@ def short_path(path: str, *packages: str) -> str:
 
 
 def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
-    """Return the lines of the summary: a row for each target, starting with the worst, and then the number of targets
+    """Yield the lines of the summary: a row for each target, starting with the worst, and then the number of targets
     with each verdict.
     """
     ordered = sorted(rows, key=lambda row: (-VERDICTS.index(row.verdict), row.target))

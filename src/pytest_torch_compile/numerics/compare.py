@@ -147,7 +147,7 @@ def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
 
 
 def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
-    """Return findings for containers, and for leaves that are not tensors."""
+    """Yield findings for containers, and for leaves that are not tensors."""
     for path, line in structure_differences(*legs):
         yield messages.structure_finding(record, name, path, line)
     for path, left, right in _common(legs):
@@ -170,7 +170,7 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
-    """Return the comparable leaves of both legs: two tensors, or two values of the same type."""
+    """Yield the comparable leaves of both legs: two tensors, or two values of the same type."""
     eager, compiled = legs
     for path, node in eager.nodes.items():
         other = compiled.nodes.get(path)

@@ -13,8 +13,8 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """Return the path and a message for each container or leaf type that differs. Entries at subpaths of these paths
-    are not listed.
+    """Yield the path and a message for each container or leaf type that differs. Entries at subpaths of these paths are
+    not listed.
     """
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):

@@ -1,4 +1,4 @@
-"""Combine the failures of several ranks into one, with each finding listed once."""
+"""Combine the failures of several ranks into one failure, in which each finding is listed once."""
 
 from __future__ import annotations
 

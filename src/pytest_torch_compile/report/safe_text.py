@@ -1,7 +1,7 @@
 """Escape untrusted text, with one function for each output format.
 
-Test ids, messages, source lines and guards come from the code under test, which may be untrusted. They must not move
-the cursor, reverse text, or start or end a table cell, tag or command.
+Test ids, messages, source lines and guards come from the code under test, which may be untrusted. These texts must not
+move the cursor, reverse text, or start or end a table cell, tag or command.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Paired:
 
 
 class Times(NamedTuple):
-    """The times of both legs in seconds and the log of their ratio, in the form stored in a baseline."""
+    """The times of both legs in seconds and the log of the ratio of these times, in the form stored in a baseline."""
 
     eager: float
     compiled: float

@@ -197,8 +197,8 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
     """Return the eager time by which a time is divided, so that the speed of the machine cancels out.
 
-    If compiled code waits for its kernels, a slower host slows it down less than eager, so its wall time is compared
-    with the device time of eager.
+    If compiled code waits for its kernels, a slower host slows down compiled code less than eager, so compiled wall
+    time is compared with eager's device time.
     """
     if metric == "wall":
         return "wall" if host_bound(new) or not all(run.device for run in (*stored, *new)) else "device"
