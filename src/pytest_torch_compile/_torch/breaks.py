@@ -199,8 +199,8 @@ def categories(said: str) -> list[str]:
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
-    """Return a short id of a break that stays the same if its line or file moves, if torch rewords it, and on other
-    machines.
+    """Return a short id for a break. The id stays the same on other machines, if the line or the file moves, and if
+    torch words the reason differently.
 
     The id depends on the calls that led to the break. So if two lines call a helper function that breaks the graph,
     they count as two breaks.

@@ -392,7 +392,7 @@ def _dims_of_tensors(
 
 
 def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
-    """Return the call with only one row of each batched tensor."""
+    """Return the call with only one row from each batched tensor."""
 
     def cut(leaf: Any) -> Any:
         if id(leaf) not in dims:

@@ -95,7 +95,9 @@ class Compiling:
 
     @property
     def is_strict(self) -> bool:
-        """Whether Inductor must match eager bitwise, because of an option or a setting of the whole process."""
+        """Whether Inductor must match eager bitwise, because of an option or because of a setting that applies to the
+        whole process.
+        """
         asked = (self.options or {}).get("numerics", support.inductor_numerics())
         return self.wrapper is None and self.backend == "inductor" and asked == "strict"
 

@@ -176,7 +176,7 @@ def items(container: Any) -> list[Any]:
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
-    """Yield the variables over which a function closes, with their names."""
+    """Return the variables over which a function closes, with their names."""
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 

@@ -501,8 +501,8 @@ def _keeping(function: Callable[..., torch.Tensor]) -> Callable[..., Block]:
 
 
 def _larger(with_nan: Callable[..., torch.Tensor], without: Callable[..., torch.Tensor]) -> Callable[..., Block]:
-    """Implement ``tl.maximum`` or ``tl.minimum``. If only one operand is NaN, they return NaN only if this was
-    requested.
+    """Implement ``tl.maximum`` or ``tl.minimum``. If only one operand is NaN, the result is NaN only if the caller
+    requests this.
     """
 
     def computed(left: Any, right: Any, propagate_nan: bool = False, **_: Any) -> Block:

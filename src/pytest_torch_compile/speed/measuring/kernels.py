@@ -42,7 +42,9 @@ class Profiled:
         return count // self.calls
 
     def seconds(self) -> list[float]:
-        """Device time of each call, distributed evenly if the calls differ in kernels."""
+        """Return the device time of each call. If the calls differ in kernels, the total time is divided evenly among
+        the calls.
+        """
         kernels, rest = divmod(len(self.took), self.calls)
         if rest or not kernels:
             return [sum(self.took) / self.calls / 1e6] * self.calls
