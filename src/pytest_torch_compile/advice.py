@@ -152,7 +152,7 @@ ONE_SIDED_GRADIENT = (
 )
 SAME_CONTAINERS = "return the same container types in every branch of the checked function"
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on the tensor before returning it"
-# Metadata of a tensor that differs, by the first differing part in the message.
+# Differences in a tensor's metadata, by the first differing part in the message.
 METADATA = {
     "type": "return the same tensor class in the eager and compiled runs: to keep a subclass, define "
     "__torch_function__ or __torch_dispatch__, or wrap the result outside the compiled function",
@@ -263,7 +263,7 @@ ONLY_INDUCTOR = (
 
 
 def for_break(found: GraphBreak, *, others: bool = False) -> str:
-    """The fix for a graph break: the plugin's text for a known category, and torch's hint otherwise.
+    """Return the fix for a graph break: the plugin's text for a known category, and torch's hint otherwise.
 
     ``others`` is true if there are other breaks, which may have caused this break. If the line is in an installed
     package, the user cannot change it, so the options for the caller come first.
@@ -273,8 +273,8 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
     elif found.category == "dynamic output shape":
         fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
     else:
-        # torch's hint mentions that the code may also fail in eager, but the eager run has already finished without an
-        # error.
+        # torch's hint mentions that the code may fail in eager as well, but the eager run has already finished without
+        # an error.
         hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
         if others and any(map(MAY_FOLLOW.search, hints)):
             hints = [FOLLOWS]  # torch's other hints are about code that would break the graph on its own
@@ -291,12 +291,12 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
 
 
 def for_artifact(hint: str) -> str:
-    """The fix for a comparison, adapted to artifacts, whose backend cannot be changed."""
+    """Adapt the fix for a comparison to artifacts, whose backend cannot be changed."""
     return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
 
 
 def after_break(line: int) -> str:
-    """The fix for recompiles of code after a graph break."""
+    """Return the fix for recompiles of code after a graph break."""
     return (
         f"the graph breaks at line {line}, so the code after it is compiled separately, with guards "
         "on all its inputs. Remove the break first"
@@ -304,12 +304,12 @@ def after_break(line: int) -> str:
 
 
 def for_guard(cause: str) -> str:
-    """The fix for a failed guard of this kind."""
+    """Return the fix for a failed guard of this kind."""
     return f"{cause}: {EXPLANATIONS[cause]}"
 
 
 def loosen(path: str) -> str:
-    """Advice on accepting a small difference in one leaf."""
+    """Return advice on how to accept a small difference in one leaf."""
     return (
         "if the difference is expected, set a tolerance for this leaf: "
         f"tolerances=Tolerances(leaves={{{path!r}: Tolerance(rtol=..., atol=...)}})"
@@ -317,7 +317,7 @@ def loosen(path: str) -> str:
 
 
 def keep_out_of_state(path: str) -> str:
-    """The fix for state of the target that only eager or only compiled code writes."""
+    """Return the fix for a part of the target's state that only eager or only compiled code writes."""
     return (
         "move the write out of the compiled function, or change the code so that both runs write the same value; if "
         f"the difference is intended, ignore it: tolerances=Tolerances(ignored=[{path!r}])"
@@ -325,7 +325,7 @@ def keep_out_of_state(path: str) -> str:
 
 
 def fixed_size(size: str) -> str:
-    """The fix for a dimension that is marked dynamic but fixed to one size by the code."""
+    """Return the fix for a dimension that is marked dynamic but fixed to one size by the code."""
     return (
         f"the code works only for size {size}, because it compares the size with a number or converts it to a number; "
         "rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"

@@ -1,8 +1,8 @@
-"""Start child processes that run pytest like their parent, apart from a few options.
+"""Start child processes that run pytest in the same way as their parent, apart from a few options.
 
 Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment. So the
-child has the same ini file, plugins, conftest files and options, including the options of other plugins. Options that
-must differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled,
+child has the same ini file, plugins, conftest files and options, including other plugins' options. Options that must
+differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled,
 because addopts may contain its options, which pytest would then reject.
 """
 
@@ -69,17 +69,17 @@ PROGRESS_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Job:
-    """A child's task, sent to it as a JSON file.
+    """A child's task, which the child receives as a JSON file.
 
-    An environment variable contains the path of this file; it is removed when the child starts.
+    An environment variable contains the path of this file. The variable is removed when the child starts.
     """
 
-    tests: Sequence[str] | None = None  # test ids or paths that replace those on the command line
+    tests: Sequence[str] | None = None  # test ids or paths that replace the command line's test ids and paths
     options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
     speed_tests: int = 0  # number of comparisons in the parent's run, for the error rate of its gate
     results: str = ""  # file for the child's messages, one JSON value per line
     stacks: str = ""  # file for the stacks of its threads, written on SIGUSR1
-    parent: int = -1  # the end of a pipe that is closed when the parent ends
+    parent: int = -1  # the end of a pipe that is closed when the parent exits
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Ended:
 
     @property
     def last_line(self) -> str:
-        """The last line of the output, which is pytest's summary of the run."""
+        """The final line of the output, which is pytest's summary of the run."""
         lines = [line for line in self.output.splitlines() if line.strip()]
         return lines[-1] if lines else f"exit status {self.status}, no output"
 
@@ -109,7 +109,7 @@ class Ended:
 class Child:
     """A child to start: the arguments and folder of its parent, and its job.
 
-    Plugins passed as objects (``pytest.main(plugins=[...])``) cannot be inherited.
+    Plugins that were passed as objects (``pytest.main(plugins=[...])``) cannot be inherited.
     """
 
     arguments: Sequence[str]
@@ -118,7 +118,7 @@ class Child:
     python: str = sys.executable
 
     def with_options(self, **options: Any) -> Child:
-        """A copy of this child with additional options, such as ``compile_perf="track"``."""
+        """Return a copy of this child with additional options, such as ``compile_perf="track"``."""
         return replace(self, job=replace(self.job, options={**self.job.options, **options}))
 
     def run(
@@ -128,7 +128,7 @@ class Child:
         too_long: tuple[type[BaseException], ...] = (),
         progress: Callable[[int], None] | None = None,
     ) -> Ended:
-        """Start the child and wait at most ``seconds``; an exception from ``too_long`` also terminates it.
+        """Start the child and wait at most ``seconds``; an exception from ``too_long`` terminates the child as well.
 
         ``environment`` adds variables, and removes the variables that are set to None. Without ``seconds``,
         ``progress`` is called from time to time with the number of results. Processes that the child started are
@@ -167,8 +167,8 @@ class Child:
     def _start(
         self, job: Job, output: Path, environment: Mapping[str, str | None]
     ) -> tuple[subprocess.Popen[bytes], int]:
-        """Start the process in a separate process group. Returns the process and one end of a pipe, through which the
-        child detects that this process has ended.
+        """Start the child in a separate process group. Returns the process and one end of a pipe, through which the
+        child detects that this process has exited.
         """
         end_of_child, end_of_parent = os.pipe()
         # A long list of test ids does not fit into an environment variable.
@@ -206,12 +206,12 @@ def _text(path: Path) -> str:
 def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
     """Request the stacks of all threads from a hanging child, and wait for them."""
     if not _text(stacks):
-        return  # it has not installed its signal handler yet, so the signal would terminate it
+        return  # the child has not installed its signal handler yet, so the signal would terminate it
     before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS
     process.send_signal(signal.SIGUSR1)
     while stacks.stat().st_size == before and time.monotonic() < end:
         time.sleep(0.05)
-    time.sleep(0.2)  # it may still be writing
+    time.sleep(0.2)  # the child may still be writing
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -222,19 +222,21 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def take_job() -> Job | None:
-    """The job of this process. It is returned only once, because processes that the tests start are not the plugin's
+    """Return the job of this process, but only once, because processes that the tests start are not the plugin's
     children.
     """
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return None
-    known = {field.name for field in fields(Job)}  # under ``compare``, the parent may be another version
+    known = {field.name for field in fields(Job)}  # under ``compare``, the parent may be another version of the plugin
     job = json.loads(Path(file).read_text(encoding="utf-8"))
     return Job(**{name: value for name, value in job.items() if name in known})
 
 
 def follow(job: Job) -> None:
-    """In a child: exit when the parent exits, even if it is killed, and write the stacks of all threads on request."""
+    """In a child, exit when the parent exits, even if the parent is killed, and write the stacks of all threads on
+    request.
+    """
     if job.parent < 0:
         return
     os.set_inheritable(job.parent, False)
@@ -250,5 +252,5 @@ _open: list[TextIO] = []
 def _end_with_parent(job: Job) -> None:
     while os.read(job.parent, 1):
         pass
-    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # a killed parent could not remove it
+    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # a killed parent could not remove this file
     os.killpg(0, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Files shared by several processes: atomic writes, locks, and temporary files that are cleaned up.
 
-A process locks its temporary files, and the system releases the lock when the process ends. So the next run can find
+A process locks its temporary files, and the system releases the lock when the process exits. So the next run can find
 and remove the files of a killed run.
 """
 
@@ -45,7 +45,9 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
 
 
 def remove_leftovers(folder: Path, name: str = "*", *, nested: bool = False) -> None:
-    """Remove partial files that killed processes left in a folder or, if ``nested`` is set, one level below it."""
+    """Remove partial files that killed processes left in a folder or, if ``nested`` is set, in the folder's
+    subfolders.
+    """
     pattern = f".{name if name == '*' else glob.escape(name)}-*{_ENDING}"
     for part in [*folder.glob(pattern), *(folder.glob(f"*/{pattern}") if nested else ())]:
         _remove_if_left(part)
@@ -57,7 +59,7 @@ class TemporaryFolder:
     def __init__(self, prefix: str) -> None:
         for other in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
             _remove_if_left(other)
-        # Until the folder is locked, another process may consider it abandoned and remove it.
+        # Until this process has locked the folder, another process may consider the folder abandoned and remove it.
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
             try:
@@ -85,7 +87,7 @@ def _locked_file(path: Path) -> tuple[int, str]:
     while True:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=_ENDING)
         _lock(handle, wait=True)
-        if os.path.exists(name):  # otherwise another process removed it before it was locked
+        if os.path.exists(name):  # otherwise another process removed the folder before it was locked
             return handle, name
         os.close(handle)
 
@@ -112,10 +114,11 @@ def _remove_if_left(path: Path) -> None:
 
 
 def machine_lock(name: str, directory: Path | None = None) -> FileLock:
-    """A lock between processes on this machine, which the system releases when its holder ends.
+    """Return a lock between processes on this machine. The system releases the lock when the process that holds it
+    exits.
 
     The lock file is in the temporary directory, so it does not clutter a user's files. All users of the machine may
-    open it, because they share its devices.
+    open the file, because they share the machine's devices.
     """
     from filelock import FileLock  # imported here because most sessions need no lock
 

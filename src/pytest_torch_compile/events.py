@@ -1,6 +1,6 @@
 """Listeners for finished checks, opened guards and long-running work.
 
-Imports nothing else from this package, so listening costs nothing while no check runs.
+This module imports nothing else from this package, so listening costs nothing while no check runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RunningCheck:
 
 @contextmanager
 def listening(listener: Callable[[CompileReport], None]) -> Iterator[None]:
-    """Call the listener for every check that ends inside the ``with`` block, passed or failed."""
+    """Call the listener for every check that ends inside the ``with`` block, whether it passed or failed."""
     _listeners.append(listener)
     try:
         yield
@@ -93,12 +93,12 @@ def checking(name: str) -> Iterator[None]:
 
 
 def running_check() -> RunningCheck | None:
-    """The innermost running check, to which an observer assigns its observations."""
+    """Return the innermost running check, to which an observer assigns its observations."""
     return _running[-1] if _running else None
 
 
 def progress(check: RunningCheck, seen: Observation) -> None:
-    """Notify all listeners of a check's observations so far."""
+    """Notify all listeners of the observations that a check has made so far."""
     check.seen = seen
     for listener in list(_on_progress):
         listener(check, seen)
@@ -128,7 +128,7 @@ def doing(what: str) -> Iterator[None]:
 
 @contextmanager
 def sign_of_life(say: Callable[[str], None], what: str) -> Iterator[None]:
-    """Report from time to time how long the ``with`` block has been running, unless it ends quickly."""
+    """Report from time to time how long the ``with`` block has been running, unless the block ends quickly."""
     done = threading.Event()
     start = time.monotonic()
 

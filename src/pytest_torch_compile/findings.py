@@ -23,8 +23,8 @@ BrokenPromise = Literal["custom-op", "invariance"]
 Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time", "cudagraph-skip", "cache-miss"]
 FindingKind = Literal[WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
-NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds that are not about the checked code
-NO_LONGER_FAILS = "known failure no longer fails"  # start of the message for a marker that can be removed
+NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds of findings that are not about the checked code
+NO_LONGER_FAILS = "known failure no longer fails"  # the message for a marker that can be removed starts with this text
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)
 )
@@ -34,7 +34,7 @@ _PACKAGE = re.compile(r"\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 class Reference(Enum):
-    """The reference that leaves were judged against; the value is shown to users."""
+    """The reference against which leaves were judged; the value is shown to users."""
 
     NOT_NEEDED = "not needed"
     FP64 = "fp64"
@@ -49,7 +49,7 @@ class Finding:
     frame that the problem is about. ``measured`` is the observed value and ``limit`` the allowed value; ``measure`` is
     the name of the quantity (``largest error``) if the message does not contain it. ``evidence`` contains details
     (guard text, worst element, source line), and ``hint`` the likely fix. ``cause`` is the torch setting that caused
-    the problem, if any.
+    the problem, or is empty.
     """
 
     kind: FindingKind
@@ -70,7 +70,7 @@ class Finding:
             raise ValueError(f"unknown finding kind {self.kind!r}; choose one of: {', '.join(FINDING_KINDS)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as JSON-ready data."""
+        """Return the finding as JSON-ready data."""
         return asdict(self)
 
 
@@ -87,27 +87,29 @@ class Budget:
     A limit may depend on the torch version: a mapping from a version specifier to a number, for example ``{"<2.8": 2,
     ">=2.8": 0}``. The first matching specifier applies; if no specifier matches, the limit is 0.
 
-    The limit of graph breaks may depend on the package that contains the breaking line, for example ``{"mypackage": 0,
+    The limit on graph breaks may depend on the package that contains the breaking line, for example ``{"mypackage": 0,
     "*": 3}``: no breaks in mypackage, and three in all other code together. The longest matching name applies
     (``"mypackage.layers"`` before ``"mypackage"``); without ``"*"``, no breaks are allowed in other code.
 
     Args:
-        max_graph_breaks: Distinct graph breaks, in total or by package.
-        max_recompiles: Recompiles.
+        max_graph_breaks: The number of distinct graph breaks, in total or by package.
+        max_recompiles: The number of recompiles.
         accepted_breaks: Fingerprints of graph breaks that do not count.
-        max_graphs: Compiled graphs, over all calls.
-        max_guards: Total guards of all graphs.
-        max_kernels: Kernels in the call that has the most kernels. On a GPU, these are the kernels that a warm call
-            launches, including copies and fills. On a CPU, they are the loops that Inductor generates for the call,
-            without library calls. ``compile_guard`` counts all kernels that Inductor generates inside the ``with``
-            block.
-        max_cudagraphs: Recorded CUDA graphs, over all calls. CUDA graphs recorded by a custom backend are not counted.
-        max_memory: Peak GPU memory in bytes, including the model and its inputs, in the warm call that needs the most
-            memory. For ``compile_guard``: the peak inside the ``with`` block, minus the memory in use at its start.
-        max_memory_ratio: Peak GPU memory as a multiple of the eager run's peak. Not available in ``compile_guard``,
+        max_graphs: The number of compiled graphs, over all calls.
+        max_guards: The total number of guards in all graphs.
+        max_kernels: The number of kernels in the call that has the most kernels. On a GPU, these are the kernels that a
+            warm call launches, including copies and fills. On a CPU, these are the loops that Inductor generates for
+            the call, not including library calls. ``compile_guard`` counts all kernels that Inductor generates inside
+            the ``with`` block.
+        max_cudagraphs: The number of recorded CUDA graphs, over all calls. CUDA graphs recorded by a custom backend are
+            not counted.
+        max_memory: The peak GPU memory in bytes, including the model and its inputs, in the warm call that needs the
+            most memory. For ``compile_guard``: the peak inside the ``with`` block, minus the memory in use at its
+            start.
+        max_memory_ratio: The peak GPU memory as a multiple of the eager run's peak. Not available in ``compile_guard``,
             which does not run the code in eager.
-        max_syncs: Number of times that the host waits for the GPU, in the warm call with the most waits, or inside the
-            ``with`` block of ``compile_guard``.
+        max_syncs: The number of times that the host waits for the GPU, in the warm call with the most waits, or inside
+            the ``with`` block of ``compile_guard``.
 
     Raises:
         CompileUsageError: If a limit is negative, a specifier is invalid, packages are mixed with torch versions, or
@@ -138,13 +140,13 @@ class Budget:
             )
 
     def on(self, torch_version: str) -> Budget:
-        """The budget for one torch version such as ``"2.13.0"``, with limits that no longer depend on the version."""
+        """Return the budget for one torch version such as ``"2.13.0"``, in which no limit depends on the version."""
         limits: dict[str, Any] = {name: _limit_on(getattr(self, name), torch_version) for name in _COUNTS}
         return replace(self, **limits)
 
     @property
     def breaks_by_package(self) -> dict[str, int]:
-        """Maps packages to their limits of graph breaks; ``*`` matches all code that no other name matches.
+        """The limit on graph breaks for each package; ``*`` matches all code that no other name matches.
 
         Raises:
             TypeError: If the budget depends on the torch version.
@@ -157,7 +159,7 @@ class Budget:
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """Maps each package whose limit is exceeded to its breaks, without accepted breaks."""
+        """Return, for each package whose limit is exceeded, its breaks except accepted breaks."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:
@@ -167,7 +169,7 @@ class Budget:
         return {name: found for name, found in counted.items() if len(found) > limits[name]}
 
     def limits(self) -> dict[str, Any]:
-        """Maps names to the limits that are set, in the form stored in a report; accepted breaks are not included."""
+        """Return the limits that are set, by name, in the form stored in a report; accepted breaks are not included."""
         named = {name: getattr(self, name) for name in (*_COUNTS, "max_memory_ratio")}
         return {name: limit for name, limit in named.items() if limit is not None}
 
@@ -179,7 +181,8 @@ def as_budget(
     accepted_breaks: Iterable[str] | None,
     max_kernels: int | Mapping[str, int] | None = None,
 ) -> Budget:
-    """The budget, overridden by the explicit limits; None means not set.
+    """Return the budget with the explicit limits in place of its own limits. An explicit limit of None is not set, so
+    the budget's own limit applies.
 
     Raises:
         CompileUsageError: If a limit is invalid, or a value is not a ``Budget``.
@@ -234,7 +237,7 @@ def _is_specifier(key: object) -> bool:
 
 
 def _limit_on(limit: int | Mapping[str, int] | None, torch_version: str) -> int | Mapping[str, int] | None:
-    """The limit for a torch version: a number, or a number for each package."""
+    """Return the limit for a torch version: a number, or a number for each package."""
     if limit is None or isinstance(limit, int):
         return limit
     if limit and not any(map(_is_specifier, limit)):
@@ -255,11 +258,12 @@ class CallReport:
 
 @dataclass(frozen=True)
 class NumericsReport:
-    """How close compiled results were to eager. ``worst_ratio`` is error / limit; a value above 1 is a finding.
+    """How close compiled results were to eager results. ``worst_ratio`` is the largest ratio of an error to its limit;
+    a value above 1 is a finding.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, so agreement with them
-    proves little. ``ill_conditioned`` counts the leaves that passed because they are equally sensitive to rounding in
-    eager.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, so agreement with an eager
+    run proves little. ``ill_conditioned`` is the number of leaves that passed because they are as sensitive to rounding
+    in eager as in compiled code.
     """
 
     leaves: int = 0
@@ -273,12 +277,13 @@ class NumericsReport:
 
 @dataclass(frozen=True)
 class Fault:
-    """The origin of a failure, as far as the diagnosis could determine it; fields that it did not determine are empty.
+    """The origin of a failure, as far as the diagnosis could determine it; a field that the diagnosis did not determine
+    is empty.
 
     ``stage`` is the first backend that fails: ``eager`` (dynamo), ``aot_eager``, ``aot_eager_decomp_partition`` or
-    ``inductor``. ``op`` is the op whose decomposition or generated code is wrong, and ``switch`` the first Inductor
-    option that fixes it. ``module`` is the path of the smallest submodule that shows the finding on its own, and
-    ``module_type`` is its class.
+    ``inductor``. ``op`` is the op whose decomposition or generated code is wrong, and ``switch`` is the first Inductor
+    option that makes the check pass. ``module`` is the path of the smallest submodule that shows the finding on its
+    own, and ``module_type`` is its class.
     """
 
     stage: str = ""
@@ -290,7 +295,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A script that reproduces a finding, verified by running it; ``needs`` lists packages other than torch.
+    """A script that reproduces a finding. The plugin verified the script by running it. ``needs`` lists the packages
+    other than torch that the script needs.
 
     ``finding`` is the index of the finding in its report.
     """
@@ -306,13 +312,14 @@ class Reproduction:
 
 @dataclass
 class CompileReport:
-    """Everything that one check observed; ``findings`` is empty when it passed.
+    """Everything that one check observed; ``findings`` is empty if the check passed.
 
-    ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch versions, fullgraph compiles some code that the
-    default mode breaks on, so neither mode implies the other. ``remarks`` are notes that are not failures, such as an
-    accepted break that no longer occurs. ``deviations`` are the torch settings that differed from their defaults when
-    the check started. ``fault`` is the cause that the diagnosis found, in machine-readable form. ``reproduction`` is
-    the file that ``--compile-repro`` wrote. ``text`` is the whole report as text.
+    ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch versions, fullgraph compiles some code at which
+    the default mode breaks the graph, so passing in one mode does not imply passing in the other mode. ``remarks``
+    contains notes about facts that are not failures, such as an accepted break that no longer occurs. ``deviations``
+    contains the torch settings that differed from their defaults when the check started. ``fault`` is the cause that
+    the diagnosis found, in machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text``
+    is the whole report as text.
     """
 
     target: str
@@ -364,16 +371,18 @@ class CompileReport:
         return not self.findings
 
     def __str__(self) -> str:
-        """The report as text: the verdict, the findings, the calls and a summary of the observations."""
+        """Return the report as text: the verdict, the findings, the calls and a summary of the observations."""
         return self.text or repr(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready data."""
+        """Return the report as JSON-ready data."""
         return asdict(replace(self, text="")) | {"ok": self.ok}
 
 
 class CompileCheckFailed(AssertionError):
-    """Raised if a check found a problem or exceeded its budget. ``report`` contains all observations."""
+    """Raised if a check found a problem or the checked code exceeded its budget. ``report`` contains all
+    observations.
+    """
 
     def __init__(self, text: str, report: CompileReport | None = None, findings: Iterable[Finding] = ()) -> None:
         super().__init__(text)
@@ -386,8 +395,8 @@ class CompileUsageError(ValueError):
 
 
 class CompileCheckWarning(UserWarning):
-    """Issued if a check could not compare everything. ``-W error::pytest_torch_compile.CompileCheckWarning`` makes such
-    checks fail.
+    """A warning that a check could not compare everything. With ``-W error::pytest_torch_compile.CompileCheckWarning``,
+    a check that raises this warning fails.
     """
 
 

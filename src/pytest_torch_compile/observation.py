@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeVar
 class Location:
     """A place in source code.
 
-    ``library`` is the location inside torch or another library, if it differs from the user's line.
+    ``library`` is the location inside torch or another library, if the line of user code is at a different location.
     """
 
     file: str
@@ -26,10 +26,12 @@ class Location:
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:
-        """``file:line in function``, relative to the current folder if that is shorter."""
+        """Return the text ``file:line in function``, with a path relative to the current folder if this path is
+        shorter.
+        """
         try:
             relative = os.path.relpath(self.file)
-        except ValueError:  # another drive
+        except ValueError:  # the file is on another drive
             relative = self.file
         return str(replace(self, file=self.file if relative.startswith("..") else relative))
 
@@ -57,12 +59,12 @@ class Graph:
 
 @dataclass
 class GraphBreak:
-    """One location where a graph broke, reached by one chain of calls.
+    """One location at which a graph broke, reached by one chain of calls.
 
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
-    ``callers`` are the user's lines in this chain that lead to ``location``. ``times`` counts the compilations with
-    this break. ``module`` contains the breaking line (``kornia.filters.canny``); ``installed`` is true if it belongs to
-    an installed package. ``numbers`` are the target's NumPy numbers that the line uses.
+    ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the number of
+    compilations that had this break. ``module`` contains the breaking line (``kornia.filters.canny``); ``installed`` is
+    true if it belongs to an installed package. ``numbers`` lists the target's NumPy numbers that the line uses.
     """
 
     location: Location
@@ -104,8 +106,8 @@ class FailedGuard:
 class Recompile:
     """One recompilation, with the guard that failed for every cache entry.
 
-    The newest entry's guard comes first, unless another entry's guard has a new cause. ``after_break`` is the line of
-    the graph break that the code follows, or 0 for a whole function.
+    The guard of the newest entry comes first, unless a guard with a new cause failed for another entry. ``after_break``
+    is the line of the graph break that the code follows, or 0 for a whole function.
     """
 
     frame: str
@@ -123,7 +125,9 @@ class Recompile:
 
 @dataclass(frozen=True)
 class EagerFallback:
-    """Code that ran in eager although it should have been compiled. ``cause`` is the kind of guard that failed last."""
+    """Code that ran in eager although it should have been compiled. ``cause`` is the kind of the guard that failed most
+    recently.
+    """
 
     frame: str
     why: Literal["recompile-limit", "error"]
@@ -153,7 +157,8 @@ class CompileError:
 class LateCompilation:
     """A compilation or autotuning that happened after the warm-up.
 
-    ``frame`` is the function and ``location`` its first line; ``caller`` is the user's line that ran.
+    ``frame`` is the compiled function and ``location`` its first line; ``caller`` is the line of user code that was
+    running.
     """
 
     what: Literal["compiled", "compiled the backward", "autotuned"]
@@ -198,10 +203,10 @@ class CudagraphRuns:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective in a graph. ``ranks`` are the ranks of its ``group``, or empty if they are unknown.
+    """A collective in a graph. ``ranks`` lists the ranks in its ``group``; it is empty if the ranks are unknown.
 
-    ``how`` contains its other arguments, such as the reduction. ``graph`` is the graph that contains it: ``captured``
-    by dynamo, or AOTAutograd's ``forward`` or ``backward``.
+    ``how`` contains the collective's other arguments, such as the reduction. ``graph`` is the graph that contains it:
+    ``captured`` by dynamo, or AOTAutograd's ``forward`` or ``backward``.
     """
 
     op: str
@@ -273,7 +278,7 @@ class Observation:
         return sum(len(graph.ops) for graph in self.graphs)
 
     def during(self, call: int) -> Observation:
-        """The observations of one call of the sequence, counted from 1."""
+        """Return the observations of one call in the sequence; calls are counted from 1."""
 
         def of(items: Sequence[_T]) -> list[_T]:
             return [item for item in items if item.call == call]

@@ -1,4 +1,5 @@
-"""Read untrusted JSON documents: they are limited in size and depth, and validated against a schema before use.
+"""Read untrusted JSON documents. The size and depth of documents are limited, and documents are validated against a
+schema before use.
 
 Supports the JSON Schema keywords below. Integers must fit into 64 bits, and other numbers into a float.
 """
@@ -36,7 +37,7 @@ class Refused(ValueError):
 
 
 def read(path: Path) -> Any:
-    """The JSON value in a file.
+    """Return the JSON value in a file.
 
     Raises:
         OSError: If the file cannot be read.
@@ -77,7 +78,7 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "") -> str:
-    """A description of the first schema violation in a value; empty if it is valid.
+    """Return a description of the first schema violation in a value, or an empty string if it is valid.
 
     ``whole`` is the schema in which references are resolved, and ``at`` is the path of the value.
     """
@@ -147,7 +148,7 @@ def _in_number(value: float, schema: Schema, at: str) -> str:
 
 
 def shown(value: Any, width: int = 60) -> str:
-    """A value on one line of limited width, without terminal control characters."""
+    """Show a value on one line of limited width, without terminal control characters."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "an array"
     text = ascii(value)

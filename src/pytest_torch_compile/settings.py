@@ -1,4 +1,4 @@
-"""The settings from the command line and ini file, for code that cannot use fixtures."""
+"""Settings from the command line and the ini file, for code that cannot use fixtures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def check_backend(self) -> str:
-        """The default backend of checks; under ``--compile-fast``, a backend that does not generate code."""
+        """The default backend of checks. Under ``--compile-fast``, it is a backend that does not generate code."""
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
 
@@ -58,5 +58,7 @@ def replaced(chosen: Settings) -> Iterator[None]:
 
 
 def below_root(root: Path, folder: str) -> Path:
-    """The folder of a setting; a relative path starts at the root directory, regardless of the current folder."""
+    """Return the folder that a setting contains. A relative path starts at the root directory, regardless of the
+    current folder.
+    """
     return root / Path(folder).expanduser()

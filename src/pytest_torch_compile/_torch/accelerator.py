@@ -12,8 +12,8 @@ import torch
 
 
 def accelerator() -> Any | None:
-    """The device module, such as ``torch.cuda`` or ``torch.xpu``; None if there is no device. Does not initialise the
-    device.
+    """Return the device module, such as ``torch.cuda`` or ``torch.xpu``, or None if there is no device. Does not
+    initialise the device.
     """
     try:
         device = torch.accelerator.current_accelerator()
@@ -24,13 +24,13 @@ def accelerator() -> Any | None:
 
 
 def accelerator_in_use() -> Any | None:
-    """The device module, or None if the device is not initialised."""
+    """Return the device module, or None if the device is not initialised."""
     module = accelerator()
     return module if module is not None and _answer(module, "is_initialized") else None
 
 
 def kind_of(module: Any) -> str:
-    """The device type as torch calls it, such as ``cuda`` or ``xpu``."""
+    """Return torch's name for the device type, such as ``cuda`` or ``xpu``."""
     return str(module.__name__).rsplit(".", 1)[-1]
 
 

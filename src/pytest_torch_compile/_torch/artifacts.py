@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 WAYS = ("aot_inductor", "export", "precompile")
-# maps argument names to dimensions and their bounds
+# maps each argument name to its dynamic dimensions and their bounds
 Dims = Mapping[str, Mapping[int, Any]]
 
 
 def unavailable(via: str) -> str:
-    """The reason why this torch version does not support this kind of artifact, or an empty string."""
+    """Return the reason why this torch version does not support this kind of artifact, or an empty string."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
     return (
@@ -55,7 +55,9 @@ def build(
 
 
 def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., Any]:
-    """The loaded artifact as a callable; ``precompile`` contains only code and uses the model's weights."""
+    """Load the artifact and return a callable. A ``precompile`` artifact contains only code and uses the model's
+    weights.
+    """
     if via == "aot_inductor":
         package: Callable[..., Any] = torch._inductor.aoti_load_package(str(path))
         return package
@@ -68,9 +70,9 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
 
 
 def has_own_cpp_library(path: Path) -> bool:
-    """Whether an AOTInductor package was statically linked with a C++ library.
+    """Return whether an AOTInductor package was statically linked with a C++ library.
 
-    torch has already loaded ``libstdc++.so``. A second copy fails or crashes when the package uses it, for example for
+    torch has already loaded ``libstdc++.so``. A second copy fails or crashes when the package calls it, for example for
     the regular expressions that parse the device name.
     """
     with zipfile.ZipFile(path) as package:
@@ -91,7 +93,7 @@ def _precompile(
 
 
 def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) -> dict[str, Any] | None:
-    """``dims`` in the format of ``torch.export``, with an entry for every argument."""
+    """Convert ``dims`` to the format of ``torch.export``, with an entry for every argument."""
     if not dims:
         return None
     arguments = inspect.signature(model.forward).bind(*args, **kwargs).arguments

@@ -1,4 +1,4 @@
-"""Parse the trace's text about a graph break into a location, reason and fingerprint. Does not import torch.
+"""Parse what the trace says about a graph break into a location, a reason and a fingerprint. Does not import torch.
 
 The wording was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is
 computed from the location, the calls that led there and a coarse category of the reason, never from the wording.
@@ -90,9 +90,10 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """The break in a ``dynamo_graph_break_reason`` payload; None if the text contains no location.
+    """Return the break in a ``dynamo_graph_break_reason`` payload, or None if the text contains no location.
 
-    ``stack`` is the user's stack if a more precise one than the stack in the text is known: see ``stack.whole_stack``.
+    ``stack`` is a stack of user code that is more precise than the stack in the text, if known: see
+    ``stack.whole_stack``.
     """
     frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
@@ -128,19 +129,19 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
 
 
 def written_stack(payload: str) -> list[Location]:
-    """The stack of user code in torch's text, outermost frame first."""
+    """Return the stack of user code in torch's text, outermost frame first."""
     stack_text = _STACK.search(payload)
     return raw_frames(stack_text["stack"]) if stack_text else []
 
 
 def breaking_line(frames: Sequence[Location], location: Location) -> Location:
-    """The innermost line outside torch and Python, which is the line whose author can remove the break."""
+    """Return the innermost line outside torch and Python, which is the line whose author can remove the break."""
     written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
     return written[-1] if written else location
 
 
 def callers(frames: Sequence[Location], location: Location) -> tuple[Location, ...]:
-    """The lines of user code that led to ``location``, outermost first."""
+    """Return the lines of user code that led to ``location``, outermost first."""
     places = [(frame.file, frame.line) for frame in frames]
     innermost = len(places) - 1 - places[::-1].index((location.file, location.line))
     own = [frame for frame in frames[:innermost] if not is_library(frame.file)]
@@ -148,8 +149,8 @@ def callers(frames: Sequence[Location], location: Location) -> tuple[Location, .
 
 
 def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """The break of a frame that dynamo skipped because of an error: ``trace`` contains the location, and ``reason`` the
-    cause.
+    """Return the break of a frame that dynamo skipped because of an error: ``trace`` contains the location, and
+    ``reason`` the cause.
     """
     written = error_stack(trace)
     if not written:
@@ -161,13 +162,15 @@ def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location
 
 
 def error_stack(trace: str) -> list[Location]:
-    """The stack of user code at the end of an error message, outermost first."""
+    """Return the stack of user code at the end of an error message, outermost first."""
     user_code = trace.rsplit("from user code:", 1)
     return raw_frames(user_code[1].split("\n\n")[0]) if len(user_code) == 2 else []
 
 
 def is_given_up(graph_break: GraphBreak) -> bool:
-    """Whether this break only reports that torch runs a frame in eager because of an earlier break in that frame."""
+    """Return whether this break only repeats an earlier break: torch runs the frame in eager because of the earlier
+    break.
+    """
     return graph_break.reason.startswith("WON'T CONVERT")
 
 
@@ -186,20 +189,21 @@ def _labelled(text: str, label: str) -> list[str]:
 
 
 def categorise(reason: str) -> str:
-    """The category of a reason. It is the same on every torch version."""
+    """Return the category of a reason, which is the same on every torch version."""
     return categories(_ADVICE.sub("", reason))[0]
 
 
 def categories(said: str) -> list[str]:
-    """All categories that match a message; the first one decides."""
+    """Return all categories that match a message; the first one decides."""
     return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
-    """A short id of a break that stays the same if its line or file moves, if torch rewords it, and on other machines.
+    """Return a short id for a break. The id stays the same on other machines, if the line or the file moves, and if
+    torch words the reason differently.
 
-    It depends on the calls that led to the break, so a helper function that breaks counts as two breaks if two lines
-    call it.
+    The id depends on the calls that led to the break. So if two lines call a helper function that breaks the graph,
+    they count as two breaks.
     """
     parts = [*_written_at(location), category]
     if location.library is not None:
@@ -210,7 +214,7 @@ def fingerprint(location: Location, category: str, callers: Sequence[Location] =
 
 
 def _written_at(place: Location) -> list[str]:
-    """Identifies a line by its text instead of its position; equal lines in one function are numbered."""
+    """Identify a line by its text instead of its position; identical lines in one function are numbered."""
     function = place.function.rsplit(".", 1)[-1]
     parts = [function, place.source or f"{Path(place.file).name}:{place.line}"]
     above = [line.strip() for line in linecache.getlines(place.file)[: place.line - 1]]

@@ -16,14 +16,16 @@ from .accelerator import accelerator
 
 
 def unavailable() -> str:
-    """The reason why this torch version cannot save artifacts, or an empty string."""
+    """Return the reason why this torch version cannot save artifacts, or an empty string."""
     if hasattr(torch.compiler, "save_cache_artifacts"):
         return ""
     return f"torch {torch.__version__} cannot save compile cache artifacts (requires torch 2.7 or newer)"
 
 
 def environment() -> dict[str, str]:
-    """The environment that artifacts depend on: the device and the versions of torch, CUDA, Triton and Python."""
+    """Return the environment that artifacts depend on: the device and the versions of torch, CUDA, Triton and
+    Python.
+    """
     device, cuda, triton = f"cpu {platform.machine()} {torch.backends.cpu.get_cpu_capability()}", "", ""
     if (module := accelerator()) is not None and hasattr(module, "get_device_name"):
         device, cuda = module.get_device_name(), str(torch.version.cuda or torch.version.hip or "")
@@ -34,7 +36,9 @@ def environment() -> dict[str, str]:
 
 
 def save() -> tuple[bytes, set[str]] | None:
-    """The artifacts that this process stored in or loaded from the caches, and their keys; None if there are none."""
+    """Return the artifacts that this process stored in the caches or loaded from them, and the artifacts' keys; None if
+    there are no artifacts.
+    """
     saved = torch.compiler.save_cache_artifacts()
     return (bytes(saved[0]), _keys(saved[1])) if saved else None
 

@@ -1,4 +1,6 @@
-"""The modules that call code in order to compile, trace, transform or step it. Does not import torch."""
+"""The modules that call code in order to compile, trace or transform the code, or to run an optimizer step. Does not
+import torch.
+"""
 
 from __future__ import annotations
 

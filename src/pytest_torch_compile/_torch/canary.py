@@ -1,11 +1,11 @@
-"""Verify once that this torch version reports everything that checks depend on, by compiling code with known defects.
+"""Compile code with known defects once, to verify that this torch version reports everything that checks depend on.
 
 Without this, a renamed trace event would look like "no recompiles". If the backend is never called, compilation is
 turned off; the check itself reports this.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
-``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; the trace logger and the loggers below ``torch._dynamo``.
+``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; the trace logger and the child loggers of ``torch._dynamo``.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _not_shown: tuple[list[str], list[str]] | None = None
 
 
 def breaking(x: torch.Tensor) -> torch.Tensor:
-    """A function with two graphs and a break between them."""
+    """Break the graph once, so that the function has two graphs."""
     x = x.sin()
     torch._dynamo.graph_break()
     return x.cos()
 
 
 def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
-    """A break that makes torch skip the whole function."""
+    """Break the graph in a way that makes torch skip the whole function."""
     try:
         x = x.sin()
         torch._dynamo.graph_break()
@@ -55,12 +55,12 @@ def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
 
 
 def retyped(x: torch.Tensor) -> torch.Tensor:
-    """A second dtype causes a recompile; a third dtype hits the recompile limit."""
+    """Recompile for a second dtype, and hit the recompile limit with a third dtype."""
     return x.tanh()
 
 
 def refused(x: torch.Tensor) -> torch.Tensor:
-    """A function for which the backend raises an error that torch swallows."""
+    """Call an op for which the backend raises an error that torch swallows."""
     return x.tan()
 
 
@@ -88,7 +88,7 @@ _PLANTED: dict[str, list[Any]] = {
 
 
 def observer() -> TraceObserver:
-    """A new observer, initialised with the list of information that this torch version does not provide."""
+    """Return a new observer, initialised with the list of information that this torch version does not provide."""
     undecided, not_observable = not_shown()
     new = TraceObserver()
     new.seen.undecided += undecided
@@ -97,8 +97,8 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """The information that torch does not provide: first the information that verdicts depend on, then the information
-    that is only reported. Tested once per process.
+    """Return the information that torch does not provide, as two lists: verdicts depend on the first list, and the
+    second list is only reported. Tested once per process.
     """
     global _not_shown
     with _lock:
@@ -133,7 +133,7 @@ def _shown(seen: Observation) -> dict[str, list[Any]]:
         return place.line if place is not None and place.file == _FILE else 0
 
     ids = [graph.compile_id.rpartition("/") for graph in seen.graphs]
-    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # numbered after earlier compilations
+    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # dynamo continues the numbers of earlier compilations
     numbers = [(frames.index(frame), attempt) for frame, _, attempt in ids]
     return {
         "graphs": [(g.frame, number, g.ops) for g, number in zip(seen.graphs, numbers, strict=True)],
@@ -167,7 +167,9 @@ def _compile_planted(backend_calls: list[None]) -> Observation:
 
 @contextmanager
 def _usual_settings() -> Iterator[None]:
-    """Ignore the caller's settings: use torch's defaults, a low recompile limit and swallowed errors."""
+    """Inside the ``with`` block, use torch's default settings instead of the caller's settings, but with a low
+    recompile limit, and with swallowing of errors turned on.
+    """
     config: Any = torch._dynamo.config
     wanted = {
         "disable": False,
@@ -209,7 +211,9 @@ def _unnoticed() -> Iterator[None]:
 
 
 def _codes() -> set[CodeType]:
-    """The code objects that dynamo has processed in the planted functions and in the torch functions that they call."""
+    """Return the code objects that dynamo has processed in the planted functions and in the torch functions that they
+    call.
+    """
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]
     return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}

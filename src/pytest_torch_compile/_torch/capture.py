@@ -30,13 +30,13 @@ def capturing(switches: tuple[str, ...]) -> Iterator[None]:
 
 
 def written(switch: str) -> str:
-    """The switch as source code."""
+    """Write the switch as source code."""
     return f"torch._dynamo.config.{switch} = True"
 
 
 def disabled_functions(said: str) -> list[Any]:
-    """The user's functions that are marked with ``torch.compiler.disable`` and mentioned in torch's message about a
-    break.
+    """Return the user's functions that are marked with ``torch.compiler.disable`` and mentioned in torch's message
+    about a break.
     """
     marked = [one for one in gc.get_objects() if type(one) is FunctionType and "_torchdynamo_disable" in vars(one)]
     return [

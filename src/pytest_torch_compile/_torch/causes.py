@@ -21,7 +21,9 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """The findings, with the first matching setting added as their cause; unchanged if no setting matches."""
+    """Add to each finding the first setting that may have caused it; a finding without a matching setting is
+    unchanged.
+    """
     setting = first_of(deviations, names)
     if setting is None:
         return list(findings)
@@ -37,12 +39,12 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """The first deviation among these settings that can have an effect, or None."""
+    """Return the first deviation among these settings that can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 
 def _has_effect(setting: Deviation) -> bool:
-    """Whether the setting is a limit below torch's default, or a switch that is on."""
+    """Return whether the setting is a limit lower than torch's default, or a switch that is on."""
     if setting.name in LIMITS:
         return int(setting.value) < int(setting.default)
     return setting.value not in ("'0'", "''")

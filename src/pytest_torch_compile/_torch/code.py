@@ -17,15 +17,17 @@ from typing import Any
 
 
 def loaded() -> int:
-    """The number of modules that Inductor has loaded so far; modules loaded later belong to the next compilation."""
+    """Return the number of modules that Inductor has loaded so far; any module loaded later belongs to the next
+    compilation.
+    """
     return len(_modules())
 
 
 def identity(since: int) -> str:
-    """Hashes of the code and of its tuning choices, as ``source/tuning``.
+    """Return hashes of the code and of its tuning choices, in the form ``source/tuning``.
 
-    Empty if Inductor generated no code. ``since`` is the result of ``loaded`` before compiling. Call this after the
-    code has run, because kernels are tuned in their first call.
+    The result is empty if Inductor generated no code. ``since`` is the result of ``loaded`` before compiling. Call this
+    after the code has run, because kernels are tuned in their first call.
     """
     graphs = [module for module in _modules()[since:] if hasattr(module, "call")]
     if not graphs:

@@ -17,7 +17,7 @@ _LINE = re.compile(
     r"torch\.ops\.(?:_c10d_functional|_dtensor)\.(?P<op>\w+)(?:\.\w+)?\((?P<arguments>.*?)\)(?:;.*)?$"
 )
 _NAME = re.compile(r"'([^']*)'")
-# The graph in each event. The joint graph of AOTAutograd repeats its forward and backward.
+# The graph in each event. AOTAutograd's joint graph is left out, because it repeats the forward and backward graphs.
 GRAPHS = {
     "dynamo_output_graph": "captured",
     "aot_forward_graph": "forward",
@@ -27,13 +27,13 @@ GRAPHS = {
 
 
 def is_distributed() -> bool:
-    """Whether this process has a process group; without one, no graph has collectives."""
+    """Return whether this process has a process group; without one, no graph has collectives."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     return c10d is not None and bool(c10d.is_initialized())
 
 
 def collectives(event: str, readable: str, call: int, compile_id: str) -> list[Collective]:
-    """The collectives of a printed graph in order, without their waits."""
+    """Return the collectives of a printed graph in order, without the ops that wait for them."""
     if "_c10d_functional" not in readable and "_dtensor" not in readable:
         return []
     matches = [match for line in readable.splitlines() if (match := _LINE.match(line))]
@@ -47,7 +47,7 @@ def collectives(event: str, readable: str, call: int, compile_id: str) -> list[C
 
 
 def _ranks_of(group: str) -> tuple[int, ...]:
-    """The ranks of a group; empty if this process does not know the group."""
+    """Return the ranks in a group; empty if this process does not know the group."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None:
         return ()

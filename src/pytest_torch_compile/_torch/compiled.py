@@ -13,11 +13,11 @@ from torch._dynamo.eval_frame import OptimizedModule
 
 
 def uncompiled(target: Any) -> Any:
-    """The original target of a ``torch.compile`` result; any other target is returned unchanged."""
+    """Return the original target of a ``torch.compile`` result; any other target is returned unchanged."""
     if isinstance(target, OptimizedModule):
         return uncompiled(target._orig_mod)
     original = getattr(target, "_torchdynamo_orig_callable", None)
-    # Methods marked by torch.compiler.disable have this attribute too, but are not results of torch.compile.
+    # Methods that are marked by torch.compiler.disable have this attribute, too, but are not results of torch.compile.
     if original is None or getattr(target, "_torchdynamo_disable", False):
         return target
     return uncompiled(original)

@@ -1,4 +1,4 @@
-"""Earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
+"""Handle earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
 ``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which runs at
@@ -18,7 +18,9 @@ from .user_lines import function_name
 
 
 def compiled_codes() -> list[CodeType]:
-    """The code objects that dynamo has processed since its last reset; empty if dynamo is not loaded."""
+    """Return the code objects that dynamo has processed since its last reset, or an empty list if dynamo is not
+    loaded.
+    """
     convert_frame = sys.modules.get("torch._dynamo.convert_frame")
     if convert_frame is None:
         return []
@@ -26,7 +28,7 @@ def compiled_codes() -> list[CodeType]:
 
 
 def functions_with_graphs() -> tuple[Location, ...]:
-    """The functions that currently have graphs, without resume functions."""
+    """Return the functions that currently have graphs, without resume functions."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     codes = [code for code in compiled_codes() if _debug_get_cache_entry_list(code)]
@@ -47,7 +49,7 @@ def drop(codes: Iterable[CodeType]) -> None:
 
 @contextmanager
 def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
-    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread. Yields whether such
+    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread. Yields whether these
     calls can be observed.
     """
     from torch._dynamo import eval_frame

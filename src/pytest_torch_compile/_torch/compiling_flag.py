@@ -25,7 +25,9 @@ def _yes() -> bool:
 
 @contextmanager
 def believing_to_be_compiled() -> Iterator[list[Location]]:
-    """Make both functions return True inside the ``with`` block, and record the lines outside torch that call them."""
+    """Make both functions return True inside the ``with`` block, and record each line outside torch that calls one of
+    them.
+    """
     asked: list[Location] = []
     compiler: Any = torch.compiler
     dynamo_asks = torch.compiler.is_dynamo_compiling

@@ -5,12 +5,12 @@ torch counts a skip during compilation, and when it gives up on a function. It d
 functions that it gave up on, or partitioned graphs in which no part can become a CUDA graph. So this module wraps the
 functions that make these decisions.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all below ``torch._inductor``:
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all in ``torch._inductor``:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),
 ``cudagraph_trees.is_cudagraph_capture_sizes`` (since 2.8; called in each run, returns False if the run uses no CUDA
-graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), with ``cudagraph_info`` and
-``partition_maps`` of its graph. Backends that capture CUDA graphs themselves, and Inductor with
-``cudagraph_trees=False``, are not observed.
+graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), with ``cudagraph_info`` and ``partition_maps``
+of its graph. Backends that capture CUDA graphs themselves, and Inductor with ``cudagraph_trees=False``, are not
+observed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_PARTITION = "torch partitioned the graph, but none of the parts can become a 
 
 
 def cuda_is_there() -> bool:
-    """Whether this process can use CUDA graphs."""
+    """Return whether this process can use CUDA graphs."""
     import torch
 
     return bool(torch.cuda.is_available())
@@ -36,7 +36,7 @@ def cuda_is_there() -> bool:
 
 @dataclass
 class CudagraphCounts:
-    """The observed events. ``asked`` counts the calls that should have used a CUDA graph."""
+    """Counts of CUDA graph events. ``asked`` is the number of calls that should have used a CUDA graph."""
 
     warmed_up: int = 0
     recorded: int = 0
@@ -48,7 +48,7 @@ class CudagraphCounts:
     not_used: list[str] = field(default_factory=list)
 
     def reasons(self) -> list[str]:
-        """One reason for each run that did not use a CUDA graph."""
+        """Return one reason for each run that did not use a CUDA graph."""
         past_limit = max(0, self.asked - self.managed) if self.limited else 0
         return [*self.without, *[PAST_LIMIT] * past_limit]
 
@@ -78,7 +78,7 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
 
     def watched_run(inner: Any) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
-            if getattr(running, "inside", False):  # it calls itself recursively when it starts a new tree
+            if getattr(running, "inside", False):  # the function calls itself recursively when it starts a new tree
                 return inner(*args, **kwargs)
             add("managed")
             running.inside, running.used = True, False
@@ -129,7 +129,9 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
 
 @contextmanager
 def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
-    """Wrap a function inside the ``with`` block, if this torch version has it."""
+    """Inside the ``with`` block, replace the named function with a wrapper; do nothing if this torch version has no
+    function of this name.
+    """
     before = getattr(owner, name, None)
     if before is None:
         yield

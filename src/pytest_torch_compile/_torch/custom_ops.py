@@ -1,7 +1,7 @@
 """Observe custom ops during the eager run, and keep copies of their arguments.
 
-Below autograd, every op is visible, including ops called from C++, but not whether a gradient was needed. That is
-visible only where Python calls the op, so both levels are observed.
+Below autograd, every op is visible, including ops called from C++, but it is not visible whether a gradient was needed.
+Whether a gradient was needed is visible only where Python calls the op, so both levels are observed.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
 ``torch.utils._pytree``, ``torch._ops.OpOverload`` and ``OpOverloadPacket``, ``torch._C._jit_resolve_packet``,
@@ -35,14 +35,14 @@ TORCHS_OWN = frozenset({
     "onednn", "onnx", "onnx_symbolic", "prepacked", "prim", "prims", "profiler", "quantization", "quantized",
     "quantized_decomposed", "rngprims", "sparse", "static_runtime", "streams", "symm_mem",
 })  # fmt: skip
-# Maximum number of different inputs kept per op. A model uses few; a loop may use many.
+# Maximum number of different inputs kept per op. A model calls an op with few different inputs; a loop may use many.
 SAMPLES = 8
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 @dataclass
 class Sample:
-    """One call of an op: copies of its arguments before it ran, and whether a gradient was needed.
+    """One call of an op: copies of the arguments, taken before the op ran, and whether a gradient was needed.
 
     ``wanted``: gradients were recorded, and an input required one. ``reached``: backward reached the outputs; None if
     unknown, because no output requires a gradient or the op was not called from Python.
@@ -59,7 +59,9 @@ class Sample:
     reached: bool | None = None
 
     def arguments(self, *, gradients: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Fresh copies of the arguments; with ``gradients``, they require gradients like the originals."""
+        """Return fresh copies of the arguments; with ``gradients``, the copies require gradients where the originals
+        do.
+        """
         leaves, spec = pytree.tree_flatten(_copied((self.args, self.kwargs)))
         if gradients:
             for position in self.requiring:
@@ -68,13 +70,13 @@ class Sample:
         return args, kwargs
 
     def described(self) -> str:
-        """A short description of the arguments: ``float32[2, 3], 0.5``."""
+        """Return a short description of the arguments: ``float32[2, 3], 0.5``."""
         return ", ".join(_described(leaf) for leaf in pytree.tree_leaves((self.args, self.kwargs)))
 
 
 class CustomOps:
-    """Observes ops inside the ``with`` block of ``watching``; ``samples`` maps each op to its samples, ``left_out`` to
-    the number of inputs that were not kept.
+    """The ops that ran inside the ``with`` block of ``watching``. ``samples`` maps each op to its samples, and
+    ``left_out`` maps each op to the number of inputs that were not kept.
 
     ``subclasses`` are ops that received tensor subclasses, such as a DTensor, which opcheck does not support.
     """
@@ -94,7 +96,7 @@ class CustomOps:
             yield
 
     def run(self, op: Any, call: Callable[[], Any], args: Any, kwargs: Any, *, from_python: bool) -> Any:
-        """Run one call of an op, and record it."""
+        """Run one call of an op, and record the call."""
         if not from_python and op in self._calling:
             return call()  # already recorded above autograd
         sample = self._note(op, args, kwargs)
@@ -131,14 +133,14 @@ class CustomOps:
 
 
 def has_formula(op: Any, device: str) -> bool:
-    """Whether the op has a gradient formula, or is composed of ops that do."""
+    """Return whether the op has a gradient formula, or is composed of ops that have one."""
     keys = (f"Autograd{device.upper()}", "Autograd", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
 
 
 def wrong_stride(sample: Sample) -> str:
-    """A message if the outputs of the fake and of the op have different strides, which opcheck does not report on a CPU
-    with torch 2.6.
+    """Return a message if the fake's outputs and the op's outputs have different strides. With torch 2.6, opcheck does
+    not report this on a CPU.
 
     opcheck itself reports a fake that fails or whose output has a different shape.
     """
@@ -196,7 +198,7 @@ class _BelowAutograd(TorchDispatchMode):
 
 
 def _custom_op(func: Any, args: Any, kwargs: Any) -> Any:
-    """The overload of a custom op that was called; None for any other function."""
+    """Return the called overload of a custom op; None for any other function."""
     if isinstance(func, torch._ops.OpOverload):
         return None if func.namespace in TORCHS_OWN else func
     if not isinstance(func, torch._ops.OpOverloadPacket):
@@ -231,7 +233,7 @@ def _described(leaf: Any) -> str:
 
 
 def _copied(structure: Any) -> Any:
-    """Copies with the same strides and the same shared memory, which do not require gradients."""
+    """Copy tensors, preserving strides and shared memory; the copies do not require gradients."""
     memo: dict[int, Any] = {}
     return pytree.tree_map(
         lambda leaf: copy.deepcopy(leaf.detach(), memo) if isinstance(leaf, torch.Tensor) else leaf, structure

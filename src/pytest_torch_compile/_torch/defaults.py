@@ -23,14 +23,14 @@ class Defaults:
 
 
 def defaults() -> Defaults:
-    """The current defaults."""
+    """Return the current defaults."""
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return Defaults(torch.get_default_dtype(), None if context is None else context.device)
 
 
 def set_defaults(wanted: Defaults) -> None:
-    """Set the defaults. Values that are unchanged are not set again, because setting a value makes a guard of dynamo
-    fail.
+    """Set the defaults. Values that are unchanged are not set again, because setting a value makes one of dynamo's
+    guards fail.
     """
     current = defaults()
     if current.dtype != wanted.dtype:

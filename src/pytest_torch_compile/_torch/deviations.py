@@ -37,12 +37,12 @@ _imported: set[str] = set()  # the modules loaded when settings were last record
 
 
 def deviations() -> list[Deviation]:
-    """The settings that differ from torch's defaults in this thread, including those from the environment."""
+    """Return the settings that differ from torch's defaults in this thread, including settings from the environment."""
     differing: list[Deviation] = []
     for source in (_configured, _stance, _global_modes, _environment):
         try:
             differing += source()
-        except Exception as error:  # a future torch version may store them elsewhere, which must not fail a check
+        except Exception as error:  # a future torch version may store settings elsewhere; no check may fail for that
             differing.append(Deviation(f"a setting of {source.__name__[1:]}", f"not observable: {error!r}", "unknown"))
     return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in differing]
 
@@ -54,12 +54,12 @@ def note_before_tests() -> None:
 
 
 def note_left_by(test: str) -> None:
-    """Record the new settings after ``test``, and discard those that are at their defaults again."""
+    """Record the settings that ``test`` changed, and discard the settings that are at their defaults again."""
     _note(f"left by {test}")
 
 
 def _note(otherwise: str) -> None:
-    """Record the origin of new settings: a module imported since the last call, or ``otherwise``."""
+    """Record the origin of new settings: a module imported since the previous call, or ``otherwise``."""
     if "torch._dynamo" not in sys.modules:
         return
     names = [one.name for one in deviations()]
@@ -73,7 +73,7 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """The top-level line in one of these modules that sets a setting, if any."""
+    """Return the top-level line in one of these modules that changes the setting; empty if there is none."""
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
     sets = re.compile(rf"^[A-Za-z_][\w.]*\.(?:{known})(?:\s*=(?!=)|\()")
@@ -88,7 +88,9 @@ def _set_at_import(setting: str, modules: Iterable[str]) -> str:
 
 
 def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
-    """Config entries that differ: module, name, value, default, and where it was set if known."""
+    """Yield each config entry that differs from its default: module, name, value, default, and where the value was set
+    if known.
+    """
     from torch.utils._config_module import _UNSET_SENTINEL
 
     for module in _CONFIGS:
@@ -162,7 +164,7 @@ def _matmul_precision() -> str:
 
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # set through the newer per-backend settings, which the older function cannot read
+    except RuntimeError:  # changed through the newer per-backend settings, which the older function cannot read
         return "of each backend"
 
 

@@ -14,7 +14,7 @@ from ..findings import CompileUsageError
 
 
 def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -> None:
-    """Mark one dimension as unbacked, so that no graph may depend on its size, including 0 and 1.
+    """Mark one dimension as unbacked, so that no graph may depend on its size, not even on whether the size is 0 or 1.
 
     If ``shared`` is true, all dimensions with this ``name`` have the same size.
 
@@ -43,5 +43,5 @@ def mark_dynamic_dim(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | N
 
 
 def marked_dims(tensor: torch.Tensor) -> set[int]:
-    """The dimensions of a tensor that are marked as dynamic."""
+    """Return the dimensions of a tensor that are marked as dynamic."""
     return set(getattr(tensor, "_dynamo_dynamic_indices", ()))

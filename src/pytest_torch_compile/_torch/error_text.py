@@ -16,9 +16,10 @@ _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
 
 
 def usage_error(text: str, error: BaseException) -> CompileUsageError:
-    """A usage error with ``text`` and the user's line that raised ``error``.
+    """Create a usage error with ``text`` and the line of user code that raised ``error``.
 
-    Raise it ``from None``, so that the traceback of ``error`` is not shown; ``error`` remains its context.
+    Raise the usage error ``from None``, so that the traceback of ``error`` is not shown; ``error`` remains the usage
+    error's context.
     """
     frames = [
         Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
@@ -32,7 +33,7 @@ def usage_error(text: str, error: BaseException) -> CompileUsageError:
 
 
 def error_summary(error: BaseException) -> str:
-    """The exception's type and its main sentences.
+    """Return the exception's type and its main sentences.
 
     The main sentences are the first line, the next line if a line ends in a colon, a list (``- ...``) that follows it,
     and requests (``Please ...``). For the output of a C++ compiler, this is the first error.

@@ -21,7 +21,7 @@ _OF_VALUES = ("python-number", "python-bool", "python-string", "python-value", "
 
 
 class GuardContext:
-    """Records the modes under which each frame was compiled."""
+    """A record of the modes under which each frame was compiled."""
 
     def __init__(self) -> None:
         self._inference: dict[Any, set[bool]] = {}
@@ -33,7 +33,7 @@ class GuardContext:
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
-        """The guards that just failed, with the causes that their text does not show."""
+        """Add to the guards that just failed the causes that their text does not show."""
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
         users = location is not None and not is_torch(location.file)
@@ -49,7 +49,9 @@ class GuardContext:
 
 
 def _enclosing_variables(location: Location, name: str) -> set[str]:
-    """The variables of enclosing functions that a function uses; empty if its source cannot be read."""
+    """Return the variables of enclosing functions that a function uses, or an empty set if its source cannot be
+    read.
+    """
     try:
         module = compile("".join(linecache.getlines(location.file)), location.file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):

@@ -86,7 +86,9 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_recompile_reasons(payload: str) -> list[str]:
-    """The reasons, with the newest cache entry first. The payload is a string or a JSON list of strings."""
+    """Parse all reasons, of which the first is about the newest cache entry. The payload is a string or a JSON list of
+    strings.
+    """
     for parse in (json.loads, ast.literal_eval) if payload.lstrip().startswith("[") else ():
         with suppress(ValueError, SyntaxError):
             return [str(reason) for reason in parse(payload)]
@@ -106,7 +108,7 @@ def parse_guard(reason: str) -> FailedGuard:
 
 
 def _plain(text: str) -> str:
-    """A guard without object ids and full sets of dispatch keys."""
+    """Remove object ids and full sets of dispatch keys from a guard's text."""
     if match := _OBJECT_ID.fullmatch(text):
         return _same_object(match)
     if match := _OBJECT_TYPE.fullmatch(text):
@@ -131,7 +133,7 @@ def classify(text: str) -> str:
 
 
 def _without_names(text: str) -> str:
-    """The guard with names and string contents replaced by ``_``, except for meaningful names."""
+    """Replace names and string contents in the guard's text with ``_``, except for meaningful names."""
     if _SENTENCE.search(_STRING_COMPARED.sub("''", text)):
         return re.sub(r"(tensor|of|on) '.+?'(?= |$)", r"\1 '_'", text)
     is_variable = re.match(r"s\d+\b[^<>*+]*==", text) is not None
@@ -148,7 +150,7 @@ def _without_names(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """The guard without dynamo's ``L['x']``, ``_modules['x']``, ``_buffers['x']`` and object ids."""
+    """Make a guard readable, without dynamo's ``L['x']``, ``_modules['x']``, ``_buffers['x']`` and object ids."""
     text = re.sub(r"___from_numpy\((.+?)\)", r"\1", _OBJECT_ID.sub(_same_object, text))
     text = re.sub(r"L\[(['\"])(\w+)\1\]", r"\2", text)
     text = re.sub(r"G\[(['\"])(\w+)\1\]", r"global \2", text)

@@ -32,12 +32,14 @@ _DYNAMIC_OUTPUTS = {
 
 
 def without_doubt(said: str) -> str:
-    """Torch's text without the hint that the code may fail in eager, because the eager run has already succeeded."""
+    """Remove from torch's text the hint that the code may fail in eager, because the eager run has already
+    succeeded.
+    """
     return _DOUBT.sub("", said)
 
 
 def dynamic_output_hint(reason: str) -> str:
-    """The alternative to an op with a data-dependent output shape; ``reason`` is torch's message with the op."""
+    """Return the alternative to an op with a data-dependent output shape; ``reason`` is torch's message with the op."""
     for op, hint in _DYNAMIC_OUTPUTS.items():
         if re.search(rf"aten\.{op}", reason):
             return f"{hint}; {_CAPTURE}"

@@ -1,4 +1,4 @@
-"""Functions that dynamo recognizes by identity, so that a copy would be treated differently.
+"""Detect functions that dynamo recognizes by identity, so that dynamo would treat a copy differently.
 
 Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._allowed_callable_ids``,
 ``_disallowed_callable_ids`` and, since 2.8, ``_nonstrict_trace_callable_ids``.
@@ -17,7 +17,9 @@ DYNAMOS_OWN = ("_torchdynamo", "_dynamo", "fake_device")
 
 
 def known_by_identity(function: types.FunctionType) -> bool:
-    """Whether the function was registered with dynamo, for example by ``allow_in_graph`` or ``nonstrict_trace``."""
+    """Return whether the function was registered with dynamo, for example by ``allow_in_graph`` or
+    ``nonstrict_trace``.
+    """
     from torch._dynamo import trace_rules
 
     tables = [getattr(trace_rules, name, ()) for name in _TABLES]

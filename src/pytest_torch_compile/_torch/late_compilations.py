@@ -26,7 +26,9 @@ _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequ
 
 
 class LateCompilations(TraceListener):
-    """Records compilations in ``seen`` while it is open, inside an open observer; ``call`` is the current call."""
+    """A listener that records compilations in ``seen`` while the listener is open, inside an open observer. ``call`` is
+    the current call.
+    """
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
         super().__init__()
@@ -43,7 +45,7 @@ class LateCompilations(TraceListener):
         listen_no_more(self)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether an event may be a compilation."""
+        """Return whether an event may be a compilation."""
         return event in ("dynamo_start", "bwd_compilation_metrics", "chromium_event")
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -56,7 +58,7 @@ class LateCompilations(TraceListener):
             location = None if place.function == TARGET_FRAME else place
             self._note("compiled", place.function, location, identity)
         elif "bwd_compilation_metrics" in metadata:
-            if not metadata["bwd_compilation_metrics"].get("fail_type"):  # torch 2.6 also reports other failures here
+            if not metadata["bwd_compilation_metrics"].get("fail_type"):  # torch 2.6 reports other failures, too
                 self._note("compiled the backward", "", None, identity)
         elif "chromium_event" in metadata:
             event = json.loads(getattr(record, "payload", None) or "{}")

@@ -1,4 +1,4 @@
-"""Libraries that dynamo sets up when it first encounters them, by calling them itself.
+"""Set up libraries that dynamo would otherwise set up itself, by calling them, when it first encounters them.
 
 For example, it calls ``einops.rearrange`` once, which fills einops' tables. This would look like a state change that
 happens in compiled code but not in eager. So the set-up runs before the state is recorded.
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 
 def set_up_imported() -> None:
-    """Make dynamo set up the libraries that are already imported. Does nothing on torch versions without such
+    """Make dynamo set up the libraries that are already imported. Does nothing on torch versions that have no set-up
     functions.
     """
     from torch._dynamo import trace_rules

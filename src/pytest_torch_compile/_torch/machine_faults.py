@@ -1,4 +1,4 @@
-"""Detect problems of the machine that look like errors of the checked code.
+"""Detect machine problems that look like errors in the checked code.
 
 The problems are lack of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They are
 recognized by error messages of torch (read on 2.6, 2.8, 2.11, 2.13 and 2.15), of g++ and clang++, and of Triton 3.2 and
@@ -22,8 +22,8 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TOO_LARGE = r"\[Errno 27\] File too large|: File too large$|File size limit exceeded"
 _TOLD = re.compile(rf"No space left on device|Disk quota exceeded|Read-only file system|{_TOO_LARGE}", re.M)
 _NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'")
-_NO_C_COMPILER = "Failed to find C compiler"  # Triton's
-# C++ compiler messages that are not caused by the code, with fixes.
+_NO_C_COMPILER = "Failed to find C compiler"  # from Triton
+# C++ compiler messages that are not caused by the code, with advice for each.
 _OF_COMPILER = {
     r"Killed signal terminated|virtual memory exhausted|out of memory allocating": (
         "It ran out of memory: free some memory, or use fewer workers"
@@ -39,9 +39,10 @@ _OF_COMPILER = {
 
 
 def machine_fault(error: BaseException, *, compiling: bool) -> str:
-    """A description of the machine's problem and a fix, if such a problem caused the error; otherwise an empty string.
+    """Return a description of the machine's problem and a fix, if a machine problem caused the error; otherwise an
+    empty string.
 
-    ``compiling`` is true if torch's compiler raised the error: file errors may also come from the checked code.
+    ``compiling`` is true if torch's compiler raised the error. Otherwise, a file error may come from the checked code.
     """
     chain = list(_chain(error))
     for one in chain:
@@ -82,7 +83,7 @@ def _compiler_fault(error: BaseException) -> str:
 
 
 def cache_folder() -> str:
-    """The folder of Inductor's compile cache."""
+    """Return the folder of Inductor's compile cache."""
     named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     return named or os.path.join(tempfile.gettempdir(), "torchinductor_")
 
@@ -101,7 +102,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and its causes."""
+    """Yield the exception and its causes."""
     passed: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

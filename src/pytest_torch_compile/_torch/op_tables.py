@@ -16,7 +16,7 @@ Table = Literal["decomposition", "lowering"]
 
 
 def is_set(option: str) -> bool:
-    """Whether an Inductor option is set."""
+    """Return whether an Inductor option is set."""
     from torch._inductor import config
 
     return getattr(config, option, None) is not None
@@ -41,7 +41,9 @@ def noting(table: Table, used: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without(table: Table, ops: Collection[str]) -> Iterator[None]:
-    """Inside the ``with`` block, do not decompose these ops, or run their eager kernels instead of Inductor's code."""
+    """Inside the ``with`` block, either do not decompose these ops, or run their eager kernels instead of Inductor's
+    code.
+    """
     from torch._inductor.lowering import fallback_handler
 
     def left_out(op: Any, entry: Callable[..., Any]) -> Callable[..., Any] | None:

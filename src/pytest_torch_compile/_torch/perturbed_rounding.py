@@ -46,7 +46,7 @@ EXACT = frozenset(_EXACT.split())
 
 
 class PerturbedRounding(PausableMode):
-    """Perturbs the results of ops that round, by about the size of a rounding error."""
+    """A mode that perturbs the results of ops that round, by about the size of a rounding error."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -87,13 +87,13 @@ class PerturbedRounding(PausableMode):
         tensor.copy_(moved)
 
     def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
-        """An operand perturbed by the error of rounding to TF32."""
+        """Perturb an operand by the error of rounding to TF32."""
         if not _may_be_tf32(operand):
             return operand
         return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
-        """Uniform random numbers in [0, 1), from a stream separate from the model's."""
+        """Return uniform random numbers in [0, 1), from a random stream that is separate from the model's stream."""
         generator = self._generators.get(like.device)
         if generator is None:
             generator = torch.Generator(like.device).manual_seed(self._seed)
@@ -102,10 +102,10 @@ class PerturbedRounding(PausableMode):
 
 
 def _is_table(func: Any, args: Any) -> bool:
-    """Whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
+    """Return whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
 
     Values derived only from integers often lie exactly on a boundary, like the logarithms for T5's buckets. DeBERTa
-    divides them by the logarithm of a constant. ``torch.tensor`` of a constant appears as a lifted tensor.
+    divides its logarithms by the logarithm of a constant. ``torch.tensor`` of a constant appears as a lifted tensor.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
@@ -116,7 +116,7 @@ def _is_table(func: Any, args: Any) -> bool:
 
 
 def rounds(func: Any) -> bool:
-    """Whether an op rounds its results; random ops are excluded."""
+    """Return whether an op rounds its results; random ops are excluded."""
     if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
         return False
     return func.overloadpacket.__name__ not in EXACT
@@ -134,7 +134,7 @@ def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Whether TF32 is allowed for a matrix product, which only some kernels use.
+    """Return whether TF32 is allowed for a matrix product, which only some kernels use.
 
     TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so averaging over
     rows does not remove it from the channel means.
@@ -150,8 +150,8 @@ def _may_be_tf32(operand: torch.Tensor) -> bool:
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The relative change of each element: a single step for a few elements of a half type, small changes for all
-    elements of a wide type.
+    """Return the relative change of each element: a single step for a few elements of a half type, small changes for
+    all elements of a wide type.
     """
     eps = torch.finfo(dtype).eps
     if dtype in (torch.float32, torch.float64):
@@ -162,7 +162,9 @@ def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class _PerturbedSteps:
-    """Perturbs every optimizer's learning rates during a step, by the float32 error of its bias correction."""
+    """A mode that perturbs every optimizer's learning rates during a step, by the float32 error of the optimizer's bias
+    correction.
+    """
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator("cpu").manual_seed(seed)
@@ -193,7 +195,7 @@ class _PerturbedSteps:
 
 
 def _error_of_update(group: Any, state: Any) -> float:
-    """The relative error of an update factor computed in float32.
+    """Return the relative error of an update factor computed in float32.
 
     The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4`` (for 0.9 to 0.9999 and 10,000 steps, at
     most 1.15 times that), and ``1 - beta ** step`` has the same absolute error.

@@ -26,7 +26,7 @@ _AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
 def process_settings() -> dict[str, Any]:
-    """The settings as picklable data, without values that cannot be pickled, such as a custom pass."""
+    """Return the settings as picklable data. Values that cannot be pickled, such as a custom pass, are omitted."""
     config = {}
     for module, name, value, *_ in changed_config():
         with suppress(Exception):
@@ -46,25 +46,25 @@ def process_settings() -> dict[str, Any]:
         "switches": {},
         "config": config,
     }
-    with suppress(RuntimeError):  # set through the newer per-backend settings, which the older functions cannot read
+    with suppress(RuntimeError):  # changed through newer per-backend settings, which older functions cannot read
         wanted["precision"] = torch.get_float32_matmul_precision()
         wanted["matmul"] = _newer_matmul_precision()
     for name in _SWITCHES:
-        with suppress(AttributeError, RuntimeError):  # torch 2.6 lacks the last setting
+        with suppress(AttributeError, RuntimeError):  # torch 2.6 does not have the setting at the end of this list
             wanted["switches"][name] = operator.attrgetter(name)(torch.backends)
     return wanted
 
 
 def _newer_matmul_precision() -> str | None:
-    """The newer setting (since torch 2.9). It is "none" until the older setting is first set to "highest", and "ieee"
-    from then on.
+    """Return the newer setting (since torch 2.9). It is "none" until the older setting is first set to "highest", and
+    "ieee" from then on.
     """
     precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
     return precision
 
 
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
-    """Apply the settings of another process. Values that are unchanged are not set again, because this would make
+    """Apply another process's settings. Values that are unchanged are not set again, because setting them would make
     dynamo's guards fail.
     """
     torch.set_num_threads(wanted["threads"])

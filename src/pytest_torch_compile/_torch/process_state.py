@@ -35,7 +35,7 @@ class ProcessState:
 
     @classmethod
     def now(cls) -> ProcessState:
-        """The current state."""
+        """Return the current state."""
         return cls(
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
@@ -51,7 +51,7 @@ class ProcessState:
         )
 
     def with_dtype(self, dtype: torch.dtype) -> ProcessState:
-        """The same state with a different default dtype."""
+        """Return the same state with a different default dtype."""
         return replace(self, defaults=replace(self.defaults, dtype=dtype))
 
     def put(self) -> None:
@@ -81,7 +81,7 @@ class ProcessState:
             os.environ.update({k: v for k, v in self.environment.items() if now.environment.get(k) != v})
 
     def named(self) -> dict[str, Any]:
-        """The values that are compared, by the names used in messages."""
+        """Return the values that are compared, by the names used in messages."""
         values: dict[str, Any] = {
             "grad mode": self.grad,
             "inference mode": self.inference,
@@ -99,5 +99,5 @@ class ProcessState:
 def _precision() -> str:
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # set through the newer per-backend settings, which the older functions cannot read
+    except RuntimeError:  # changed through the newer per-backend settings, which the older functions cannot read
         return ""

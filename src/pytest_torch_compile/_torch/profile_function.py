@@ -12,10 +12,11 @@ from ..findings import CompileUsageError
 
 @contextmanager
 def profile_function(note: Callable[..., Any] | None) -> Iterator[None]:
-    """Make ``note`` the profile function in the ``with`` block, and put the previous one back afterwards.
+    """Make ``note`` the profile function inside the ``with`` block, and restore the previous profile function
+    afterwards.
 
     Raises:
-        CompileUsageError: If the previous one could not be put back.
+        CompileUsageError: If the previous profile function could not be restored.
     """
     before: Any = sys.getprofile()
     if before is None and note is None:

@@ -23,7 +23,7 @@ class Tape:
     position: int = 0
 
     def next(self, name: str) -> list[torch.Tensor]:
-        """The next recorded result, which must be of op ``name``.
+        """Return the next recorded result, which must come from op ``name``.
 
         Raises:
             RuntimeError: If the legs draw random numbers in a different order.
@@ -35,7 +35,7 @@ class Tape:
 
 
 class Recording(TorchDispatchMode):
-    """Records the results of random ops."""
+    """A mode that records the results of random ops."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Recording(TorchDispatchMode):
 
 
 class Replaying(TorchDispatchMode):
-    """Replays recorded numbers in random ops."""
+    """A mode that makes random ops return recorded numbers."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Replaying(TorchDispatchMode):
 
 
 def is_random(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether an op draws random numbers; attention with a dropout of 0 does not."""
+    """Return whether an op draws random numbers; attention with a dropout of 0 does not."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for position, argument in enumerate(func._schema.arguments):
@@ -92,7 +92,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 
 def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
-    """Replay only the mask, which is random; the output is computed from the mask and this leg's input."""
+    """Replay only dropout's random mask; the output is computed from the mask and this leg's input."""
     output, mask = result
     mask.copy_(drawn[1])
     probability = float(args[1])

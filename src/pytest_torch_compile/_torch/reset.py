@@ -18,7 +18,7 @@ def reset_dynamo() -> None:
 def forget_cache_folder() -> None:
     """Clear Inductor's in-memory caches, if Inductor is loaded, after its cache folder was removed.
 
-    They contain compiled modules, and on torch 2.6 the path of a header that all C++ code includes.
+    The caches contain compiled modules and, on torch 2.6, the path of a header that all C++ code includes.
     """
     if utils := sys.modules.get("torch._inductor.utils"):
         clear = getattr(utils, "clear_caches", None) or utils.clear_inductor_caches
@@ -26,7 +26,9 @@ def forget_cache_folder() -> None:
 
 
 def drop_workspaces() -> None:
-    """Free the workspaces that cuBLAS keeps for each stream after its first product (32 MiB on an H200)."""
+    """Free cuBLAS' workspaces. cuBLAS keeps a workspace for each stream after the stream's first product (32 MiB on an
+    H200).
+    """
     import torch
 
     torch._C._cuda_clearCublasWorkspaces()

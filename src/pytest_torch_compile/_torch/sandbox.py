@@ -38,13 +38,13 @@ def sandbox() -> Iterator[Sandbox]:
     """Run the ``with`` block without interference from earlier compilations, and restore all state afterwards.
 
     Cache entries of code that does not run in the block are kept. For code that does run, the caller's entries cannot
-    be distinguished from the check's entries, so all of them are dropped, and the code is compiled again at its next
-    call.
+    be distinguished from the check's entries. So all entries are dropped, and the code is compiled again when it is
+    next called.
     """
     with kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
-        # Otherwise, Inductor would draw different random numbers from eager, and dropout could not be compared.
+        # Otherwise, Inductor would not draw the same random numbers as eager, and dropout could not be compared.
         inductor_config.fallback_random = True
         yield box
 
@@ -64,25 +64,27 @@ def kept_settings() -> Iterator[None]:
 
 
 class CodeListener(Protocol):
-    """Receives events about running code."""
+    """A listener that receives events about running code."""
 
     def code_runs(self, code: CodeType, namespace: dict[str, Any]) -> bool:
-        """Called when a function starts. Return False to be called again the next time this function starts."""
+        """Handle the start of a function. If the result is False, this method is called again the next time the
+        function starts.
+        """
 
     def import_begins(self) -> None:
-        """Called before a module is imported; functions that run during the import are not reported."""
+        """Handle the start of a module's import; functions that run during the import are not reported."""
 
     def import_ends(self) -> None:
-        """Called after the module was imported."""
+        """Handle the end of a module's import."""
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Whether a module's code runs because of an import rather than ``exec``."""
+    """Return whether a module's code runs because of an import rather than ``exec``."""
     return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
 
 
 class Sandbox:
-    """Dynamo's cache entries for the checked code, which are found during the eager run and dropped before
+    """A sandbox that finds dynamo's cache entries for the checked code during the eager run, and drops them before
     compilation.
     """
 
@@ -132,7 +134,7 @@ class Sandbox:
             # Modules defined in torch are compiled through one of torch's functions, which does not run in eager.
             if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
-        # These were used only by the guards of graphs that no longer exist.
+        # These aliases were used only by guards that belong to graphs that no longer exist.
         for namespace, before in self._namespaces.values():
             for name in _aliases(namespace) - before:
                 del namespace[name]
@@ -140,13 +142,15 @@ class Sandbox:
 
 
 def _aliases(namespace: dict[str, Any]) -> set[str]:
-    """The names of torch modules that dynamo has added to a user's module, and never removes."""
+    """Return the names of torch modules that dynamo has added to a user's module, and never removes."""
     return {name for name in list(namespace) if name.startswith("__import_torch")}
 
 
 @contextmanager
 def _kept_shape_memory() -> Iterator[None]:
-    """Clear the sizes that automatic dynamic shapes store for each source line, in addition to cache entries."""
+    """Clear the sizes that automatic dynamic shapes store for each source line; torch stores them separately from cache
+    entries.
+    """
     before = pgo._CODE_STATE
     pgo._CODE_STATE = None
     try:
@@ -198,7 +202,7 @@ def kept_rng() -> Iterator[None]:
 
 
 def generators() -> dict[str, torch.Generator]:
-    """The generators of the CPU and, if in use, of all accelerator devices, by device name."""
+    """Return the generators of the CPU and, if in use, of all accelerator devices, by device name."""
     by_device = {"cpu": torch.default_generator}
     if (module := accelerator_in_use()) is not None:
         own = getattr(module, "default_generators", ())
@@ -207,18 +211,18 @@ def generators() -> dict[str, torch.Generator]:
 
 
 def rng_state() -> dict[str, torch.Tensor]:
-    """Maps device names to random states, for the same devices as ``generators``."""
+    """Return the random state of each device in ``generators``, by device name."""
     return {device: generator.get_state() for device, generator in generators().items()}
 
 
 def host_rng_state() -> tuple[Any, Any]:
-    """The state of Python's and, if loaded, NumPy's global generator."""
+    """Return the state of Python's and, if loaded, NumPy's global generator."""
     numpy = sys.modules.get("numpy")
     return random.getstate(), numpy.random.get_state() if numpy else None
 
 
 def set_host_rng_state(state: tuple[Any, Any]) -> None:
-    """Restore a state from ``host_rng_state``."""
+    """Restore a state that ``host_rng_state`` returned."""
     python, numpy_state = state
     random.setstate(python)
     if numpy_state is not None:
@@ -241,7 +245,9 @@ def seed_accelerator(seed: int) -> None:
 
 
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:
-    """Restore a state from ``rng_state``; devices that were not in use then keep their state."""
+    """Restore a state that ``rng_state`` returned. A device that was not in use at that time keeps its present
+    state.
+    """
     for device, generator in generators().items():
         if device in states:
             generator.set_state(states[device])

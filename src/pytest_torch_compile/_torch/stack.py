@@ -1,9 +1,9 @@
-"""Collect the user's full stack at a graph break, from the entry of the compiled code. The result is the same on every
-torch version.
+"""Collect the full stack of user code at a graph break, starting where compiled code was entered. The result is the
+same on every torch version.
 
-Inlined frames are found in the exception that torch handles while it reports the break; the frames above them are still
-running. torch's text is only a fallback: on 2.6 it lacks the frames above, and since 2.8 it merges functions of the
-same name that call each other, such as the ``forward`` of a module and of its layer.
+Inlined frames are found in the exception that torch handles while it reports the break; the frames that called them are
+still running. torch's text is only a fallback: on 2.6 it lacks the callers, and since 2.8 it merges functions of the
+same name that call each other, such as a module's ``forward`` and the ``forward`` of its layer.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
 ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the entry to compiled code);
@@ -30,7 +30,7 @@ _ENTERS = "torch/_dynamo/eval_frame.py"
 # Names of comprehension frames: Python's before 3.12, and dynamo's since 3.12.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "__comprehension_")
 
-# The module that calls our listeners.
+# The module that calls the plugin's listeners.
 _LISTENERS = (logging.__file__, warnings.__file__)
 
 # A code object, identified by file, first line and name.
@@ -39,14 +39,18 @@ CodeKey = tuple[str, int, str]
 
 @dataclass
 class Running:
-    """The frames that run while torch compiles: ``above`` the entry of the compiled code, and ``inside`` it."""
+    """The frames that run while torch compiles: ``above`` contains the callers of the compiled code, and ``inside`` the
+    frames of the compiled code.
+    """
 
     above: list[Location] = field(default_factory=list)
     inside: list[tuple[Location, int]] = field(default_factory=list)
 
     @classmethod
     def now(cls) -> Running:
-        """The frames that are waiting for the compiler; None if the entry of compiled code is unknown."""
+        """Return the frames that are waiting for the compiler. The result is empty if it is unknown where compiled code
+        was entered.
+        """
         frames = list(_outward(sys._getframe(1)))
         compiler = next((place for place, frame in enumerate(frames) if _is(frame, _COMPILES)), len(frames))
         entry = next((place for place in range(compiler, len(frames)) if _is(frames[place], _ENTERS)), None)
@@ -60,7 +64,7 @@ class Running:
 
 
 def inlined_now() -> list[Location]:
-    """The stack of the break that torch is handling, from the compiled frame; empty if unknown."""
+    """Return the stack of the break that torch is handling, from the compiled frame, or an empty list if unknown."""
     stack = getattr(sys.exc_info()[1], "real_stack", None) or ()
     return [Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "") for frame in stack]
 
@@ -68,7 +72,7 @@ def inlined_now() -> list[Location]:
 def whole_stack(
     inlined: list[Location], written: list[Location], running: Running, broke_at: Mapping[CodeKey, int]
 ) -> list[Location]:
-    """The user's frames from the entry of the compiled code to the break, outermost first, without torch's frames.
+    """Return the frames of user code from the outermost compiled function to the break, outermost first.
 
     ``inlined`` is the stack from the compiled frame. ``written`` is the stack in torch's text, which is used if
     ``inlined`` is unknown. ``broke_at`` is the line at which running code was split; it is needed on torch 2.6, where
@@ -76,7 +80,7 @@ def whole_stack(
     """
     above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
     if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
-        # The text also contains the frames above, but merges adjacent frames of the same name, so only the innermost
+        # The text also contains the callers' frames, but merges adjacent frames of the same name, so only the innermost
         # frame is used.
         entered = above[-1:]
         starts = max((i + 1 for i, frame in enumerate(below) for e in entered if _same_place(frame, e)), default=0)
@@ -87,7 +91,9 @@ def whole_stack(
 
 
 def _resumed_once(frames: list[Location]) -> list[Location]:
-    """Keep only the last frame of a resumed function, whose earlier parts also appear in the stack."""
+    """Keep only the innermost frame of a resumed function, because the stack contains a frame for each earlier part of
+    the function.
+    """
     return [
         frame
         for frame, below in itertools.zip_longest(frames, frames[1:])
@@ -132,7 +138,9 @@ def _location(frame: FrameType) -> Location:
 
 
 def line_now() -> Location | None:
-    """The user's current line below the running check; None if the check is not on this thread's stack."""
+    """Return the line of user code that the running check is executing; None if the check is not on this thread's
+    stack.
+    """
     frames = [_location(frame) for frame in _outward(sys._getframe(1))]  # innermost first
     listening = (OWN_FOLDER, *_LISTENERS)
     outside = list(itertools.dropwhile(lambda frame: frame.file.startswith(listening), frames))
@@ -144,7 +152,7 @@ def line_now() -> Location | None:
 
 
 def _is_plumbing(frame: FrameType) -> bool:
-    """Whether a frame belongs to a context manager of the compiler; such frames are skipped."""
+    """Return whether a frame belongs to a context manager of the compiler; such frames are skipped."""
     return frame.f_code.co_filename == contextlib.__file__
 
 

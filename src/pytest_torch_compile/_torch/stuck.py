@@ -1,4 +1,4 @@
-"""Find the user's line in the stack of a hanging thread. Does not import torch."""
+"""Find the line of user code in the stack of a hanging thread. Does not import torch."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ SHOWN = 8
 
 
 def place_of(frames: Sequence[Location]) -> Location | None:
-    """The innermost user frame; None if all frames belong to this package. The frames are listed outermost first."""
+    """Return the innermost user frame, or None if all frames belong to this package. The frames are listed outermost
+    first.
+    """
     others = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return user_location(others) if others else None
 
 
 def frames_of(frame: FrameType | None) -> list[Location]:
-    """The stack of a frame of this process, outermost first."""
+    """Return the stack that ends with this frame, outermost first."""
     stack = traceback.extract_stack(frame) if frame is not None else []
     return [Location(entry.filename, entry.lineno or 0, entry.name, entry.line or "") for entry in stack]
 
 
 def main_frames(text: str) -> list[Location]:
-    """The stack of the main thread, outermost first, from faulthandler's output.
+    """Return the stack of the main thread, outermost first, from faulthandler's output.
 
     The first line contains the id of the main thread. Other threads are ignored, since the file may be incomplete.
     """
@@ -46,16 +48,18 @@ def main_frames(text: str) -> list[Location]:
 
 
 def main_stack(path: Path) -> list[Location]:
-    """The stack of the main thread, outermost first, from faulthandler's file; empty if there is none."""
+    """Return the stack of the main thread, outermost first, from faulthandler's file, or an empty list if there is
+    none.
+    """
     return main_frames(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
 
 
 def is_compiler(file: str) -> bool:
-    """Whether a file is part of torch's compiler."""
+    """Return whether a file is part of torch's compiler."""
     return file.replace("\\", "/").endswith("torch/_dynamo/convert_frame.py")
 
 
 def stack_text(frames: Sequence[Location]) -> str:
-    """The innermost frames as text, one per line, starting with the innermost."""
+    """Return the innermost frames as text, one per line, starting with the innermost."""
     frames = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return "\n".join(f"{frame.shown()}: {frame.source}".rstrip(": ") for frame in frames[: -SHOWN - 1 : -1])

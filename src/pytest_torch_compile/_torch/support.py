@@ -31,12 +31,12 @@ _HAS = {
     "dynamic_shapes": "2.13",
 }
 _EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
-_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these from the options
+_NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these arguments from the options
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
 
 def torch_version() -> str:
-    """The version without the local part, such as ``2.13.0``."""
+    """Return the version without the local part, such as ``2.13.0``."""
     return str(torch.__version__).split("+")[0]
 
 
@@ -50,7 +50,7 @@ def require_supported_torch() -> None:
 
 
 def newer_than_checked() -> str:
-    """A remark for reports if torch is newer than the latest tested version, or an empty string."""
+    """Return a remark for reports if torch is newer than the latest tested version, or an empty string."""
     installed = Version(torch_version())
     if (installed.major, installed.minor) <= (NEWEST.major, NEWEST.minor):
         return ""
@@ -80,14 +80,14 @@ def require_mode(mode: str | None) -> None:
 
 
 def options_of_mode(mode: str | None) -> dict[str, Any]:
-    """The Inductor options of a mode."""
+    """Return the Inductor options of a mode."""
     from torch._inductor import list_mode_options
 
     return dict(list_mode_options(mode)) if mode else {}
 
 
 def require_inductor_options(options: Mapping[str, Any]) -> None:
-    """Raise ``CompileUsageError`` for unknown Inductor options, or options that need a newer torch version."""
+    """Raise ``CompileUsageError`` if an Inductor option is unknown or needs a newer torch version."""
     from torch._inductor import config
 
     known = {*config.get_config_copy(), *_NOT_INDUCTORS}
@@ -96,7 +96,9 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:
-    """A remark for each option that torch accepts but does not pass to Inductor, like ``Optional`` options on 2.6."""
+    """Return a remark for each option that torch accepts but does not pass to Inductor, like ``Optional`` options on
+    2.6.
+    """
     given = {name.replace("-", "_"): value for name, value in options.items() if name not in _NOT_INDUCTORS}
     applied = torch._TorchCompileInductorWrapper(None, given, None).config
     return [
@@ -108,7 +110,8 @@ def options_left_out(options: Mapping[str, Any]) -> list[str]:
 
 
 def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of ``torch.compile`` that depend on the version, under their names in this torch version.
+    """Return the ``torch.compile`` arguments that only some torch versions accept, under the names that this torch
+    version uses.
 
     Raises:
         CompileUsageError: If a requested argument is not available in this torch version.
@@ -133,25 +136,25 @@ def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
 
 
 def inductor_numerics() -> str:
-    """Inductor's numerics mode in this process; ``default`` if torch has no such setting."""
+    """Return Inductor's numerics mode in this process; ``default`` if this torch version has no numerics modes."""
     config = sys.modules.get("torch._inductor.config")
     return str(getattr(config, "numerics", "default"))
 
 
 def recompile_limit() -> int:
-    """The number of graphs that dynamo keeps for one piece of code before it falls back to eager."""
+    """Return the number of graphs that dynamo keeps for one piece of code before it falls back to eager."""
     config: Any = torch._dynamo.config
     return int(config.recompile_limit if hasattr(config, "recompile_limit") else config.cache_size_limit)
 
 
 def swallows_errors() -> bool:
-    """Whether dynamo runs a function in eager if its compilation raises."""
+    """Return whether dynamo runs a function in eager if its compilation raises."""
     config: Any = torch._dynamo.config
     return bool(config.suppress_errors)
 
 
 def is_compiler_error(error: BaseException) -> bool:
-    """Whether an exception comes from torch's compiler rather than from the compiled code."""
+    """Return whether an exception comes from torch's compiler rather than from the compiled code."""
     ours = type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
     ours = ours or is_refused_recompile(error)
     # Since 2.12, fullgraph raises a plain RuntimeError if nothing was compiled at all.
@@ -159,19 +162,21 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def is_failed_compilation(error: BaseException) -> bool:
-    """Whether an exception means that code cannot be compiled, rather than that an op rejected its inputs during
+    """Return whether an exception means that code cannot be compiled, rather than that an op rejected its inputs during
     tracing.
     """
     return is_compiler_error(error) and type(error).__name__ != "TorchRuntimeError"
 
 
 def is_refused_recompile(error: BaseException) -> bool:
-    """Whether torch raised an exception instead of recompiling, because of its config or a stance."""
+    """Return whether torch raised an exception instead of recompiling, because of its config or a stance."""
     return type(error).__name__ == "RecompileError" or "stance is 'fail_on_recompile'" in str(error)
 
 
 def is_recompile_limit(error: BaseException) -> bool:
-    """Whether an exception means that the recompile limit was hit (its class changed in 2.11)."""
+    """Return whether an exception means that the recompile limit was hit. The class of this exception changed in torch
+    2.11.
+    """
     chain: BaseException | None = error
     while chain is not None:
         if "RecompileLimit" in type(chain).__name__ or "recompile limit" in str(chain).lower():
@@ -181,12 +186,12 @@ def is_recompile_limit(error: BaseException) -> bool:
 
 
 def is_constraint_violation(error: BaseException) -> bool:
-    """Whether an exception means that the code constrains a dimension that is marked as dynamic."""
+    """Return whether an exception means that the code constrains a dimension that is marked as dynamic."""
     return type(error).__name__ == CONSTRAINT_VIOLATION
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The innermost cause of ``error``."""
+    """Return the innermost cause of ``error``."""
     seen = {id(error)}
     while True:
         inner = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
@@ -197,6 +202,6 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def user_error(error: BaseException) -> BaseException:
-    """The exception that eager would have raised, extracted from dynamo's wrapper if the wrapper contains it."""
+    """Return the exception that eager would have raised, extracted from dynamo's wrapper if the wrapper contains it."""
     inner = getattr(error, "inner_exception", None) or error.__cause__
     return inner if is_compiler_error(error) and isinstance(inner, BaseException) else error

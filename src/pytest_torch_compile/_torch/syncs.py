@@ -1,4 +1,4 @@
-"""Find the user's line for each synchronization, where the host waits for the GPU.
+"""Find the line of user code for each synchronization, which is a point at which the host waits for the GPU.
 
 Torch warns about synchronizations in its own functions (``torch.cuda.set_sync_debug_mode``, a prototype that does not
 detect all of them); explicit synchronizations are observed by wrapping the functions that wait. Names used, read on
@@ -26,7 +26,7 @@ Note = Callable[[Location | None], None]
 
 @contextmanager
 def noting_syncs(note: Note) -> Iterator[None]:
-    """Call ``note`` with the user's line for each synchronization inside the ``with`` block."""
+    """Call ``note`` with the line of user code for each synchronization inside the ``with`` block."""
     before = torch.cuda.get_sync_debug_mode()
     with hearing_warnings(note), ExitStack() as stack:
         stack.callback(torch.cuda.set_sync_debug_mode, before)

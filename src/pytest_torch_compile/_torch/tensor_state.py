@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
-# The number of bytes copied from the host at once, to compare them with those on a device.
+# The number of bytes that are copied from the host at once, for a comparison with bytes on a device.
 _CHUNK = 64 << 20
 
 
@@ -27,7 +27,7 @@ class Unreadable(Exception):
 
 
 def without_torch_function() -> AbstractContextManager[None]:
-    """A context that disables ``__torch_function__`` of tensor subclasses."""
+    """Return a context that disables ``__torch_function__`` of tensor subclasses."""
     disabled: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
     return disabled
 
@@ -43,7 +43,7 @@ def below_subclasses() -> Iterator[None]:
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a wrapper that has no memory and whose attributes contain other tensors."""
+    """Return whether a tensor is a wrapper that has no memory and whose attributes contain other tensors."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
         return False
     if is_traceable_wrapper_subclass(tensor):
@@ -55,7 +55,7 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether the data is in one strided memory block."""
+    """Return whether the data is in one strided memory block."""
     with torch._C.DisableTorchFunctionSubclass():
         if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return False
@@ -63,7 +63,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The tensors that contain a tensor's data; none for lazy, meta and wrapper tensors.
+    """Return the tensors that contain a tensor's data; none for lazy, meta and wrapper tensors.
 
     Raises:
         Unreadable: If torch does not provide access to the data.
@@ -85,7 +85,7 @@ def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 @dataclass(frozen=True)
 class Extent:
-    """A range of bytes of a storage."""
+    """A range of bytes in a storage."""
 
     storage: torch.UntypedStorage
     start: int
@@ -97,11 +97,13 @@ class Extent:
         return str(self.storage.device), self.storage.data_ptr()
 
     def covers(self, other: Extent) -> bool:
-        """Whether the other range is within this one."""
+        """Return whether the other range lies within this range."""
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
-        """The bytes as a tensor of the widest integers that fit; writing to it does not change version counters."""
+        """Return the bytes as a tensor of the widest integers that fit; writing to it does not change version
+        counters.
+        """
         dtype, width = torch.uint8, 1
         if self.start % 8 == 0 and self.stop % 8 == 0 and self.storage.data_ptr() % 8 == 0:
             dtype, width = torch.int64, 8
@@ -110,7 +112,7 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """The extent of a tensor's elements; None for a tensor without elements.
+    """Return the range of bytes that a tensor's elements occupy; None for a tensor without elements.
 
     Raises:
         Unreadable: If the tensor has no storage.
@@ -130,7 +132,7 @@ def extent(piece: torch.Tensor) -> Extent | None:
 
 
 def holds(extent: Extent, saved: torch.Tensor) -> bool:
-    """Whether the bytes of an extent equal saved bytes, on any device."""
+    """Return whether the bytes in a range equal the saved bytes, on any device."""
     live = extent.live()
     if live.device == saved.device:
         return bool(torch.equal(live, saved))
@@ -140,16 +142,16 @@ def holds(extent: Extent, saved: torch.Tensor) -> bool:
 
 
 def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
-    """The saved bytes of an extent, as a tensor with the properties and device of ``like``, which lies within the
-    extent.
+    """Return the saved bytes of a range as a tensor that has the properties and the device of ``like``, a tensor within
+    the range.
     """
     width = like.element_size()
     start = like.storage_offset() * width - extent.start
     offset, rest = divmod(start, width)
-    if saved.device != like.device:  # copy only the extent, because many tensors may be views of one flat buffer
+    if saved.device != like.device:  # copy only this range, because many tensors may be views of one flat buffer
         last = sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
         saved, offset = saved.view(torch.uint8)[start : start + (last + 1) * width].to(like.device), 0
-    elif rest:  # the extent starts inside an element of this dtype, for example because of a view in another dtype
+    elif rest:  # the range starts inside an element of this dtype, for example because of a view in another dtype
         raw = saved.view(torch.uint8)[rest:]
         saved, offset = raw.clone(), offset
     empty = torch.empty(0, dtype=like.dtype, device=like.device)
@@ -175,7 +177,7 @@ class TensorState:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorState:
-        """The current state of a tensor."""
+        """Return the current state of a tensor."""
         wrapper = is_wrapper(tensor)
         with below_subclasses():
             hooks = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
@@ -192,11 +194,11 @@ class TensorState:
             )
 
     def with_data(self, data: torch.Tensor) -> TensorState:
-        """The state with different data."""
+        """Return the same state with different data."""
         return replace(self, data=data)
 
     def is_as(self, other: TensorState) -> bool:
-        """Whether two states of one tensor object are the same."""
+        """Return whether two states of one tensor object are identical."""
         return (
             self.kind is other.kind
             and self.requires_grad == other.requires_grad
@@ -250,19 +252,19 @@ class TensorState:
 
 
 def is_lazy_kind(kind: type) -> bool:
-    """Whether tensors of a class have no data yet."""
+    """Return whether tensors of a class have no data yet."""
     return issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
 
 
 def same_values(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    """Whether two dicts contain the same objects under the same keys in the same order."""
+    """Return whether two dicts contain the same objects under the same keys in the same order."""
     return len(one) == len(other) and all(
         left is right and one[left] is other[right] for left, right in zip(one, other, strict=True)
     )
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
-    """Set the counter with which autograd detects writes to saved tensors."""
+    """Set the version counter, by which autograd detects writes to saved tensors."""
     try:
         torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
     except TypeError:

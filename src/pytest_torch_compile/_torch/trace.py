@@ -106,7 +106,7 @@ class TraceObserver(TraceListener):
         self._check = events.running_check()
         self._was_disabled, logger.disabled = logger.disabled, False
         self._was_enabled_for = vars(logger).get("isEnabledFor")
-        vars(logger)["isEnabledFor"] = lambda level: True  # against logging.disable(), as in torch since 2.13
+        vars(logger)["isEnabledFor"] = lambda level: True  # logging.disable() must have no effect
         self._capture = not_captured()
         self._capture.__enter__()
         self._skips_before, self._skips_seen = _cudagraph_skips(), len(self.seen.cudagraph_skips)
@@ -134,8 +134,8 @@ class TraceObserver(TraceListener):
         self._compare_with_counters()
 
     def _leave_out_given_up(self) -> None:
-        """Drop breaks that only repeat an earlier break: if a backend rejects a graph, torch also reports each frame
-        around it.
+        """Drop breaks that only repeat an earlier break: if a backend rejects a graph, torch reports each enclosing
+        frame as well.
         """
         broken = self.seen.graph_breaks
         if any(one.category == breaks.REFUSED for one in broken):
@@ -151,7 +151,7 @@ class TraceObserver(TraceListener):
             self.seen.cudagraph_runs.append(runs)
 
     def _compare_with_counters(self) -> None:
-        """Use torch's counters for events that the trace did not show."""
+        """Compare the events with torch's counters, and record the events that the trace did not show."""
         counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
             self._unobservable("torch counted a graph break that does not appear in its trace")
@@ -160,7 +160,9 @@ class TraceObserver(TraceListener):
             setattr(self.seen.cache, name, getattr(self.seen.cache, name) + max(0, number - shown))
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether the observer reads an event. AOTAutograd's graphs are read only if they may contain collectives."""
+        """Return whether the observer reads an event. AOTAutograd's graphs are read only if they may contain
+        collectives.
+        """
         if event == "artifact":
             name = artifact()
             return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
@@ -205,7 +207,9 @@ class TraceObserver(TraceListener):
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
-        """A second code object for the same source line always recompiles, without a cache entry whose guard fails."""
+        """Record a recompile if a second code object is compiled for the same source line: no cache entry has a guard
+        that fails.
+        """
         if name.startswith("torch_dynamo_resume_in_") or key[2] != 0 or is_torch(location.file):
             return
         place = (location.file, location.line, name)
@@ -223,8 +227,8 @@ class TraceObserver(TraceListener):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Put the failed guard that is new for this frame first. Every cache entry has a failed guard; the cause is the
-        guard that has not failed before, not the guard of the newest entry.
+        """Move the failed guard that is new for this frame to the front. Every cache entry has a failed guard; the
+        cause is the guard that has not failed before, which need not be the newest entry's guard.
         """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)
@@ -327,7 +331,9 @@ class TraceObserver(TraceListener):
 
 
 def graph_ops(readable: str) -> tuple[str, ...]:
-    """The ops of a printed graph: the right-hand side of each assignment, unless it is only a name."""
+    """Return the ops in a printed graph: the right-hand side of each assignment, unless the right-hand side is only a
+    name.
+    """
     matches = (_OP_LINE.match(line) for line in readable.splitlines())
     names = (_op_name(match["call"]) for match in matches if match and not _PLAIN_NAME.match(match["call"]))
     return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
@@ -343,7 +349,7 @@ def _op_name(call: str) -> str:
 
 
 def defined_at(code: dict[str, Any]) -> Location:
-    """The location where the last function in the stack of a ``dynamo_start`` event is defined."""
+    """Return the location where the last function in the stack of a ``dynamo_start`` event is defined."""
     file, name = _file_of(code.get("filename")), str(code.get("name", ""))
     if file.endswith(_INLINED_MODULE_FILE):
         name = TARGET_FRAME
@@ -351,7 +357,9 @@ def defined_at(code: dict[str, Any]) -> Location:
 
 
 def _file_of(value: Any) -> str:
-    """A file name from the trace, which interns file names: an int is an index into torch's table."""
+    """Return a file name from the trace. The trace may contain an int instead, which is an index into torch's table of
+    file names.
+    """
     if not isinstance(value, int):
         return str(value)
     from torch._logging.structured import INTERN_TABLE
@@ -360,7 +368,7 @@ def _file_of(value: Any) -> str:
 
 
 def compile_id(metadata: dict[str, Any]) -> str:
-    """Dynamo's name of the compilation that an event belongs to, such as ``0/1``."""
+    """Return dynamo's name for the compilation to which an event belongs, such as ``0/1``."""
     return _compile_id(_key(metadata))
 
 
@@ -374,7 +382,7 @@ def _compile_id(key: CompileKey) -> str:
 
 
 def _counted() -> dict[str, int]:
-    """Maps field names to the corresponding counters of torch."""
+    """Return the values of torch's counters, by the name of the field that counts the same events."""
     from torch._dynamo.utils import counters
 
     breaks = {"graph_break": sum(counters["graph_break"].values())}
@@ -390,7 +398,7 @@ def _cudagraph_skips() -> int:
 
 
 def error_location(error: BaseException) -> Location | None:
-    """The user's line in a dynamo exception's message, or None."""
+    """Return the line of user code in a dynamo exception's message, or None."""
     frames = parse_stack(str(error))
     real = getattr(error, "real_stack", None)
     if not frames and real:

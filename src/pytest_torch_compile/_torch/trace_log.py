@@ -1,8 +1,8 @@
-"""Listen to torch's structured trace log, while torch creates only the events that a listener reads.
+"""Listen to torch's structured trace log, and make torch create only the events that a listener reads.
 
-If the log has a handler, torch creates every event, and to do so formats graphs and AOTAutograd's metadata. This calls
-the ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops, which can break a graph that
-would not break otherwise. So the list of handlers appears empty for events that no listener reads.
+If the log has a handler, torch creates every event, and for that purpose formats graphs and AOTAutograd's metadata.
+Formatting calls the ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops, which can
+break a graph that would not break otherwise. So the list of handlers appears empty for events that no listener reads.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
 behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
@@ -20,19 +20,21 @@ from typing import Any
 
 
 class TraceListener(logging.Handler):
-    """Receives selected events of the trace log."""
+    """A listener that receives selected events of the trace log."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.NOTSET)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Whether the listener reads this event. For the event "artifact", ``artifact`` returns the artifact's name."""
+        """Return whether the listener reads this event. For the event "artifact", calling ``artifact`` returns the
+        artifact's name.
+        """
         raise NotImplementedError
 
 
 class _Handlers(list[logging.Handler]):
-    """Replaces ``plain``, the list of the trace log's handlers. For an event that no handler reads, the list is
-    falsy.
+    """A replacement for ``plain``, the trace log's list of handlers. The replacement is falsy for an event that no
+    handler reads.
     """
 
     def __init__(self, plain: list[logging.Handler]) -> None:
@@ -84,8 +86,8 @@ def listen_no_more(listener: TraceListener) -> bool:
 def not_captured() -> Iterator[None]:
     """Keep pytest from capturing torch's trace log.
 
-    pytest also captures loggers that do not propagate. Its handler would turn on the trace, so each compilation would
-    write thousands of events, which appear as empty lines in each failure.
+    pytest captures even loggers that do not propagate. pytest's handler would turn on the trace, so each compilation
+    would write thousands of events, which appear as empty lines in each failure.
     """
     logger = trace_logger()
     handlers: list[Any] = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]

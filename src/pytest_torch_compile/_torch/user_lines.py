@@ -1,4 +1,4 @@
-"""Find the user's line in a stack. Does not import torch."""
+"""Find the line of user code in a stack. Does not import torch."""
 
 from __future__ import annotations
 
@@ -17,24 +17,28 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 def function_name(name: str) -> str:
-    """The original function name, without dynamo's ``torch_dynamo_resume_in_..._at_N``."""
+    """Return the original function name, without dynamo's ``torch_dynamo_resume_in_..._at_N``."""
     match = _RESUME.match(name)
     return match["name"] if match else name
 
 
 def resumed_at(name: str) -> int:
-    """The line number of the graph break, parsed from the name of a resume function; 0 for any other function."""
+    """Return the line number of the graph break, parsed from the name of a resume function; 0 for any other
+    function.
+    """
     match = _RESUME.match(name)
     return int(match["line"]) if match else 0
 
 
 def parse_stack(text: str) -> list[Location]:
-    """Parse the text of a Python traceback into locations, outermost first, from the first frame below this package."""
+    """Parse the text of a Python traceback into locations, outermost first, leaving out this package's frames and their
+    callers.
+    """
     return [readable(frame) for frame in below_own(raw_frames(text))]
 
 
 def raw_frames(text: str) -> list[Location]:
-    """All frames of a traceback text, including dynamo's names of resume functions."""
+    """Return all frames of a traceback text, including dynamo's names of resume functions."""
     frames: list[Location] = []
     lines = text.splitlines()
     for index, line in enumerate(lines):
@@ -47,18 +51,18 @@ def raw_frames(text: str) -> list[Location]:
 
 
 def readable(frame: Location) -> Location:
-    """The frame with the original function name."""
+    """Return the frame with its original function name."""
     return replace(frame, function=function_name(frame.function))
 
 
 def below_own(frames: list[Location]) -> list[Location]:
-    """The frames below this package's last frame."""
+    """Return the frames that the innermost of this package's frames called, directly or indirectly."""
     own = [index for index, frame in enumerate(frames) if frame.file.startswith(OWN_FOLDER)]
     return frames[own[-1] + 1 :] if own else frames
 
 
 def user_location(frames: list[Location]) -> Location:
-    """The innermost user frame, and the location in a library if the innermost frame is in a library.
+    """Return the innermost user frame, and the location in a library if the innermost frame is in a library.
 
     If there is no user frame (a model of an installed library), returns the innermost frame outside torch.
     """
@@ -71,12 +75,12 @@ def user_location(frames: list[Location]) -> Location:
 
 
 def is_torch(file: str) -> bool:
-    """Whether a file belongs to torch."""
+    """Return whether a file belongs to torch."""
     return "site-packages/torch/" in file.replace("\\", "/")
 
 
 def is_library(file: str) -> bool:
-    """Whether a file does not belong to the user, because it is in site-packages or the standard library, or is
+    """Return whether a file does not belong to the user, because it is in site-packages or the standard library, or is
     generated code.
     """
     path = file.replace("\\", "/")
@@ -84,8 +88,8 @@ def is_library(file: str) -> bool:
 
 
 def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
-    """Whether code belongs to the user: it is not installed or is in one of ``packages``, and is neither torch nor this
-    package.
+    """Return whether code belongs to the user: it is not installed or is in one of ``packages``, and is neither torch
+    nor this package.
     """
     path = file.replace("\\", "/")
     if not path or path.startswith(OWN_FOLDER) or is_torch(path):
@@ -97,15 +101,15 @@ def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
 
 
 def is_of_python(file: str) -> bool:
-    """Whether a file belongs to Python, or is code generated at run time."""
+    """Return whether a file belongs to Python, or is code generated at run time."""
     path = file.replace("\\", "/")
     in_packages = "/site-packages/" in path or "/dist-packages/" in path
     return path.startswith("<") or (path.startswith(_STDLIB) and not in_packages)
 
 
 def module_of(file: str) -> str:
-    """The dotted module name of a file: the name under which it was imported, or else a name derived from its
-    folders.
+    """Return the dotted module name of a file: the name under which the file was imported, or else a name derived from
+    its folders.
     """
     for name, module in list(sys.modules.items()):
         if name != "__main__" and getattr(module, "__dict__", {}).get("__file__") == file:

@@ -1,5 +1,5 @@
-"""Keep warnings of torch's compiler and of this plugin as warnings under ``filterwarnings = error``. Does not import
-torch.
+"""Keep warnings from torch's compiler and from this plugin as warnings under ``filterwarnings = error``. Does not
+import torch.
 
 A filter that turns warnings into errors is meant for the user's code. Warnings from torch while it is imported or
 compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and its author cannot
@@ -49,7 +49,7 @@ def calm() -> Iterator[None]:
 
 
 class _Unused(Warning):
-    """A category that no warning has."""
+    """A warning category that no warning has."""
 
 
 def _filters() -> list[Any]:
@@ -59,20 +59,20 @@ def _filters() -> list[Any]:
 
 
 class _Theirs:
-    """Replaces the module pattern of a filter, and also checks whose code issues the warning."""
+    """A replacement for a filter's module pattern that additionally checks whose code issues the warning."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
 
     def match(self, name: str) -> bool:
-        """Whether the filter matches the module, and the warning does not come from user code."""
+        """Return whether the filter matches the module and the warning comes from code other than user code."""
         module = self._module
         fits = module is None or (module == name if isinstance(module, str) else module.match(name))
         return bool(fits) and not is_users(sys._getframe(1))
 
 
 def is_users(frame: FrameType | None) -> bool:
-    """Whether a warning in this frame comes from user code, not from the compiler or the plugin.
+    """Return whether a warning in this frame comes from user code, not from the compiler or the plugin.
 
     The innermost frame outside torch and Python decides. A library counts as user code if the user or the plugin calls
     it, and as part of the compiler if the compiler calls it.

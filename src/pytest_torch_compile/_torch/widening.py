@@ -15,7 +15,7 @@ from .pausable_mode import PausableMode
 
 
 def widened(dtype: Any) -> Any:
-    """float64 for a floating-point dtype and complex128 for a complex dtype; other dtypes are returned unchanged."""
+    """Return float64 for a floating-point dtype, complex128 for a complex dtype, and any other dtype unchanged."""
     if not isinstance(dtype, torch.dtype):
         return dtype
     if dtype.is_complex:
@@ -24,7 +24,7 @@ def widened(dtype: Any) -> Any:
 
 
 class Widening(PausableMode):
-    """Makes casts and tensor factories with a float dtype produce float64."""
+    """A mode in which casts and tensor factories with a float dtype produce float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -1,4 +1,4 @@
-"""The Python environment of the tests: an existing one with torch, or a new one created with uv."""
+"""The tests' Python environment: an existing environment with torch, or a new environment created with uv."""
 
 from __future__ import annotations
 
@@ -35,21 +35,25 @@ class Environment:
 
 @dataclass(frozen=True)
 class Setup:
-    """Finds or creates an environment for these inputs, in the folder of the tests."""
+    """The step that sets up the environment for these inputs. It finds or creates an environment, in the tests'
+    folder.
+    """
 
     inputs: Inputs
     action: Path
     folder: Path
 
     def existing(self) -> Environment | None:
-        """The active environment, if it contains torch and the inputs do not request a torch or Python version."""
+        """Return the active environment, if it contains torch and the inputs do not request a torch or Python
+        version.
+        """
         if self.inputs.torch or self.inputs.python:
             return None
         active = self._look("python") or self._look("python3")
         return active if active is not None and active.torch else None
 
     def complete(self, active: Environment) -> Environment:
-        """The same environment with the plugin installed; torch is not changed."""
+        """Install the plugin in the environment, without changing torch."""
         if active.plugin:
             return active
         has_uv = shutil.which("uv")
@@ -70,7 +74,9 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """The versions in an interpreter, which runs in a folder without the tests' modules; None if it cannot run."""
+        """Return the versions in an interpreter; None if the interpreter cannot run. It is started in a folder without
+        the tests' modules.
+        """
         command = [python, "-c", _LOOK]
         try:
             done = subprocess.run(
@@ -96,7 +102,7 @@ class Setup:
 
 
 def plugin(inputs: Inputs, action: Path) -> str:
-    """The requirement for the plugin, with the extras that the inputs need."""
+    """Return the requirement for the plugin, with the extras that the inputs need."""
     extras = ["report"]
     extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
     extras += ["ranks", "speed"] if inputs.torch_old else []

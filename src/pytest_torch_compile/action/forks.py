@@ -1,4 +1,4 @@
-"""Decide whether the code comes from a fork, and whether it may run."""
+"""Decide whether the code comes from a fork, and whether the code may run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ PRIVILEGED_EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
 
 
 def refusal(environment: Mapping[str, str], allowed: bool) -> str:
-    """The reason to refuse the run, or an empty string. An unknown kind of runner counts as self-hosted."""
+    """Return the reason to refuse the workflow run, or an empty string. An unknown kind of runner counts as
+    self-hosted.
+    """
     if not is_fork(environment):
         return ""
     if is_privileged(environment):
@@ -31,12 +33,14 @@ def refusal(environment: Mapping[str, str], allowed: bool) -> str:
 
 
 def is_privileged(environment: Mapping[str, str]) -> bool:
-    """Whether the event runs with the permissions of the base repository, regardless of who triggered it."""
+    """Return whether GitHub runs workflows for this event with the permissions of the base repository, regardless of
+    who triggered it.
+    """
     return environment.get("GITHUB_EVENT_NAME") in PRIVILEGED_EVENTS
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Whether the event may be about code of another repository."""
+    """Return whether the event may be about code from another repository."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []

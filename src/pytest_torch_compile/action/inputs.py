@@ -12,7 +12,7 @@ VARIABLE = "TORCH_COMPILE_INPUTS"
 
 
 class InputError(ValueError):
-    """An invalid input; the message is one line with the allowed values."""
+    """Raised for an invalid input; the message is one line with the allowed values."""
 
 
 def _wrong(name: str, text: str, allowed: str) -> InputError:

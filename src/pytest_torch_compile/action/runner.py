@@ -14,7 +14,9 @@ from ..report.markdown import STEP_LIMIT
 
 
 def set_outputs(values: Mapping[str, str]) -> None:
-    """Write outputs of the step. No value can end its block early, so a value cannot create another output."""
+    """Set outputs of the step. No value can end the block in which it is written, so a value cannot create another
+    output.
+    """
     with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
         for name, value in values.items():
             mark = f"end-{secrets.token_hex(16)}"
@@ -22,7 +24,7 @@ def set_outputs(values: Mapping[str, str]) -> None:
 
 
 def summary_room() -> int:
-    """The number of bytes left for this step's summary."""
+    """Return the number of bytes left for this step's summary."""
     path = Path(os.environ["GITHUB_STEP_SUMMARY"])
     return STEP_LIMIT - (path.stat().st_size if path.exists() else 0)
 
@@ -34,20 +36,20 @@ def add_summary(text: str) -> None:
 
 
 def annotate(level: str, message: str) -> None:
-    """Show one message on the run."""
+    """Add one annotation with a message to the run."""
     say(Annotation(level, "", 0, "torch.compile", message).command())
 
 
 def say(text: str) -> None:
-    """Write a line at once, before the output of a child process."""
+    """Write a line immediately, so that it appears before the output of a child process."""
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
     sys.stdout.flush()
 
 
 @contextmanager
 def commands_off() -> Iterator[None]:
-    """Turn off workflow commands in the output of the ``with`` block; the token that turns them on again cannot be
-    guessed.
+    """Turn off workflow commands in the output of the ``with`` block. The token that turns workflow commands on again
+    cannot be guessed.
     """
     token = secrets.token_hex(16)
     say(f"::stop-commands::{token}")

@@ -52,15 +52,15 @@ def install(inputs: Inputs) -> int:
     prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
     keys = {"cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
-    # The main branch would read caches that an event of this kind saves, regardless of the code that ran.
+    # The main branch would read any cache that a run for such an event saves, regardless of the code that ran.
     kept = str(_work("cache")) if inputs.cache == "true" and not forks.is_privileged(os.environ) else ""
     runner.set_outputs({"python": chosen.python, "cache-path": kept, **keys})
     return 0
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. The exit status of this step is the verdict; the runner stores it, and later steps cannot change
-    it.
+    """Run pytest. The exit status of this step is the verdict, which the runner stores and later steps cannot
+    change.
     """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
@@ -85,7 +85,7 @@ def test(inputs: Inputs) -> int:
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """The arguments of pytest. Each input becomes a single argument, so it cannot add another option."""
+    """Return the arguments for pytest. Each input becomes a single argument, so an input cannot add another option."""
     # Compiled code of a fork must not go to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
@@ -115,7 +115,7 @@ def compare(inputs: Inputs) -> int:
 
 
 def releases(inputs: Inputs) -> int:
-    """If requested, also run the tests under an older torch version, and report the failures that are new."""
+    """If requested, run the tests a second time under an older torch version, and report failures that are new."""
     if not inputs.torch_old:
         return 0
     folder, output, python = _folder(inputs), _work("report"), os.environ["TORCH_COMPILE_PYTHON"]
@@ -137,7 +137,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """The commit of a revision, which is fetched first if the checkout is shallow."""
+    """Return the commit of a revision. If the checkout is shallow, the revision is fetched first."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -29,7 +29,7 @@ _SECONDS = 10.0
 
 
 def variables() -> dict[str, str]:
-    """The environment variables for an untrusted program."""
+    """Return the environment variables for an untrusted program."""
     left_out = (INPUTS, *FILES, *TOKENS)
     ours = {name for name in os.environ if name.startswith("TORCH_COMPILE_")}
     return {name: value for name, value in os.environ.items() if name not in left_out and name not in ours}
@@ -54,7 +54,9 @@ def run(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Restore the runner's files after the ``with`` block, once all processes that could write to them have ended."""
+    """After the ``with`` block, restore the runner's files as soon as all processes that could write to them have
+    exited.
+    """
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}
     _adopt_orphans()
@@ -86,7 +88,7 @@ def _end_children() -> None:
 
 
 def _children() -> list[int]:
-    """The children of this process."""
+    """Return the children of this process."""
     children = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):

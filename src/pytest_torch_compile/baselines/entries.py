@@ -50,7 +50,7 @@ CHECK: Schema = {
         "guards": COUNT,
     },
 }
-# All recorded values of the counts of a speed test.
+# All recorded values of each count in a speed test.
 COUNTS: Schema = {
     "type": "object",
     "properties": {"python": TEXT},

@@ -32,13 +32,13 @@ Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]
 
 
 class BaselineError(ValueError):
-    """A baseline that cannot be used; the message is one line."""
+    """Raised for a baseline that cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file by test id. If the entries could not be read, ``problem`` is the reason; ``nearest`` is a
-    similar environment that has entries.
+    """The entries of one file by test id. If the entries could not be read, ``problem`` contains the reason.
+    ``nearest`` is a similar environment that has entries.
     """
 
     environment: str
@@ -80,14 +80,14 @@ class Update:
 
 
 def environment_name(device: str, torch_version: str, cuda: str | None = None) -> str:
-    """The folder name of an environment, such as ``NVIDIA-H200_torch-2.11_cuda-13.0`` or ``cpu_torch-2.13``."""
+    """Return the folder name of an environment, such as ``NVIDIA-H200_torch-2.11_cuda-13.0`` or ``cpu_torch-2.13``."""
     minor = ".".join(torch_version.split("+")[0].split(".")[:2])
     parts = [re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-"), f"torch-{minor}"]
     return "_".join([*parts, f"cuda-{cuda}"] if cuda else parts)
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
-    """The baselines of an environment. An unusable file sets ``problem`` instead of raising."""
+    """Return the baselines of an environment. An unusable file sets ``problem`` instead of raising."""
     path = directory / environment / f"{kind}.json"
     try:
         entries, _ = _read(path, environment, kind)
@@ -99,7 +99,9 @@ def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
 
 
 def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
-    """The most similar other environment with baselines of this kind: same device first, then similar versions."""
+    """Return the most similar other environment with baselines of this kind: same device first, then similar
+    versions.
+    """
 
     def nearness(name: str) -> tuple[bool, float, str]:
         same_device = name.split("_")[0] == environment.split("_")[0]
@@ -109,14 +111,14 @@ def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
 
 
 def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed") -> Update:
-    """Update entries of a file that other processes may also update.
+    """Update entries of a file that other processes may update at the same time.
 
     ``merge`` runs under the file's lock. Unchanged entries are not touched, and the file is written only if something
     changed. A file that cannot be read is renamed and reported, not overwritten.
 
     Raises:
-        BaselineError: If the file has a newer schema or belongs to another environment, the new entries contain a NaN,
-            or it cannot be written.
+        BaselineError: If the file has a newer schema, belongs to another environment or cannot be written, or if the
+            new entries contain a NaN.
     """
     # Imported here, because most sessions do not store anything and do not need a lock.
     from filelock import Timeout
@@ -172,7 +174,7 @@ class Corrupt(BaselineError):
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
-    """The entries of a file by test id, and its other keys."""
+    """Return the entries of a file by test id, and its other keys."""
     document = parse(path)
     header, listed = document.pop(KEY, None), document.pop(LIST_OF_ENTRIES[kind], None)
     if not isinstance(header, dict) or not isinstance(listed, list):
@@ -198,7 +200,7 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
 
 
 def parse(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
+    """Return the JSON object in a file.
 
     Raises:
         FileNotFoundError: If there is no such file.

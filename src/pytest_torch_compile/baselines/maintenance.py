@@ -30,7 +30,7 @@ class Collection:
 
 
 def listing(directory: Path) -> list[str]:
-    """One line for each file, with the number of its entries, or with the reason why it cannot be used."""
+    """Return one line for each file, with the number of its entries, or with the reason why it cannot be used."""
     lines = []
     for environment, kind in _files(directory):
         stored = baselines.load(directory, environment, kind)
@@ -47,7 +47,7 @@ def _files(directory: Path) -> Iterator[tuple[str, Kind]]:
 
 
 def collected(arguments: Sequence[str]) -> Collection:
-    """All tests that pytest collects in this folder.
+    """Return all tests that pytest collects in this folder.
 
     Raises:
         BaselineError: If pytest cannot collect the tests, so unused entries cannot be determined.
@@ -56,7 +56,7 @@ def collected(arguments: Sequence[str]) -> Collection:
     if ended.status not in (0, 1, 5):
         raise BaselineError(f"pytest could not collect the tests: {ended.last_line}")
     if not ended.results:
-        # The plugin reports the tests; without it, the list would be empty.
+        # The plugin reports the tests; if the plugin were not loaded, the list would be empty.
         raise BaselineError(
             "pytest collected the tests without this plugin; load the plugin, for example with -p torch_compile"
         )
@@ -93,7 +93,7 @@ def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[s
 
 
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
-    """The entries whose test function was not collected although its file was.
+    """Return the entries whose test function was not collected although its file was.
 
     Files that were not collected are ignored, and so are the files in ``selected``, in which only some tests were
     selected. Parameters are ignored as well, because another machine may collect different parameters, such as devices.
@@ -106,7 +106,7 @@ def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[
 def probable_renames(
     gone: Mapping[str, Entry], new: Mapping[str, Entry], alike: Callable[[Entry, Entry], bool]
 ) -> dict[str, str]:
-    """Maps unused entries to new names, for tests that were probably renamed.
+    """Return new names for unused entries whose tests were probably renamed.
 
     ``alike`` decides whether two entries could belong to the same test; the most similar name is chosen.
     """
@@ -124,13 +124,13 @@ def _file_of(test: str) -> str:
 
 
 def _function_of(test: str) -> str:
-    """A test id without its parameters."""
+    """Return a test id without its parameters."""
     file, separator, name = test.partition("::")
     return file + separator + name.partition("[")[0]
 
 
 def _is_written(root: Path, test: str) -> bool:
-    """Whether the file still contains the test, for example under a condition for another machine."""
+    """Return whether the file still contains the test, for example under a condition for another machine."""
     file, _, names = _function_of(test).partition("::")
     try:
         text = (root / file).read_text(encoding="utf-8", errors="replace")

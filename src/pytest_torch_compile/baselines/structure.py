@@ -1,4 +1,4 @@
-"""Compare the exact counts of a test, from its checks and its timing, with the stored counts."""
+"""Compare a test's exact counts, which come from its checks and its timing, with the stored counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNTED: dict[str, tuple[str, FindingKind]] = {
 
 
 def checked(report: Mapping[str, Any]) -> Checked:
-    """The exact counts of one check, from its report's ``to_dict()``. ``graphs`` lists the ops of each graph."""
+    """Return one check's exact counts, from its report's ``to_dict()``. ``graphs`` lists the ops of each graph."""
     observed = report["observation"]
     guards = [graph.get("guards") for graph in observed["graphs"]]
     return {
@@ -35,12 +35,16 @@ def checked(report: Mapping[str, Any]) -> Checked:
 
 
 def entry(test: str, checks: Sequence[Checked], counts: Mapping[str, Any] | None = None) -> Entry:
-    """The baseline entry of a test; ``counts`` come from its timing, with the Python version."""
+    """Create a test's baseline entry. ``counts`` contains the counts from its timing, which are stored together with
+    the Python version.
+    """
     return {"fullname": test, "checks": list(checks), **({"counts": dict(counts)} if counts else {})}
 
 
 def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
-    """All stored counts of the timing. The number of function calls depends on the Python version."""
+    """Return all stored counts from the test's timing. The number of function calls is included only for the same
+    Python version.
+    """
     counts = dict((stored or {}).get("counts", {}))
     if counts.pop("python", python) != python:
         counts.pop("python_calls", None)
@@ -48,7 +52,7 @@ def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
 
 
 def differences(before: Entry, after: Entry) -> list[str]:
-    """One line for each exact count of the checks that changed."""
+    """Return one line for each exact count that changed in the checks."""
     lines = []
     for old, new, name in _pairs(before, after):
         ops, breaks = (old["graphs"], new["graphs"]), (old["graph_breaks"], new["graph_breaks"])
@@ -65,7 +69,7 @@ def differences(before: Entry, after: Entry) -> list[str]:
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """Findings for the counts that exceed the stored counts, although the budget allows them.
+    """Return findings for the counts that exceed the stored counts, although the budget allows them.
 
     ``break_finding`` creates the finding for a break from its fingerprint (the only part that a baseline stores) and a
     text with the number of new breaks.
@@ -85,13 +89,13 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
 
 
 def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
-    """One line for each test whose checks changed."""
+    """Return one line for each test whose checks changed."""
     changed = {test: "; ".join(differences(stored[test], now[test])) for test in sorted(stored.keys() & now.keys())}
     return [f"{test}: {text}" for test, text in changed.items() if text]
 
 
 def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:
-    """The old and new checks of a test, paired in order if both have the same target and mode."""
+    """Pair a test's old and new checks, in order, if both have the same target and mode."""
     many = max(len(before["checks"]), len(after["checks"])) > 1
     return [
         (old, new, f"check {number}, {new['target']}: " if many else "")

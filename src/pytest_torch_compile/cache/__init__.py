@@ -1,1 +1,1 @@
-"""The compile cache of a test run: a folder, or artifacts in storage."""
+"""The compile cache of a test run: a folder, or artifacts in remote storage."""

@@ -1,4 +1,4 @@
-"""``--compile-cache=URL``: load artifacts before a process compiles, and save and upload them at the end."""
+"""``--compile-cache=URL``: load artifacts before a process compiles, and upload the process's artifacts at the end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ VARIABLE = "PYTEST_TORCH_COMPILE_STAGING"
 
 
 def is_url(choice: str) -> bool:
-    """Whether a value of ``--compile-cache`` is a URL for artifacts instead of a local folder."""
+    """Return whether a value of ``--compile-cache`` is a URL for artifacts instead of a local folder."""
     return "://" in choice
 
 
 class ArtifactSession:
-    """The artifacts of one process. ``leads`` is true for the process that outlives the workers and uploads all
-    artifacts.
+    """The artifacts of one process. ``leads`` is true for the leading process, which outlives the workers and uploads
+    the artifacts of all processes.
 
     Problems with the storage never fail a test: they are reported at the end of the run, and compilation starts with an
     empty cache.
@@ -77,7 +77,7 @@ class ArtifactSession:
         if saved is None:
             return
         content, keys = saved
-        if not keys <= self._loaded:  # otherwise they are already stored
+        if not keys <= self._loaded:  # otherwise all artifacts are already stored
             self._staging.add(content, cache.environment())
 
     def finish(self) -> list[str]:

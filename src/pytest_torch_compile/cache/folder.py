@@ -17,7 +17,7 @@ INDUCTOR, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
 
 
 def variables(folder: Path | str) -> dict[str, str]:
-    """The environment variables that make Inductor and Triton keep compiled code in a folder.
+    """Return the environment variables that make Inductor and Triton keep compiled code in a folder.
 
     Inductor sets Triton's variable at the first kernel if it is unset, and never resets it. Later kernels would then be
     written to the first folder, which has been removed by that time.
@@ -36,7 +36,7 @@ def _put_back(before: dict[str, str | None]) -> None:
 
 
 def is_kept(choice: str) -> bool:
-    """Whether compiled code is kept for the next run."""
+    """Return whether compiled code is kept for the next run."""
     return choice not in ("fresh", "session")
 
 
@@ -55,8 +55,8 @@ def empty_cache() -> Iterator[None]:
 
 
 class CacheFolder:
-    """The cache folder. ``fresh``: a new folder for each test; ``session``: one for the run; a path: a persistent
-    folder; or a URL.
+    """The cache folder of a session. With ``fresh``, each test gets a new folder; with ``session``, the session gets a
+    new folder; a path is a persistent folder. With a URL, artifacts are loaded from the URL and uploaded to it.
 
     A relative path is relative to ``root``. All pytest-xdist workers share a persistent folder, because the next run
     may distribute the tests differently, and Inductor writes files atomically. For a URL, the run uses a temporary
@@ -98,7 +98,9 @@ class CacheFolder:
             self._artifacts.load()
 
     def finish(self) -> list[str]:
-        """Upload artifacts at the end of the session if the cache is a URL; returns lines for the summary."""
+        """At the end of the session, upload artifacts if the cache's location is a URL; returns lines for the
+        summary.
+        """
         if self._artifacts is None:
             return []
         self._artifacts.save()

@@ -1,4 +1,4 @@
-"""Storage of compile cache artifacts, in files that are valid for only one environment. Does not import torch."""
+"""Store compile cache artifacts, in files that are each valid for only one environment. Does not import torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..disk import write_atomically
 MAGIC = b"pytest-torch-compile artifacts\n"
 SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
-# A run stores everything that it used, so artifacts that only older runs stored are no longer needed.
+# A run stores all artifacts that it used, so artifacts that only older runs stored are no longer needed.
 KEPT_RUNS = 3
 # Uploads never take longer than this, so older partial files were left by killed runs. Remote storage has no locks.
 LONGEST_UPLOAD = timedelta(hours=1)
@@ -60,7 +60,7 @@ class Part:
 
 
 def pack(parts: Sequence[Part], environment: Environment) -> bytes:
-    """The content of a file: a line with the file type, a line of metadata, and the concatenated parts."""
+    """Return the content of a file: a line with the file type, a line of metadata, and the concatenated parts."""
     body = b"".join(part.content for part in parts)
     header = {
         "schema": SCHEMA_VERSION,
@@ -72,7 +72,7 @@ def pack(parts: Sequence[Part], environment: Environment) -> bytes:
 
 
 def unpack(blob: bytes, environment: Environment) -> list[Part]:
-    """The parts of a file that was created in this environment.
+    """Return the parts of a file that was created in this environment.
 
     Raises:
         ArtifactsRefused: If the file has another type or schema, is damaged, or was created in another environment.
@@ -95,7 +95,7 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
 
 
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
-    """The metadata and the rest of the file."""
+    """Return the metadata and the rest of the file."""
     if not blob.startswith(MAGIC):
         raise ArtifactsRefused("it contains no compile cache artifacts, or its header is damaged")
     line, _, body = blob[len(MAGIC) :].partition(b"\n")
@@ -116,8 +116,8 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def file_name(environment: Environment) -> str:
-    """The file name for an environment, which ensures that one torch version or device never replaces the artifacts of
-    another.
+    """Return the file name for an environment. Each torch version and device has its own file, so none replaces
+    another's artifacts.
     """
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
@@ -142,11 +142,11 @@ class Store:
             raise ArtifactsRefused(" ".join(str(error).split())) from None
 
     def path(self, environment: Environment) -> str:
-        """The path of this environment's artifacts."""
+        """Return the path of this environment's artifacts."""
         return f"{self._root}/{file_name(environment)}"
 
     def read(self, environment: Environment) -> list[Part]:
-        """The parts for this environment; an empty list if nothing is stored.
+        """Return the stored parts for this environment; empty if nothing is stored.
 
         Raises:
             ArtifactsRefused: If the stored artifacts must not be used.
@@ -158,7 +158,7 @@ class Store:
         return unpack(self._files.cat_file(path), environment)
 
     def others(self, environment: Environment) -> list[str]:
-        """The file names of other environments."""
+        """Return the file names of other environments."""
         names = {str(path).rsplit("/", 1)[-1] for path in self._files.glob(f"{self._root}/*{SUFFIX}")}
         return sorted(names - {file_name(environment)})
 
@@ -166,7 +166,7 @@ class Store:
         """Add parts to the stored artifacts atomically; returns the number of bytes written.
 
         Raises:
-            ArtifactsRefused: If the stored artifacts must not be used, and are not changed.
+            ArtifactsRefused: If the stored artifacts must not be used; in this case, they are not changed.
         """
         everything = [*self.read(environment), *parts]
         newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]
@@ -214,7 +214,7 @@ class Staging:
         self._write(f"{name}.line", line.encode())
 
     def parts(self, run: str) -> list[tuple[Environment, list[Part]]]:
-        """The artifacts of all processes, by environment, as parts of the run."""
+        """Return the artifacts that all processes of the run added, by environment."""
         by_file: dict[str, tuple[Environment, list[Part]]] = {}
         for path in sorted(self.folder.glob("*.part")):
             header, body = _split(path.read_bytes())
@@ -223,7 +223,7 @@ class Staging:
         return list(by_file.values())
 
     def lines(self) -> list[str]:
-        """The lines of all processes."""
+        """Return the lines of all processes."""
         return sorted(path.read_text(encoding="utf-8") for path in self.folder.glob("*.line"))
 
     def _write(self, name: str, content: bytes) -> None:

@@ -45,8 +45,8 @@ _TESTS: schema.Schema = {"type": "object", "additionalProperties": _ENTRY}
 
 @dataclass
 class Acceptance:
-    """The accepted breaks and recompiles of the running test, and the breaks and recompiles that exceed the budgets of
-    its checks.
+    """The running test's accepted breaks and recompiles, and the breaks and recompiles that exceed the budgets of the
+    test's checks.
 
     While ``accepting``, breaks and recompiles are not findings, because they will be accepted.
     """
@@ -73,7 +73,9 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """A check's budget plus the accepted breaks and recompiles of its test; the unchanged budget while accepting."""
+    """Return a check's budget plus the accepted breaks and recompiles of the check's test; while accepting, return the
+    budget unchanged.
+    """
     if current is None or current.accepting:
         return own
     recompiles = max(_number(own.max_recompiles), current.recompiles)
@@ -103,7 +105,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def load(path: Path) -> tuple[dict[str, Entry], str]:
-    """The entries by test id, and a message if the file cannot be used."""
+    """Return the entries by test id, and a message if the file cannot be used."""
     try:
         return _read(path), ""
     except baselines.BaselineError as error:
@@ -111,7 +113,7 @@ def load(path: Path) -> tuple[dict[str, Entry], str]:
 
 
 def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
-    """Write entries; None removes an entry. An unreadable file is renamed; the new name is returned.
+    """Write entries; None removes an entry. An unreadable file is renamed, and its new name is returned.
 
     Raises:
         BaselineError: If the file belongs to another version of this package.
@@ -144,7 +146,7 @@ def _read(path: Path) -> dict[str, Entry]:
 
 
 def allowed_recompiles(entry: Entry, torch: str) -> int:
-    """The number of recompiles that an entry allows on a torch version: the number for that version, or else the
+    """Return the number of recompiles that an entry allows on a torch version: the number for that version, or else the
     largest number for any other version.
     """
     counts: dict[str, int] = entry["recompiles"]
@@ -152,7 +154,7 @@ def allowed_recompiles(entry: Entry, torch: str) -> int:
 
 
 def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
-    """The entry of a test after a run on one torch version; None if there is nothing left to accept.
+    """Return a test's entry after a run on one torch version; None if there is nothing left to accept.
 
     ``needed`` contains ``breaks`` (with ``location`` and ``reason``) and ``recompiles`` over the test's budget.
     """
@@ -170,7 +172,7 @@ def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
 
 
 def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
-    """One line for each accepted break or recompile on this torch version that the test does not need."""
+    """Return one line for each accepted break or recompile on this torch version that the test does not need."""
     lines = [
         f"{name} at {accepted['location']} ({accepted['reason']})"
         for name, accepted in sorted(entry["breaks"].items())

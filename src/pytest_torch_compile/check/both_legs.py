@@ -41,7 +41,7 @@ class Run:
 
 @dataclass
 class Eager:
-    """The finished eager leg and its record of each call."""
+    """The eager leg after all calls, with its record of each call."""
 
     leg: Leg
     records: list[CallRecord] = field(default_factory=list)
@@ -61,7 +61,9 @@ def eager_leg(work: Work, box: Sandbox) -> Eager:
 def compiled_beside(
     eager: Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
 ) -> Run:
-    """Run the compiled calls from a cold start, and compare each call with eager before the next call runs."""
+    """Run the calls in compiled code, starting without compiled code, and compare each call with eager before the next
+    call runs.
+    """
     box.forget()
     world = eager.leg.world
     observer = canary.observer()
@@ -71,7 +73,7 @@ def compiled_beside(
     except Exception as error:
         if not compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
-        run.compile_error = error  # torch.compile itself rejects the target, as torch 2.6 does for its own functions
+        run.compile_error = error  # torch.compile itself rejects the target, as torch 2.6 rejects torch's own functions
         return run
     reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
     repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)

@@ -97,50 +97,54 @@ def check_compile(
         target: A module, function, bound method or other callable. If it was already compiled with ``torch.compile``,
             the original is checked, with the options of this call.
         *args: The arguments of a single call, if ``calls`` is not set.
-        calls: The call sequence. Each item is ``call(...)``, a tuple of positional arguments, or a single argument.
+        calls: The call sequence. Each item is a ``call(...)``, a tuple of positional arguments, or a single argument.
         fullgraph: Passed to ``torch.compile``. Defaults to True, unless graph breaks are allowed or a call is expected
             to raise.
         dynamic: Passed to ``torch.compile``.
         backend: Passed to ``torch.compile``. Defaults to ``--compile-backend``, or to Inductor.
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
-        recompile_limit: Passed to ``torch.compile``, if this torch version supports it, like the next two options.
+        recompile_limit: Passed to ``torch.compile``, if this torch version supports the option. The same applies to the
+            next two options.
         isolate_recompiles: Count and store the graphs of this ``torch.compile`` separately from other graphs.
         dynamic_shapes: Unbacked or shared sizes, in torch's own format (``shapes_spec`` on torch 2.13).
-        compile: ``callable(target) -> compiled``, used instead of ``torch.compile`` with the options above.
+        compile: A function ``callable(target) -> compiled``, which is used instead of ``torch.compile`` with the
+            preceding options.
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
             A name marks the size as unbacked, and marks all dimensions with this name as equal: ``{"x": {0:
             "batch"}}``.
-        train: True runs backward with random cotangents through every floating-point output. A callable computes the
-            loss.
-        optimizer: ``params -> Optimizer``. Parameters and buffers are compared after its steps.
+        train: If True, run backward with random cotangents through every floating-point output. If a callable, it
+            computes the loss.
+        optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer's steps.
         steps: The number of optimizer steps in each call.
-        max_graph_breaks: The number of allowed graph breaks (default 0). Can also be a dict of limits by torch version,
-            ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the line, ``{"mypackage": 0, "*": 3}``.
-        max_recompiles: The number of allowed recompiles (default 0). Can also be a dict of limits by torch version.
+        max_graph_breaks: The number of allowed graph breaks (default 0). Alternatively, a dict of limits by torch
+            version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the line, ``{"mypackage": 0, "*":
+            3}``.
+        max_recompiles: The number of allowed recompiles (default 0). Alternatively, a dict of limits by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count.
-        budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the three options above
-            is set, even to 0, it overrides the limit in ``budget``.
+        budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the preceding three
+            options is set, even to 0, it overrides the same limit in ``budget``.
         tolerances: How close compiled results must be to eager. The default is the rule in ``docs/numerics.md``, or
             bitwise equality with ``options={"numerics": "strict"}``.
         seed: The seed of the random state at the start of each run.
         warm: Require every graph to come from the compile cache. A graph that has to be compiled is a ``cache-miss``.
         warmup: The number of initial calls that may compile, within the budget; no later call may compile.
-        custom_ops: True runs ``torch.library.opcheck`` on each ``torch.library`` op that eager calls, with the inputs
-            that the op receives. A failure is a ``custom-op`` finding. Gradients are tested under ``train=True``.
+        custom_ops: If True, run ``torch.library.opcheck`` on each ``torch.library`` op that eager calls, with the
+            inputs that the op receives. A failure is a ``custom-op`` finding. Gradients are tested under
+            ``train=True``.
         snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default they are on the
             host if the device does not have enough memory for them and for the float64 run, or, in training, if the
             copies take 1 GiB or more.
-        diagnose: The level of diagnosis of a failure: ``off``, ``auto`` or ``full``. Defaults to
+        diagnose: How thoroughly to diagnose a failure: ``off``, ``auto`` or ``full``. Defaults to
             ``--compile-diagnose``.
-        **kwargs: Keyword arguments of the single call. Names that are also options of this function are rejected; use
-            ``calls=[call(x, mode="bicubic")]``.
+        **kwargs: Keyword arguments of the single call. A name that is an option of this function as well is rejected;
+            use ``calls=[call(x, mode="bicubic")]``.
 
     Returns:
-        The report with all observations.
+        The report, which contains all observations.
 
     Raises:
-        CompileCheckFailed: If there are findings that are not allowed. It has ``.report`` and ``.findings``.
+        CompileCheckFailed: If there are findings that are not allowed. The exception has ``.report`` and ``.findings``.
         CompileUsageError: If the check was called incorrectly, or the target raises in eager.
     """
     __tracebackhide__ = True
@@ -203,7 +207,9 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(
     work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
 ) -> CompileReport:
-    """The report on both legs, or on a timeout with the line that hangs. Also fills in ``ops``."""
+    """Return the report on both legs, or, after a timeout, the report with the line that hangs. The results for custom
+    ops are stored in ``ops``.
+    """
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
         if ops is not None:
@@ -223,7 +229,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
         eager = eager_leg(work, box)
         run = compiled_beside(eager, work, compiling, budget, tolerances, box)
         if run.compile_error is not None and compiling.can_relax:
-            # fullgraph stops at the first break, so a second run without it lists all of them.
+            # fullgraph stops at the first break, so a second run without fullgraph lists all breaks.
             first, run = run, compiled_beside(eager, work, compiling.relaxed(), budget, tolerances, box)
             run.refused = first.compile_error
         if run.compile_error is None:
@@ -280,7 +286,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """The remarks on a complete run. An incomplete run has none, because it did not reach all leaves."""
+    """Return the remarks on a complete run. An incomplete run has none, because it did not reach all leaves."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -41,21 +41,21 @@ def compile_guard(
     """Observe all compilations inside the ``with`` block, in any thread, and check them against the budget at its end.
 
     The yielded ``Observation`` is updated while the block runs: ``seen.graph_breaks[0].location``,
-    ``seen.recompiles[0].guard``, ``seen.graphs``. Code compiled before the block is reused and not observed. A block in
-    which nothing compiles is a finding; its message states whether everything had already been compiled. A graph from
-    the compile cache counts as compiled. Under pytest, code compiled by earlier tests is discarded before the test. If
-    the block raises, the exception propagates and nothing is checked.
+    ``seen.recompiles[0].guard``, ``seen.graphs``. Code compiled before the block is reused and not observed. It is a
+    finding if nothing is compiled inside the block; the message states whether all code had already been compiled. A
+    graph from the compile cache counts as compiled. Under pytest, code compiled by earlier tests is discarded before
+    the test. If the block raises, the exception propagates and nothing is checked.
 
     Args:
         max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.
         max_recompiles: the number of allowed recompiles.
         accepted_breaks: fingerprints of graph breaks that do not count.
-        budget: limits on counted quantities, ``Budget(max_graphs=2, max_syncs=0)``. If any of the three options above
-            is set, even to 0, it overrides the limit in ``budget``.
+        budget: limits on counted quantities, ``Budget(max_graphs=2, max_syncs=0)``. If any of the preceding three
+            options is set, even to 0, it overrides the same limit in ``budget``.
         cudagraphs: if True, a skipped CUDA graph is a finding.
-        steady: True if everything has been warmed up before: inside the block, nothing may compile, no kernel may be
-            autotuned and no CUDA graph may be recorded. A block in which nothing compiles passes, if anything was
-            compiled before.
+        steady: True if all code was warmed up before the block: inside the block, nothing may be compiled, no kernel
+            may be autotuned and no CUDA graph may be recorded. The check passes although nothing is compiled inside the
+            block, provided that some code was compiled before it.
         name: the name of the region in messages.
 
     Raises:

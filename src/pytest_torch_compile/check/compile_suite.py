@@ -18,7 +18,8 @@ from .check_compile import KEYWORDS, check_compile
 
 
 class CompileSuite:
-    """Define ``make_model`` and ``make_inputs`` to get tests of inference, training and a sequence of shapes.
+    """A mixin with tests of inference, training and a sequence of shapes. A subclass defines ``make_model`` and
+    ``make_inputs``.
 
     Example::
 
@@ -46,23 +47,25 @@ class CompileSuite:
         )
 
     def make_inputs(self, shape: Any) -> Any:
-        """The inputs for one entry of ``shapes``: a call, a tuple, a dict, or a single argument."""
+        """Create the inputs for one entry of ``shapes``: a call, a tuple, a dict, or a single argument."""
         raise CompileUsageError(
             f"{type(self).__name__} must define make_inputs(self, shape), which returns the inputs of one call"
         )
 
     def test_compile_inference(self) -> None:
-        """A call without gradients must match eager and have no graph breaks."""
+        """Check that a call without gradients matches eager and has no graph breaks."""
         self._check(self._calls()[:1], grad=False)
 
     def test_compile_training(self) -> None:
-        """A call and its backward must match eager in outputs, gradients and buffers, and have no graph breaks."""
+        """Check that a call and its backward match eager in outputs, gradients and buffers, and have no graph
+        breaks.
+        """
         if not self.trains:
             raise unittest.SkipTest("trains = False")
         self._check(self._calls()[:1], train=True)
 
     def test_compile_shapes(self) -> None:
-        """All shapes in order must stay within ``max_recompiles``."""
+        """Check that the calls with all shapes, in order, stay within ``max_recompiles``."""
         if len(self.shapes) < 2:
             raise unittest.SkipTest("one shape only")
         calls = self._calls()
@@ -88,7 +91,7 @@ class CompileSuite:
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:
-    """The maximum number of dimensions of one input that change between calls."""
+    """Return how many dimensions change between calls, in the input for which this number is largest."""
     shapes: dict[str, list[torch.Size]] = {}
     for call in calls:
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():

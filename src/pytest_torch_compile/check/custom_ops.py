@@ -23,20 +23,22 @@ from ..report.failure_text import count
 
 FORMULA = "the autograd formula"
 _NO_FORMULA = "no autograd formula was registered"
-# The last test repeats the other tests, and fails if they fail.
+# The final opcheck test repeats the other opcheck tests, and fails if one of the others fails.
 TRACED = "test_aot_dispatch_dynamic"
 
 
 @dataclass
 class CheckedOps:
-    """The results of checking the custom ops of a target."""
+    """The results of checking a target's custom ops."""
 
     findings: list[Finding] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """If the eager run fails because of an op that has a finding, report the finding instead of the exception."""
+        """If the eager run inside the ``with`` block fails although an op has a finding, report the finding instead of
+        raising the exception.
+        """
         try:
             yield
         except CompileUsageError as error:
@@ -71,7 +73,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
 
 
 def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
-    """One finding for each opcheck test that fails, with the first failing input."""
+    """Add one finding for each opcheck test that fails, with the first failing input."""
     failing: dict[str, list[tuple[Sample, str]]] = {}
     for sample in samples:
         for clause, why in _failures(sample, train, checked).items():
@@ -95,7 +97,7 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
 
 
 def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
-    """Maps each failed opcheck test to its error, for one input."""
+    """Return the error of each failed opcheck test, by test name, for one input."""
     # Gradients are tested only if the eager run used them, because many ops are only for inference.
     gradients = train and sample.wanted and sample.reached is not False
     results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)
@@ -113,7 +115,7 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
         del failures[TRACED]
         checked.remarks.append(f"custom_ops: {sample.op} is not deterministic, so {TRACED} cannot test it")
     if TRACED in failures and len(failures) > 1:
-        del failures[TRACED]  # it fails whenever another test fails
+        del failures[TRACED]  # this test fails whenever another test fails
     return failures
 
 

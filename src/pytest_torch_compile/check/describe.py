@@ -32,7 +32,7 @@ _NAMESPACES = (torch, torch.nn.functional, torch.linalg, torch.fft, torch.specia
 
 
 def target_name(target: Any) -> str:
-    """A readable name of the target."""
+    """Return a readable name of the target."""
     if isinstance(target, Factory):
         return f"the target of {target_name(target.make)}"
     name = str(getattr(target, "__qualname__", ""))
@@ -46,7 +46,9 @@ def target_name(target: Any) -> str:
 
 
 def definition(target: Any) -> Location | None:
-    """The location of the target's definition, for findings without a line; None if it is not written in Python."""
+    """Return the location of the target's definition, for findings without a line; None if the target is not written in
+    Python.
+    """
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
     try:
         function = inspect.unwrap(function)
@@ -75,7 +77,7 @@ def located(seen: Observation, target: Any) -> None:
 
 
 def numpy_numbers(target: Any) -> list[str]:
-    """The module attributes and function variables that hold a NumPy number."""
+    """Return the module attributes and function variables that hold a NumPy number."""
     number = getattr(sys.modules.get("numpy"), "generic", ())
     named = [("self.", vars(part)) for module in modules_of(target).values() for part in module.modules()]
     if isinstance(target, FunctionType):
@@ -92,7 +94,7 @@ def _is_users(location: Location | None) -> bool:
 
 
 def shapes_text(call: Call, names: Sequence[str] = ()) -> str:
-    """The arguments of a call: ``x f32[2, 16], n=3``."""
+    """Return the arguments of a call: ``x f32[2, 16], n=3``."""
     named = [(names[i] if i < len(names) else "", value) for i, value in enumerate(call.args)]
     parts = [_value_text(name, value) for name, value in [*named, *call.kwargs.items()]]
     return ", ".join(part for part in parts if part)
@@ -109,7 +111,7 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
-    """One row of the call table: compiled, recompiled, reused or eager, and the guard that failed."""
+    """Return one row of the call table: compiled, recompiled, reused or eager, and the guard that failed."""
     now = seen.during(index + 1)
     if raised and call.exceptions:
         outcome, guard = "raised", ""
@@ -131,14 +133,16 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
 
 
 def device_name(work: Work) -> str:
-    """The device of the first parameter, or else of the first tensor argument."""
+    """Return the name of the device that contains the first parameter or, if there are no parameters, the first tensor
+    argument.
+    """
     tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
     tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
     return str(tensors[0].device) if tensors else "cpu"
 
 
 def rerun_command() -> str:
-    """The command that runs the current test again, or an empty string outside pytest."""
+    """Return the command that runs the current test again, or an empty string outside pytest."""
     current = os.environ.get("PYTEST_CURRENT_TEST")
     if current:
         return f"python -m pytest {safe_text.shell(current.rsplit(' (', 1)[0])}"

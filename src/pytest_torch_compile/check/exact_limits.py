@@ -1,4 +1,4 @@
-"""Count the quantities that a budget limits exactly, and create findings for those that exceed their limit."""
+"""Count the quantities that a budget limits exactly, and create findings for quantities that exceed their limit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ UNITS: dict[str, tuple[FindingKind, str]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """The count for one limit, with details; ``value`` is None if the quantity is not observable here."""
+    """The counted quantity for one limit, with details; ``value`` is None if the quantity is not observable on this
+    machine.
+    """
 
     value: float | None
     evidence: Sequence[str] = ()
@@ -44,8 +46,8 @@ class Figure:
 
 @dataclass
 class Figures:
-    """Counts taken while code runs. ``generated`` contains the number of kernels of each call, and ``measured`` the
-    counts on a GPU.
+    """The counts taken while code runs. ``generated`` contains the number of kernels that each call generated, and
+    ``measured`` the counts on a GPU.
     """
 
     generated: list[int] = field(default_factory=list)
@@ -53,12 +55,12 @@ class Figures:
 
 
 def require_countable(budget: Budget, work: Work | None = None, compiling: Compiling | None = None) -> None:
-    """Reject limits on quantities that cannot be counted here, since they would always pass.
+    """Reject limits on quantities that cannot be counted on this machine, since such a limit could never be exceeded.
 
     ``work`` is None if the code is unknown, as in a guard.
 
     Raises:
-        CompileUsageError: If a limit cannot be counted; the message shows what is missing.
+        CompileUsageError: If a limited quantity cannot be counted; the message shows what is missing.
     """
     limits = budget.limits()
     if work is None and "max_memory_ratio" in limits:
@@ -89,7 +91,7 @@ def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> Abs
 
 
 def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[str, Figure]:
-    """Run each call again until it is warm, and count the GPU's work."""
+    """Run each call repeatedly until it is warm, and then count the GPU's work."""
     limits = budget.limits()
     if not limits.keys() & set(PER_CALL) or not _on_gpu(work) or all(call.exceptions for call in work.calls):
         return {}
@@ -148,7 +150,7 @@ def _peak(used: int) -> Figure:
 
 
 def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[Finding]:
-    """A finding for each limit that is exceeded or could not be counted."""
+    """Return a finding for each limit that is exceeded or could not be counted."""
     limits = {name: limit for name, limit in budget.limits().items() if name in UNITS}
     if not limits:
         return []

@@ -42,7 +42,8 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
 
 
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
-    """The observation without the effects of the exception: the break at the line that raises it, and the failed trace.
+    """Remove the effects of the expected exception from the observation: the break at the line that raises the
+    exception, and the failed trace.
 
     ``errors`` maps call numbers to eager's expected exceptions.
     """
@@ -59,8 +60,8 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
 def given_up(
     seen: Observation, errors: Mapping[int, BaseException], calls: Sequence[Call], budget: Budget
 ) -> list[Finding]:
-    """Findings for functions that raised an exception while torch traced them. torch then runs the whole function in
-    eager, even the parts for which graphs exist.
+    """Return findings for functions that raised an exception while torch traced them. torch then runs the whole
+    function in eager, including parts for which graphs exist.
     """
     later = max((number for number, call in enumerate(calls, 1) if not call.exceptions), default=0)
     return [

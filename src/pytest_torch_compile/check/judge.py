@@ -25,11 +25,11 @@ def judge(
     deviations: Sequence[Deviation] = (),
     expects_graphs: bool = True,
 ) -> list[Finding]:
-    """The findings of one run. ``aborted`` means that compilation raised, so a missing graph is not a finding.
+    """Return the findings of one run. ``aborted`` means that compilation raised, so a missing graph is not a finding.
 
     ``expects_graphs`` is False if everything may have been compiled before. ``limit`` is torch's recompile limit, and
     ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from torch's defaults;
-    if one of them caused a finding, the finding mentions it.
+    if a deviation caused a finding, the finding mentions the deviation.
     """
     findings = _graph_breaks(seen.graph_breaks, budget) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget)
@@ -52,7 +52,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """The finding for missing information that a verdict depends on."""
+    """Return the finding for missing information on which a verdict depends."""
     if not undecided:
         return []
     message = "this check cannot pass, because it needs information that is not observable"
@@ -60,7 +60,9 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
 
 
 def not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]:
-    """The finding for results that differ between eager runs because some objects of the target cannot be restored."""
+    """Return the finding for results that differ between eager runs because some of the target's objects cannot be
+    restored.
+    """
     if not (paths and objects):
         return []
     changing = ", ".join(dict.fromkeys(paths))
@@ -83,8 +85,8 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
 
 
 def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) -> Finding:
-    """One graph break, with its source line, torch's message and the fix; ``total`` is the part of the message that
-    contains the limit.
+    """Return the finding for one graph break, with its source line, torch's message and the fix. ``total`` is the part
+    of the message that contains the limit.
 
     ``others`` is true if there are other breaks, which may have caused this break.
     """
@@ -124,7 +126,7 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding
 
 
 def _described(recompile: Recompile) -> str:
-    """One line for a recompile: the call, the function, and the failed guard of every cache entry."""
+    """Return one line for a recompile: the call, the function, and the failed guard of every cache entry."""
     guards = []
     for guard in recompile.guards[:3]:
         # Graphs are counted from 1, so dynamo's entry ``0/1`` is the second graph.
@@ -200,7 +202,7 @@ def _nothing_compiled(seen: Observation) -> Finding:
 
 
 def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> list[Finding]:
-    """One finding for skipped CUDA graphs and for runs without a CUDA graph; warm-up runs do not count."""
+    """Return one finding for skipped CUDA graphs and for runs without a CUDA graph, not counting warm-up runs."""
     without = Counter(reason for run in runs for reason in run.without)
     if not reasons and not without:
         return []

@@ -1,4 +1,4 @@
-"""Classify exceptions of the legs as usage errors, errors of eager, or findings."""
+"""Classify exceptions from the legs as usage errors, errors in eager, or findings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
         raise usage_error(text, error) from None
 
 
-# Errors that a changed default can cause.
+# Exceptions that a changed default can cause.
 _ABOUT = {
     "torch.set_default_device": re.compile(r"\b(devices?|meta|cuda|xpu|mps|cpu)\b", re.I),
     "torch.set_default_dtype": re.compile(r"dtype|scalar type|\b(Float|Double|Half|BFloat16)\b"),
@@ -47,8 +47,8 @@ _ABOUT = {
 
 
 def _leaked_defaults(error: str) -> str:
-    """A line that shows where the default device or dtype was changed, possibly by another test; empty if it was not
-    changed.
+    """Return a line that shows where the default device or dtype was changed, possibly by another test; empty if no
+    default was changed.
     """
     leaked = [one for one in deviations() if one.name in _ABOUT and _ABOUT[one.name].search(error)]
     if not leaked:
@@ -79,9 +79,10 @@ def machine_faults_named() -> Iterator[None]:
 def error_findings(
     error: BaseException, frame: Location | None = None, deviations: Sequence[Deviation] = ()
 ) -> list[Finding]:
-    """The finding for an exception of torch's compiler; ``frame`` is the frame that was being compiled, if known.
+    """Return the finding for an exception of torch's compiler; ``frame`` is the frame that was being compiled, if
+    known.
 
-    ``deviations`` are settings that differ from torch's defaults; one of them may be the cause.
+    ``deviations`` are settings that differ from torch's defaults; one of these deviations may be the cause.
     """
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
@@ -108,7 +109,7 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """The findings, without exceptions from calls in which a compilation failed, because the failed compilation is
+    """Remove findings about exceptions from calls in which a compilation failed, because the failed compilation is
     already a finding.
     """
     failed = {error.call for error in seen.errors if not error.swallowed}
@@ -116,7 +117,7 @@ def without_failed_compilations(compared: Sequence[Finding], seen: Observation) 
 
 
 def _evidence(error: BaseException, inner: BaseException) -> str:
-    """The exception, torch's explanation, and the innermost cause."""
+    """Return the exception, torch's explanation, and the innermost cause."""
     explained = ("Explanation:", "Developer debug context:")
     lines = error_summary(inner).splitlines()
     lines += [line.strip() for line in str(error).splitlines() if line.strip().startswith(explained)]

@@ -12,7 +12,8 @@ from . import acceptance
 
 
 def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
-    """A line for each accepted graph break that did not occur: it is fixed, or the fingerprint is misspelt.
+    """Yield a line for each accepted graph break that did not occur: the break was removed from the code, or the
+    fingerprint is misspelt.
 
     Entries of ``compile-accepted.json`` apply to a whole test, so a single check may not need them. Unneeded entries
     are listed at the end of the session.
@@ -24,13 +25,13 @@ def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
 
 
 def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[str]:
-    """A line for each pattern of ``Tolerances`` that matches no compared or ignored leaf."""
+    """Yield a line for each pattern in ``Tolerances`` that matches no compared or ignored leaf."""
     for pattern in tolerances.unmatched(paths):
         yield f"tolerances: the leaf pattern {pattern!r} matched no leaf in this check"
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
-    """A line for each kind of reference run that raised."""
+    """Yield a line for each kind of reference run that raised an exception."""
     if no_reference is not None:
         yield f"errors relative to float64, because the eager run in float64 raises {error_summary(no_reference)}"
     if no_perturbed is not None:

@@ -34,7 +34,7 @@ def require_usable(work: Work) -> None:
 
 
 def require_factory(optimizer: Callable[..., Any] | None) -> None:
-    """Reject an optimizer in place of a function that creates one.
+    """Reject an optimizer that was passed in place of a function that creates an optimizer.
 
     Raises:
         CompileUsageError: If ``optimizer`` is an optimizer; the message shows how to write the function.

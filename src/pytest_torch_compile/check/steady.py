@@ -1,4 +1,6 @@
-"""The steady state: after the warm-up, nothing compiles, no kernel is autotuned and no CUDA graph is recorded."""
+"""Check the steady state: after the warm-up, nothing is compiled, no kernel is autotuned and no CUDA graph is
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ def require_warmup(warmup: int | None, calls: int) -> None:
 
 @contextmanager
 def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
-    """Record compilations inside the ``with`` block in ``late``. The block is one call of the sequence (counted from
-    1).
+    """Record compilations inside the ``with`` block in ``late``. The block runs one call of the sequence; ``number``
+    counts the calls from 1.
     """
     if warmup is None or number <= warmup:
         yield
@@ -40,14 +42,14 @@ def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) 
 
 
 def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
-    """The observation without recompiles after the warm-up, which are separate findings."""
+    """Remove recompiles after the warm-up from the observation, because they are reported as separate findings."""
     if warmup is None:
         return seen
     return replace(seen, recompiles=[recompile for recompile in seen.recompiles if recompile.call <= warmup])
 
 
 def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
-    """A finding for each function compiled after the warm-up, and one for recorded CUDA graphs.
+    """Return a finding for each function that was compiled after the warm-up, and one finding for recorded CUDA graphs.
 
     ``warmup`` is None if the check has no steady state.
     """
@@ -80,7 +82,9 @@ def _late(events: Sequence[LateCompilation], seen: Observation) -> Finding:
 
 
 def _described(event: LateCompilation, guard: str) -> str:
-    """``call 4: models.py:12 in forward, called from serve.py:30 in main: model(x): tensor 'x' size mismatch``."""
+    """Describe a late compilation: ``call 4: models.py:12 in forward, called from serve.py:30 in main: model(x):
+    ...``.
+    """
     parts = [f"call {event.call}"] if event.call else []
     parts += [event.location.shown() if event.location else event.frame or event.what]
     if event.caller:

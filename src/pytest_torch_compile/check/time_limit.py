@@ -17,13 +17,15 @@ from ..observation import Location
 
 # Interrupt repeatedly, because the checked code may catch the exception, and C code is not interrupted.
 AGAIN_SECONDS = 10.0
-# This signal also interrupts waits in C for time, a lock or a file. SIGALRM is left to pytest-timeout.
+# This signal interrupts C code, too, if it waits for a time, a lock or a file. SIGALRM is left to pytest-timeout.
 SIGNAL = signal.SIGUSR2
 _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """Raised if a check takes too long. It is not an ``Exception``, so the checked code does not handle it."""
+    """Raised if a check takes too long. The class is not derived from ``Exception``, so that the checked code does not
+    handle the exception.
+    """
 
 
 class TimeLimit:
@@ -37,7 +39,7 @@ class TimeLimit:
         self._lock = threading.Lock()
 
     def watch(self) -> None:
-        """In a separate thread, wait until the limit is reached, and then interrupt the check."""
+        """Wait, in a separate thread, until the limit is reached, and then interrupt the check."""
         wait = self._seconds
         while not self._done.wait(wait):
             with self._lock:
@@ -59,7 +61,7 @@ class TimeLimit:
     def _interrupt(self) -> None:
         if self._thread == threading.main_thread().ident:
             signal.pthread_kill(self._thread, SIGNAL)
-        else:  # this raises an exception only in Python code
+        else:  # the exception is raised only when Python code runs
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
@@ -74,7 +76,7 @@ class TimeLimit:
 
 
 def timeout_finding(frames: list[Location], seconds: float) -> Finding:
-    """The finding for a check that took too long; ``frames`` is its stack, outermost first."""
+    """Return the finding for a check that took too long; ``frames`` is its stack, outermost first."""
     message = f"did not finish within {seconds:g} s"
     inner = "innermost first:\n" + stack_text(frames)
     return Finding("timeout", message, place_of(frames), inner, advice.LONGER, limit=seconds)

@@ -8,7 +8,7 @@ from ..observation import CacheCounts
 
 
 def cache_misses(seen: CacheCounts) -> list[Finding]:
-    """The findings for a warm start that compiled something; none if every graph came from the cache."""
+    """Return the findings for a warm start that compiled something; none if every graph came from the cache."""
     missed = max(seen.fx_misses, seen.aot_misses)
     hits = max(seen.fx_hits, seen.aot_hits)
     if not missed and not seen.fx_bypasses and hits:

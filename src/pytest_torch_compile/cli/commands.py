@@ -36,10 +36,10 @@ FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0 for success, 1 for a negative result, 2 for wrong usage."""
+    """Run the command; the exit status is 0 for success, 1 for a negative result, and 2 for incorrect arguments."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["compare"] and any(word.split("=")[0] == "--against" for word in given):
-        # Unknown arguments go to pytest, so this parser must not handle the line.
+        # Unknown arguments are passed to pytest, so this parser must not handle the command line.
         from ..speed.revisions import main as compare_speed
 
         return compare_speed([word.removeprefix("--against=") for word in given[1:] if word != "--against"])
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _statuses(command: str) -> str:
-    """The last line of a command's help text."""
+    """Return the final line of a command's help text."""
     zero, one = (text.replace("`", "") for text in STATUSES[command])
     return f"Exit status: 0 {zero}; {f'1 {one}; ' if one else ''}2 {STATUS_2}."
 
@@ -147,7 +147,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def rendered(report: document.Document, form: str) -> str:
-    """The report in one of the output formats.
+    """Return the report in one of the output formats.
 
     Raises:
         DocumentError: If the HTML page needs Jinja2, which is not installed.

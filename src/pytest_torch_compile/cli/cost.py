@@ -1,5 +1,5 @@
-"""Measure the cost of compiling a model, and the time per call afterwards. The figures are only reported, not
-judged.
+"""Measure the cost of compiling a model, and the time per call of the compiled model. The figures are only reported,
+not judged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
 
 
 def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
-    """The measured figures as text."""
+    """Return the measured figures as text."""
     seconds, wall = sample.cold_start[1], sample.wall
     runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
     return [
@@ -39,7 +39,9 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
 
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
-    """The speedup, and the number of calls after which compilation pays off, unless the measurements vary too much."""
+    """Return lines with the speedup and the number of calls after which compilation pays off; a line says so if the
+    measurements do not show these figures.
+    """
     times = f"compiled code is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:
         return [f"{times}, but {rounds} rounds are too few to estimate the error"]
@@ -73,6 +75,6 @@ def _spread(seconds: Sequence[float]) -> str:
 
 
 def _time(seconds: float) -> str:
-    """``1.23 ms``, ``45.6 us``."""
+    """Format a time, such as ``1.23 ms`` or ``45.6 us``."""
     unit, factor = ("s", 1.0) if seconds >= 1 else ("ms", 1e3) if seconds >= 1e-3 else ("us", 1e6)
     return f"{seconds * factor:.3g} {unit}"

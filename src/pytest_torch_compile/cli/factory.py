@@ -45,7 +45,7 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
         factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``, or is itself a
             module.
         make_inputs: Returns the inputs of a call, or a list of calls, replacing the factory's.
-        shapes: Shapes of random inputs, which replace all other inputs.
+        shapes: The shapes of random inputs, which replace all other inputs.
         times: The number of calls. By default, a list of calls is used unchanged, and a single call runs twice.
 
     Raises:
@@ -89,7 +89,7 @@ _FORMS = "it may return model, (model, inputs) or {'model': model, 'inputs': inp
 
 
 def _parts(made: Any) -> tuple[Any, Any]:
-    """The model and its inputs; the inputs are None if the factory does not return any."""
+    """Return the model and its inputs, or None in place of inputs if the factory does not return any."""
     if type(made) is tuple and len(made) == 2:
         return made[0], made[1]
     if type(made) is dict and "model" in made and made.keys() <= {"model", "inputs"}:
@@ -114,7 +114,7 @@ def _random(shapes: Shapes) -> tuple[list[Any], str]:
 
 
 def _called(spec: str, attribute: Any = None) -> Any:
-    """The result of calling the attribute without arguments."""
+    """Return the result of calling the attribute without arguments."""
     attribute = _attribute(spec) if attribute is None else attribute
     if not callable(attribute):
         raise FactoryError(f"{spec} is {_short(attribute)}, which is not callable: it must be a function or a class")
@@ -144,7 +144,9 @@ def _attribute(spec: str) -> Any:
 
 
 def _said(error: BaseException) -> str:
-    """An exception with the user's line that raised it: ``ValueError: no width (models.py:3: raise ...)``."""
+    """Describe an exception with the line of user code that raised it: ``ValueError: no width (models.py:3: raise
+    ...)``.
+    """
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno}: {(error.text or '').strip()})"
     what = ": ".join(filter(None, [type(error).__name__, *str(error).splitlines()[:1]]))

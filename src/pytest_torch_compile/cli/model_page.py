@@ -1,4 +1,4 @@
-"""Create the page about one model, with its graphs and breaks, correctness and cost."""
+"""Create the page about one model, which shows the model's graphs, breaks, correctness and cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(console: Console, report: CompileReport, cost: Sequence[str], test: str
 
 
 def _sections(report: CompileReport) -> Iterator[Section]:
-    """The sections of the page, with every finding in the section that it belongs to."""
+    """Yield the page's sections. Every finding is in the section to which it belongs."""
     seen = report.observation
     recompiled: list[str] = []
     wrong: list[str] = []
@@ -74,7 +74,7 @@ def _what_next(report: CompileReport) -> Iterator[Section]:
 
 
 def text_of_test(example: Example, options: Mapping[str, Any]) -> str:
-    """A test that runs the same check, with the options that differ from the defaults."""
+    """Return a test that runs the same check, with all options that differ from the defaults."""
     lines = ["import torch"] if "torch." in example.expression else []
     lines += [_import(spec) for spec in dict.fromkeys([example.factory, example.make_inputs]) if spec]
     name = example.factory.partition(":")[2]

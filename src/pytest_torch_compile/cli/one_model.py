@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Add the command's options to its parser."""
     returns = "returns a model, (model, inputs) or {'model': model, 'inputs': inputs}"
     parser.add_argument("factory", metavar="package.module:factory", help=f"a function or class that {returns}")
     parser.add_argument(
@@ -106,7 +106,7 @@ def _refused(why: str) -> int:
 
 
 def _looked_at(example: Example, options: argparse.Namespace) -> tuple[CompileReport, list[str]]:
-    """The check's report with a full diagnosis, and the lines about the cost."""
+    """Return the check's report with a full diagnosis, and the lines about the cost."""
     from ..legs.calls import as_calls
     from ..legs.converted import on_device
 

@@ -1,4 +1,4 @@
-"""Diagnosis of failed checks: the stage at fault, the smallest module, and fixes that were tried."""
+"""Diagnosis of failed checks: the stage at fault, the smallest module with the problem, and fixes that were tried."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ STEPS: dict[str, dict[str, Step]] = {
     "full": {**_STAGE, "the smallest module": smallest_module, **_ADVICE, **_DEARER},
 }
 SECONDS = {"off": 0.0, "auto": 60.0, "full": 600.0}
-CHECKS = 2  # auto takes at most this multiple of the check's time,
-LEAST = 3.0  # but may always take this many seconds, so that a very short check also gets advice
+CHECKS = 2  # with auto, the diagnosis takes at most this multiple of the check's time,
+LEAST = 3.0  # but may always take this many seconds, so that even a very short check gets advice
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
-    """The diagnosis of a failed check, as lines for its message. ``level`` defaults to ``--compile-diagnose``.
+    """Return the diagnosis of a failed check, as lines for its message. ``level`` defaults to ``--compile-diagnose``.
 
     Raises:
         CompileUsageError: If the level is unknown.
@@ -54,7 +54,7 @@ def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -
     for what, step in STEPS[level].items():
         with doing(f"searching for {what}"):
             try:
-                for line in step(subject):  # one by one, to keep the lines found before the time limit is reached
+                for line in step(subject):  # one by one, to keep lines found before the time limit
                     lines.append(line)
             except OutOfTime:  # a later step may need less time
                 left_out.append(what)

@@ -21,8 +21,8 @@ Sizes = list[list[torch.Size | None]]  # for each call, the sizes of its output 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The changes to the calls of the compiled leg: each call is changed, and its results are cut to the sizes of the
-    eager results.
+    """The changes to the calls of the compiled leg: each call's arguments are changed, and the call's results are cut
+    to the sizes of the eager results.
 
     If ``eager_first`` is set, the target runs once in eager with the arguments of the first call before it is compiled.
     """
@@ -33,7 +33,7 @@ class Adaptation:
 
 
 def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **changes: Any) -> CompileReport | None:
-    """The check with the adapted calls; None if the calls cannot be adapted."""
+    """Return the check with the adapted calls, or None if the calls cannot be adapted."""
     sizes = _sizes_in_eager(subject) if adaptation.cuts else []
     if sizes is None:
         return None
@@ -62,7 +62,7 @@ def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **cha
 
 
 def _sizes_in_eager(subject: Subject) -> Sizes | None:
-    """The sizes of eager's results; None if they are not available."""
+    """Return the sizes of eager's results; None if the results are not available."""
     sizes: Sizes = []
 
     def in_eager(target: Any) -> Callable[..., Any]:
@@ -80,7 +80,7 @@ def _sizes_in_eager(subject: Subject) -> Sizes | None:
 
 
 def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
-    """The output without padding; tensors that are no larger than in eager are unchanged."""
+    """Return the output without padding; tensors that are no larger than in eager are unchanged."""
     leaves, structure = tree_flatten(output)
     if len(leaves) != len(sizes):
         return output

@@ -1,4 +1,4 @@
-"""Fixes for graph breaks: alternative versions of the line that breaks the graph, suggested only if a trial run
+"""Find fixes for graph breaks: alternative versions of the line that breaks the graph, suggested only if a trial run
 succeeds.
 """
 
@@ -34,7 +34,7 @@ from .rewrites import (
 from .subject import MORE_TIME, OutOfTime, Subject
 
 MOST = 8  # maximum number of diagnosed breaks
-NAMED_LOSS = "ForCausalLM"  # the loss that transformers uses for a model that does not set a loss
+NAMED_LOSS = "ForCausalLM"  # the loss that transformers uses for a model that does not choose a loss
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,9 @@ class Change:
 
 
 def break_advice(subject: Subject) -> list[str]:
-    """For each break, the first change that removes it, followed by the result of all changes together."""
+    """Return, for each break, the first change that removes the break, followed by the result of all changes
+    together.
+    """
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
         try:
@@ -70,7 +72,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
     while to_try:
         broken = to_try.popleft()
         if not _has(best, broken):
-            continue  # an earlier change also fixed this break
+            continue  # an earlier change removed this break as well
         for change in _candidates(subject, broken):
             report = _tried(subject, [*chosen, change], backend="eager")
             if report is not None and _helps(subject, best, report, broken, change):
@@ -94,7 +96,8 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
 
 
 def _without_the_backend(subject: Subject) -> CompileReport:
-    """The check that the changes are compared with, which uses backend eager because the changes are tried with it.
+    """Return the check with which trials are compared. It uses the backend "eager", because the changes are tried with
+    this backend.
 
     If a failing backend caused some of the breaks, this is the check with only the backend changed to eager.
     """
@@ -108,7 +111,9 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _helps(subject: Subject, best: CompileReport, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
-    """Whether the break no longer occurs, and there are fewer breaks, no additional recompiles and no new findings."""
+    """Return whether the break no longer occurs, and there are fewer breaks in total, no additional recompiles and no
+    new findings.
+    """
     if len(report.recompiles) > len(best.recompiles):
         return False
     if {finding.kind for finding in report.findings} - subject.kinds or not report.graphs:
@@ -122,8 +127,8 @@ def _has(report: CompileReport, broken: GraphBreak) -> bool:
 
 
 def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
-    """The check with changed compiled code. The eager leg runs the original code, so results are compared with the
-    original results.
+    """Run the check with changed code in the compiled leg. The eager leg runs the original code, so results are
+    compared with the original results.
     """
     compiling = subject.compiling
     if backend is not None:
@@ -156,7 +161,7 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
 
 
 def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
-    """Possible changes, the simplest first."""
+    """Yield possible changes, starting with the simplest."""
     if any(_unnamed_loss(module) for module in modules_of(subject.work.target).values()):
         yield Change(f"set the loss function, model.loss_type = {NAMED_LOSS!r}", names_loss=True)
     if is_library(
@@ -195,7 +200,7 @@ def _short(code: str) -> str:
 
 
 def _unnamed_loss(module: Any) -> bool:
-    """Whether this is a transformers model that looks up its loss in every call."""
+    """Return whether this is a transformers model that looks up its loss in every call."""
     return any(
         hasattr(one, "loss_type") and one.loss_type is None and hasattr(type(one), "loss_function")
         for one in module.modules()

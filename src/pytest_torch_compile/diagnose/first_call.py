@@ -1,4 +1,4 @@
-"""A fix for code that initialises itself in its first call: call it once in eager before compiling it."""
+"""Fix code that initialises itself in its first call: call the code once in eager before compiling it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from ..findings import CompileReport
 from .stage import KINDS
 from .subject import Subject
 
-# Inductor options that turn off one part each, with the part's name; options with the least impact come first.
+# Inductor options that each turn off one part of Inductor, with the part's name; options with the least impact come
+# first.
 SWITCHES: tuple[tuple[str, Any, str], ...] = (
     ("post_grad_custom_post_pass", None, "this custom pass"),
     ("joint_custom_post_pass", None, "this custom pass"),
@@ -31,7 +32,9 @@ TABLES: dict[str, Table] = {"aot_eager_decomp_partition": "decomposition", "indu
 
 
 def part_of_inductor(subject: Subject) -> Iterator[str]:
-    """The op whose decomposition or generated code is wrong, and each option that makes the check pass."""
+    """Yield lines with the op whose decomposition or generated code is wrong, and with each option that makes the check
+    pass.
+    """
     stage, kinds = subject.report.fault.stage, subject.kinds & KINDS
     if stage not in TABLES or not kinds:
         return
@@ -46,9 +49,7 @@ def _switches(subject: Subject) -> Iterator[str]:
         if name in own or (value is None and not is_set(name)):
             continue
         changes: dict[str, Any] = {"mode": None, "options": {**own, name: value}}
-        if (
-            subject.smallest
-        ):  # a trial of the part is cheaper, and a change that does not fix the part cannot fix the whole target
+        if subject.smallest:  # cheaper than the whole target, which only a change that corrects the part can correct
             alone = subject.again(**{**subject.smallest, **changes})
             if alone is not None and alone.findings:
                 continue
@@ -60,7 +61,7 @@ def _switches(subject: Subject) -> Iterator[str]:
 
 
 def _own_options(subject: Subject) -> dict[str, Any]:
-    """The check's options combined with its mode's options, since torch.compile does not accept both a mode and
+    """Return the check's options combined with its mode's options, since torch.compile does not accept both a mode and
     options.
     """
     return {**options_of_mode(subject.compiling.mode), **(subject.compiling.options or {})}
@@ -71,7 +72,7 @@ def _error(report: CompileReport) -> str:
 
 
 def _op(subject: Subject, table: Table) -> list[str]:
-    """The op whose table entry makes the check fail, found by bisecting the ops in use."""
+    """Return the op whose table entry makes the check fail, found by bisecting the ops in use."""
     ops = _of_part(subject, table, subject.smallest) if subject.smallest else []
     if not ops or not _right_without(subject, table, ops, {}):
         ops = _of_part(subject, table, {})
@@ -83,8 +84,8 @@ def _op(subject: Subject, table: Table) -> list[str]:
 
 
 def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:
-    """The ops whose table entries must be removed for one part of the target (or the whole target, if ``part`` is
-    empty) to return correct results.
+    """Return the ops whose table entries must be removed so that one part of the target (or the whole target, if
+    ``part`` is empty) returns correct results.
     """
     used: list[str] = []
     with noting(table, used):
@@ -93,7 +94,7 @@ def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[s
 
 
 def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
-    """Repeatedly halve the list of ops, keeping a half that is sufficient, until neither half is."""
+    """Repeatedly halve the list of ops, keeping a half that is sufficient, until neither half is sufficient."""
     while len(ops) > 1:
         middle = len(ops) // 2
         halves = (ops[:middle], ops[middle:])

@@ -1,4 +1,4 @@
-"""Fixes for excessive memory, too many kernels and skipped CUDA graphs: other modes that were tried."""
+"""Find fixes for excessive memory, too many kernels and skipped CUDA graphs, by trying other modes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs")
 
 
 def mode_advice(subject: Subject) -> list[str]:
-    """The modes without findings."""
+    """Return a line for each mode in which the check has no findings."""
     compiling = subject.compiling
     if not subject.kinds & KINDS or compiling.backend != "inductor" or compiling.options or compiling.wrapper:
         return []

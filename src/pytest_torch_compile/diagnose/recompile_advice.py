@@ -1,4 +1,4 @@
-"""Fixes for recompiles: changes that are suggested only if a trial run succeeds."""
+"""Find fixes for recompiles: changes that are suggested only if a trial run succeeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Dims = dict[Name, tuple[int, ...]]
 
 
 def recompile_advice(subject: Subject) -> Iterator[str]:
-    """One line for each change that keeps the check within its budget, with the result."""
+    """Yield one line for each change that keeps the check within its budget, with the result."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):
@@ -55,7 +55,9 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Possible changes, each as text and as fields of the work, fields of the compilation, or an ``Adaptation``."""
+    """Yield possible changes. Each consists of a text and of changed fields of the work, changed fields of the
+    compilation, or an ``Adaptation``.
+    """
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
     for call in calls:
@@ -131,12 +133,12 @@ def _differ_in_strides(values: Sequence[Any]) -> bool:
 
 
 def _marked_dims(values: Sequence[Any]) -> tuple[int, ...]:
-    """The dimensions of a tensor argument that are marked as dynamic in any call."""
+    """Return the dimensions of a tensor argument that are marked as dynamic in any call."""
     return tuple(sorted({dim for one in values if isinstance(one, torch.Tensor) for dim in marked_dims(one)}))
 
 
 def _changing_dims(values: Sequence[Any], least: int) -> tuple[int, ...]:
-    """The dimensions of a tensor argument that change between calls, and are never smaller than ``least``."""
+    """Return the dimensions of a tensor argument that change between calls and are never smaller than ``least``."""
     shapes = [tuple(value.shape) for value in values if isinstance(value, torch.Tensor)]
     if len({len(shape) for shape in shapes}) != 1:
         return ()
@@ -145,7 +147,7 @@ def _changing_dims(values: Sequence[Any], least: int) -> tuple[int, ...]:
 
 
 def _changed(names: Sequence[str], chosen: Collection[Name], change: Callable[[Name, Any], Any], call: Call) -> Call:
-    """The call with the chosen arguments changed."""
+    """Return the call with the chosen arguments changed."""
     new = {name: change(name, value) if name in chosen else value for name, value in _named(call, names).items()}
     args = tuple(new[_name(names, i)] for i in range(len(call.args)))
     return replace(call, args=args, kwargs={name: new[name] for name in call.kwargs})

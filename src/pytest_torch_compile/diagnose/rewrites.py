@@ -29,8 +29,8 @@ Way = Callable[[ast.stmt, Around], "ast.stmt | None"]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite, created by ``way``, of the statement at ``line`` of ``file``: from ``old`` to ``new``, which is empty
-    if the statement is removed.
+    """A rewrite of the statement at ``line`` in ``file`` from ``old`` to ``new``, created by the function ``way``.
+    ``new`` is empty if the statement is removed.
 
     ``moved`` is code that runs outside the function instead of inside it.
     """
@@ -44,7 +44,7 @@ class Rewrite:
 
 
 def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
-    """All rewrites that apply to the statement at a location; none if its source cannot be read."""
+    """Yield all rewrites that apply to the statement at a location; none if its source cannot be read."""
     for way in ways:
         tree = _tree(place.file)
         statement = _statement(tree, place.line) if tree else None
@@ -60,7 +60,7 @@ def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
 
 @contextmanager
 def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
-    """Run the rewritten code inside the ``with`` block, in every function that contains such a statement.
+    """Inside the ``with`` block, run the rewritten code in every function that contains the statement.
 
     Raises:
         ValueError: If the rewritten function is not compatible with the original.
@@ -86,7 +86,7 @@ def _key(code: CodeType) -> tuple[str, int]:
 
 
 def _functions(file: str, lines: Sequence[int]) -> list[FunctionType]:
-    """All function objects whose code contains one of these lines."""
+    """Return all function objects whose code contains one of these lines."""
     of_file = [one for one in gc.get_objects() if type(one) is FunctionType and one.__code__.co_filename == file]
     return [one for one in of_file if {line for *_, line in one.__code__.co_lines()} & set(lines)]
 
@@ -118,7 +118,7 @@ def _rewritten(file: str, changes: Sequence[Rewrite]) -> ast.Module:
 
 
 def _statement(tree: ast.Module, line: int) -> ast.stmt | None:
-    """The innermost statement that covers a line."""
+    """Return the innermost statement that covers a line."""
     inner = None
     for node in ast.walk(tree):  # from the outermost to the innermost
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
@@ -127,7 +127,7 @@ def _statement(tree: ast.Module, line: int) -> ast.stmt | None:
 
 
 def _block(tree: ast.Module, statement: ast.stmt) -> tuple[list[ast.stmt], int]:
-    """The list that contains a statement, and its index."""
+    """Return the list that contains a statement, and its index."""
     for node in ast.walk(tree):
         for _, block in ast.iter_fields(node):
             if isinstance(block, list) and any(one is statement for one in block):
@@ -156,7 +156,7 @@ def _moved(statement: ast.stmt, around: Around) -> list[str]:
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
-    """The outermost calls in a statement that do not read variables of the function."""
+    """Return the outermost calls in a statement that do not read variables of the function."""
     expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
     calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
     while nodes:
@@ -189,7 +189,7 @@ def _outside(call: ast.Call) -> str:
 
 
 def _values(changes: Sequence[Rewrite], function: FunctionType) -> dict[str, object]:
-    """The values of expressions moved out of the function, keyed by the names that the rewritten code uses."""
+    """Return the values of expressions moved out of the function, keyed by the names that the rewritten code uses."""
     values: dict[str, object] = {}
     for change in changes:
         tree = _tree(change.file)
@@ -212,7 +212,9 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Remove a call without an effect on the result, an assertion, or a branch that contains only such statements."""
+    """Remove a call without an effect on the result, an assertion, or a branch that contains only removable
+    statements.
+    """
     if not _may_have_no_result(statement):
         return None
     # Keep the statement as dead code, so that the function still closes over the same variables.
@@ -280,7 +282,7 @@ def _chosen(
 
 
 def _assigned(statement: ast.stmt | None) -> tuple[str | None, ast.expr | None]:
-    """The single name or attribute that a statement assigns, and the assigned value."""
+    """Return the single name or attribute that a statement assigns, and the assigned value."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
         return (ast.unparse(target), statement.value) if isinstance(target, (ast.Name, ast.Attribute)) else (None, None)
@@ -291,7 +293,7 @@ def _assigned(statement: ast.stmt | None) -> tuple[str | None, ast.expr | None]:
 
 
 def _as_tensor(test: ast.expr) -> ast.expr:
-    """A condition as a tensor, without conversions to Python values."""
+    """Rewrite a condition as a tensor, without conversions to Python values."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _torch("logical_not", _as_tensor(test.operand))
     if isinstance(test, ast.BoolOp):

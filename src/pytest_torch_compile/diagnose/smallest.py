@@ -30,8 +30,8 @@ class Part:
     calls: list[Call]
 
     def changes(self, whole: Work) -> dict[str, Any]:
-        """The changes that turn a check of the whole target into a check of this part. Options that refer to arguments
-        by name are dropped.
+        """Return the changes that turn a check of the whole target into a check of this part. Options that refer to
+        arguments by name are omitted.
         """
         alone = {"optimizer": None, "steps": 1, "dynamic_dims": None}
         return {"target": self.module, "calls": self.calls, "train": bool(whole.train), **alone}
@@ -41,7 +41,7 @@ def smallest_module(subject: Subject) -> list[str]:
     """Descend into submodules as long as a submodule shows a finding of the same kind on its own."""
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
-        kinds |= {"numerics", "gradient"}  # an optimizer step turns wrong gradients into wrong parameters
+        kinds |= {"numerics", "gradient"}  # a wrong parameter after an optimizer step may come from a wrong gradient
     if "exception" in kinds:
         kinds.add("metadata")  # another part may not accept this part's outputs
     smallest, shown, tried, remark = None, set[str](), 0, ""
@@ -70,8 +70,8 @@ def smallest_module(subject: Subject) -> list[str]:
 
 
 def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
-    """A check of one part with its recorded arguments, which require gradients only if the eager run works with
-    them.
+    """Check one part with its recorded arguments. The arguments require gradients only if the eager run works with
+    gradients.
     """
     backend = _cheapest_backend(subject)
     report = subject.again(backend, **part.changes(subject.work))
@@ -92,8 +92,8 @@ def _without_gradient(call: Call) -> Call:
 
 
 def _cheapest_backend(subject: Subject) -> str | None:
-    """The backend of the first stage that shows the finding; None, which means the check's own backend, if the stage is
-    unknown.
+    """Return the backend of the first stage that shows the finding. If the stage is unknown, return None, which means
+    the check's own backend.
     """
     if subject.compiling.wrapper is not None:
         return None
@@ -104,8 +104,8 @@ def _cheapest_backend(subject: Subject) -> str | None:
 
 
 def parts_of(work: Work) -> dict[str, Part]:
-    """Maps paths to the submodules that were called in eager. If the target is a function, these are submodules of the
-    modules that it reaches.
+    """Return the submodules that were called in eager, by path. If the target is a function, these are submodules of
+    the modules that the function reaches.
     """
     inputs = captured(work)
     return {
@@ -122,14 +122,16 @@ def _below(roots: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn
 
 
 def _global_modules(target: Any) -> dict[str, torch.nn.Module]:
-    """The modules that a function calls through global names."""
+    """Return the modules that a function calls through global names."""
     code, names = getattr(target, "__code__", None), getattr(target, "__globals__", {})
     used = {name: names.get(name) for name in (code.co_names if code else ())}
     return {name: module for name, module in used.items() if isinstance(module, torch.nn.Module)}
 
 
 def children(parts: Mapping[str, Part], name: str) -> list[Part]:
-    """The direct parts of a module; containers that are never called, such as ModuleList, are expanded."""
+    """Return the direct parts of a module. A container that is never called, such as a ModuleList, is replaced with its
+    own parts.
+    """
     below = [part for part in parts.values() if part.name.startswith(f"{name}." if name else "") and part.name != name]
     called = [part for part in below if part.calls]
     return [part for part in called if not any(part.name.startswith(f"{other.name}.") for other in called)]
@@ -137,7 +139,7 @@ def children(parts: Mapping[str, Part], name: str) -> list[Part]:
 
 @dataclass
 class _Capture:
-    """The arguments of modules; ``number`` counts the calls to the whole target."""
+    """The captured arguments of modules; ``number`` counts the calls to the whole target."""
 
     inputs: Inputs = field(default_factory=dict)
     call: Call = field(default_factory=Call)
@@ -150,7 +152,7 @@ _captures: list[_Capture] = []
 
 
 def captured(work: Work) -> Inputs:
-    """For each call in eager, the arguments of the first call to each submodule."""
+    """Run the calls in eager, and return, for each call, the arguments of the first call to each submodule."""
     with ExitStack() as stack:
         _captures.append(capture := _Capture())
         stack.callback(_captures.pop)
@@ -177,9 +179,7 @@ def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Map
 
 
 def _copied(leaf: Any) -> Any:
-    """A copy of an argument leaf, taken before the module runs, because some arguments (such as a key cache) grow in
-    each call.
-    """
+    """Copy an argument leaf before the module runs, because some arguments (such as a key cache) grow in each call."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)
     try:

@@ -25,7 +25,9 @@ STAGES = {
 
 
 def stage(subject: Subject) -> list[str]:
-    """The first stage that has a finding of the same kind; nothing if there is only one stage to try."""
+    """Return lines with the first stage that has a finding of the same kind; empty if there is only one stage to
+    try.
+    """
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)
     if not kinds or subject.compiling.wrapper is not None or backend not in names[1:]:
@@ -53,8 +55,8 @@ def stage(subject: Subject) -> list[str]:
 
 
 def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
-    """A line if the eager run shows a finding of these kinds when it takes the code's branches for compiled code;
-    otherwise an empty string.
+    """Run eager code so that it takes the branches meant for compiled code. Return a line if the run has a finding of
+    these kinds, and otherwise an empty string.
     """
     places: list[Location] = []
 
@@ -77,7 +79,7 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
             "stage: not in torch. The eager run produces the same result when it takes the branch for compiled code "
             f"at the {where}"
         )
-    # The branch makes a difference, but it may not be the cause of this finding, or not the only cause.
+    # The branch makes a difference, but the branch may not be the cause of this finding, or may not be the only cause.
     return (
         f"stage: unknown. When the eager run takes the branch for compiled code at the {where}, it is also wrong, but "
         "with different findings; remove the branch and run the check again"
@@ -85,5 +87,5 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
 
 
 def _leaves(report: CompileReport, kinds: Collection[str]) -> set[tuple[str, str, int]]:
-    """Where the findings are: kind, leaf and call."""
+    """Return where the findings are, as triples of kind, leaf and call."""
     return {(one.kind, one.subject, call) for one in report.findings if one.kind in kinds for call in one.calls or (0,)}

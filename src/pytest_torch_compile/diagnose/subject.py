@@ -1,4 +1,4 @@
-"""The subject of a diagnosis: a failed check that can be repeated with changes."""
+"""Describe the subject of a diagnosis: a failed check that can be repeated with changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True)
 class Remake:
-    """Everything needed to repeat a check; ``seconds`` is its duration."""
+    """Everything that is needed to repeat a check; ``seconds`` is the check's duration."""
 
     work: Work
     compiling: Compiling
@@ -63,7 +63,8 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """The expected time of a trial with this backend: the time of the longest trial so far, or else of the check.
+        """Return the expected time of a trial with this backend: the time of the longest trial so far or, if there was
+        none, the time of the check.
 
         The compile time of stages that a trial skips is subtracted from the check's time. The check's time includes the
         imports of the first compilation.
@@ -109,7 +110,9 @@ class Subject:
                 self._took[backend] = max(self._took.get(backend, 0.0), time.monotonic() - began)
 
     def shows(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Whether a report has a finding of these kinds; a break or recompile counts only with the same cause."""
+        """Return whether a report has a finding of these kinds; a break or recompile counts only if it has the same
+        cause as in the failed check.
+        """
         if report is None:
             return False
         shown = {finding.kind for finding in report.findings if finding.kind in kinds}
@@ -119,7 +122,7 @@ class Subject:
         return bool(shown)
 
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Whether a trial ran without findings of these kinds and without new findings."""
+        """Return whether a trial ran without findings of these kinds and without new findings."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 
@@ -137,10 +140,10 @@ def _without_guard_errors() -> Iterator[None]:
 
 
 def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
-    """The location and category of each break, regardless of its callers."""
+    """Return the location and category of each break, regardless of the calls that led to it."""
     return {(one.location.file, one.location.line, one.category) for one in report.graph_breaks}
 
 
 def recompile_causes(report: CompileReport) -> set[str]:
-    """The causes of the recompiles; an empty string if torch reports no guard."""
+    """Return the causes of the recompiles; an empty string if torch reports no guard."""
     return {recompile.guards[0].cause if recompile.guards else "" for recompile in report.recompiles}

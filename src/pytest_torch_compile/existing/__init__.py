@@ -1,1 +1,3 @@
-"""``--compile-existing=PACKAGE``: checks calls that ordinary tests make into a package, at the moment of each call."""
+"""``--compile-existing=PACKAGE``: check the calls that ordinary tests make into a package, at the moment of each
+call.
+"""

@@ -1,4 +1,6 @@
-"""The verdicts of an earlier run: a target that worked must keep working, and an old failure is a known failure."""
+"""The stored verdicts of an earlier run: a target that worked must still work, and a failure in the stored verdicts is
+a known failure.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ class Baseline:
         self.stored = baselines.load(folder, self._environment, "existing")
 
     def known(self, row: Row) -> str:
-        """The reason why the failure of a target is expected: it is in the baseline. Empty if the failure is new or
-        worse.
+        """Return the reason why a target's failure is expected, which is that the baseline contains the failure; empty
+        if the failure is new or worse.
         """
         entry = self.stored.entries.get(row.test)
         if entry is None or row.verdict in (WORKS, UNCHECKED):
@@ -40,8 +42,8 @@ class Baseline:
         return f"as recorded in the baseline: {entry['verdict']}"
 
     def lines(self, rows: Sequence[Row]) -> list[str]:
-        """Lines about targets that improved since the baseline, or that worked in the baseline and were not checked
-        now.
+        """Return lines about targets that improved since the baseline, and about targets that worked in the baseline
+        but were not checked in this run.
         """
         entries, lines = self.stored.entries, [self.stored.problem] if self.stored.problem else []
         by_test = {row.test: row for row in rows}

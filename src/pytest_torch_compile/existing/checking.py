@@ -1,5 +1,5 @@
-"""One check in the middle of a test: an eager run to determine whether the call can be checked, and then the check
-itself.
+"""Run one check in the middle of a test: first an eager run, to determine whether the call can be checked, and then the
+check itself.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ Line = tuple[str, int, int]
 
 @dataclass
 class Checked:
-    """The result for one call. Consists of plain data, because pytest-xdist workers send it.
+    """The result for one call. It consists of plain data, because pytest-xdist workers send it to the controller.
 
     ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
-    operation. ``passed_over`` is the reason why other calls have priority.
+    operation. If the call was passed over, because other calls have priority, ``passed_over`` is the reason.
     """
 
     target: str
@@ -59,11 +59,11 @@ class Checked:
     seconds: float = 0.0
     breaks: dict[str, dict[str, str]] = field(
         default_factory=dict
-    )  # those that exceed the budget, for compile-accepted.json
+    )  # breaks that exceed the budget, for compile-accepted.json
     recompiles: int = 0
     allowed: int = 0  # recompiles that the sizes require
     train: bool = False
-    module: str = ""  # the source of its test: the module of the target, the expression that creates it, and the calls
+    module: str = ""  # parts of a test: the target's module, the expression for the target, the calls
     made: str = ""
     calls: tuple[str, ...] = ()
     unwritten: str = ""
@@ -71,11 +71,11 @@ class Checked:
 
 @dataclass(frozen=True)
 class Rules:
-    """How calls are checked.
+    """The rules by which calls are checked.
 
-    ``existing`` is the value of the option. ``backend`` is the requested backend, or None for a fast backend. ``owns``
-    decides which modules belong to the package. ``why_not`` decides whether to check a call, depending on the lines of
-    the package that it executed in eager and on whether the test needs its gradients.
+    ``existing`` is the option's value. ``backend`` is the requested backend, or None for a fast backend. ``owns``
+    decides which modules belong to the package. ``why_not`` decides whether to check a call, depending on which lines
+    of the package the call executed in eager, and on whether the test needs the call's gradients.
     """
 
     existing: str
@@ -90,7 +90,9 @@ def checked(
     called: Called, test: str, earlier: Sequence[Call], recompiles: int, wants_gradients: bool, rules: Rules,
     accepted: acceptance.Acceptance,
 ) -> Checked:  # fmt: skip
-    """Check a call at the moment it happens, after the calls ``earlier``, and allow ``recompiles`` recompiles."""
+    """Check a call at the moment it happens. The check runs the calls ``earlier`` before it, and allows ``recompiles``
+    recompiles.
+    """
     began = time.monotonic()
     calls = [*earlier, Call(called.args, called.kwargs)]
     done = Checked(called.name, test, allowed=recompiles)
@@ -104,7 +106,8 @@ def checked(
             with time_limit(None if chosen is not None and chosen < rules.seconds else rules.seconds) as limit:
                 _check(called.target, calls, wants_gradients, rules, done)
             if limit.findings:
-                # The plugin set the limit, to leave time for other targets, so it says nothing about this one.
+                # The plugin chose this time limit, to leave time for other targets, so reaching the limit is no problem
+                # of this target.
                 done.refused, done.report = f"the check took longer than {rules.seconds:.0f} s", None
                 done.took_too_long = True
         except SideEffect as effect:
@@ -147,8 +150,8 @@ def _settings(rules: Rules) -> Any:
 
 
 def _lasting_state(values: Sequence[Any]) -> str:
-    """The reason why a call cannot be repeated without side effects: it involves an object whose state is not
-    restored.
+    """Return the reason why a call cannot be repeated without side effects: the call involves an object whose state is
+    not restored.
     """
     for value in reached(values):
         kind = type(value)
@@ -185,7 +188,7 @@ def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
 
 @contextmanager
 def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
-    """Yield a set that collects the lines of the package that run in the body."""
+    """Yield a set, which collects the lines of the package that run inside the ``with`` block."""
     lines: set[Line] = set()
 
     def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
@@ -205,7 +208,7 @@ def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
 
 
 class _Counting(TorchFunctionMode):
-    """Counts the operations that return a tensor which is not one of their arguments."""
+    """A mode that counts the operations that return a tensor other than their arguments."""
 
     def __init__(self) -> None:
         super().__init__()

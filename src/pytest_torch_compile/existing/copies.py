@@ -1,4 +1,4 @@
-"""Small copies of the arguments of earlier calls, so that a later call can be checked as part of a sequence.
+"""Copy small arguments of earlier calls, so that a later call can be checked as part of a sequence.
 
 The test's own tensors are never kept.
 """
@@ -21,7 +21,7 @@ MOST_BYTES_IN_ALL = 64 << 20
 
 
 class NotCopied(Exception):
-    """Raised if an argument is not a plain value, a small tensor, or a container of these."""
+    """Raised if an argument is not a plain value, a small tensor, or a container of plain values and small tensors."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Tensor:
 
 @dataclass(frozen=True)
 class Copied:
-    """The arguments of a call, without references to the objects of the test."""
+    """A call's arguments, without references to the test's objects."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -46,7 +46,7 @@ class Copied:
         """Copy the arguments.
 
         Raises:
-            NotCopied: If the arguments contain other values, or are too large.
+            NotCopied: If the arguments contain a value that cannot be copied, or are too large.
         """
         counted = [0]
         copied = tuple(_copied(value, counted) for value in args)
@@ -54,7 +54,7 @@ class Copied:
         return cls(copied, named, counted[0])
 
     def call(self) -> Call:
-        """A call with new tensors that have the copied values."""
+        """Create a call with new tensors that have the copied values."""
         return Call(tuple(map(_made, self.args)), {name: _made(value) for name, value in self.kwargs.items()})
 
 

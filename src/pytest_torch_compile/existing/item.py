@@ -1,4 +1,4 @@
-"""A target as a separate test, which reports the findings of the checks that ran during the ordinary tests."""
+"""A separate pytest test for one target, which reports the findings of checks that ran during the ordinary tests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .verdicts import UNCHECKED, Row
 
 
 class ExistingItem(pytest.Item):
-    """Passes, fails or is skipped according to the checks of one target."""
+    """A test that passes, fails or is skipped, according to the checks of one target."""
 
-    shows_existing = True  # the checks have already run, so it needs no separate process
+    shows_existing = True  # the checks have already run, so this test needs no separate process
 
     def __init__(self, *, row: Row, known: str = "", **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -25,7 +25,7 @@ class ExistingItem(pytest.Item):
 
     @classmethod
     def of(cls, session: pytest.Session, row: Row, known: str = "") -> ExistingItem:
-        """The test for a row. ``known`` is the reason why it is expected to fail."""
+        """Create the test for a row of the table. ``known`` is the reason why the test is expected to fail."""
         return cls.from_parent(session, name=row.test, nodeid=row.test, row=row, known=known)
 
     def runtest(self) -> None:
@@ -49,9 +49,9 @@ class ExistingItem(pytest.Item):
             pytest.skip(self.row.detail)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The report without a traceback, which would only point to this file."""
+        """Return the report without a traceback, because a traceback would only point to this file."""
         return str(excinfo.value) if isinstance(excinfo.value, CompileCheckFailed) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The location that pytest shows for the test."""
+        """Return the location that pytest shows for the test."""
         return self.config.rootpath, None, self.name

@@ -1,4 +1,4 @@
-"""Records the calls of each target, and decides which are still worth checking in the time that remains."""
+"""Record the calls of each target, and decide which calls are worth checking in the remaining time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from .signature import AutomaticDynamic, Signature
 
 # Rare calls have priority. The first call of a target is always checked. A call that executes new lines of the package,
 # or is the first call with gradients, is checked if the remaining time is still sufficient for the first calls of later
-# targets, estimated from the targets so far. Any other call is checked only if the time spent is less than this share
-# of the time available up to this point of the run. The index is the number of the target's checks so far; after the
-# last entry, the share decreases with each further check.
+# targets, estimated from the targets so far. Any other call is checked only if the time spent on checks is less than a
+# share of the time available up to this point of the run. The share is the entry of this list whose index is the number
+# of checks that the target has had so far. For a target with more checks than entries, the share decreases with each
+# further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
-# An eager run finds out whether a call computes anything and executes new lines. Many of these runs do not lead to a
-# check; they may take at most this share of the time due, except for the first few runs of each target.
+# An eager run determines whether a call computes anything and executes new lines. Many of these runs do not lead to a
+# check. Together, the runs may take at most this share of the time available so far, except for the first few runs of
+# each target.
 _SHARE_IN_VAIN = 0.15
-# The expected duration of the first check in seconds. Later checks are expected to take as long as the earlier ones.
+# The expected duration of the first check in seconds. Any later check is expected to take as long as earlier checks.
 _FIRST_CHECK = 10.0
 # The number of times that a check is attempted, because a call that cannot be checked in one test may be checkable in
 # another.
@@ -38,9 +40,10 @@ TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 
 @dataclass
 class Family:
-    """The calls of one target that differ only in sizes.
+    """The calls of one target that differ from each other only in sizes.
 
-    ``confirmed``: sizes that an existing graph covers were also checked, because code may depend on sizes.
+    ``confirmed`` is true if a call was checked whose sizes an existing graph covers. Such a call is checked once as
+    well, because code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -54,21 +57,23 @@ class Family:
 
 @dataclass
 class Noticed:
-    """One target: the number of calls from outside the package, its families and its checks."""
+    """What is known about one target: the number of calls from outside the package, the families of calls, and the
+    checks.
+    """
 
     calls: int = 0
     checks: int = 0
     lines: set[Line] = field(default_factory=set)
     trained: bool = False
     in_vain: int = 0
-    too_long: str = ""  # why no further call is worth a try
+    too_long: str = ""  # why no further call is worth an attempt
     families: dict[Any, Family] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class Ledger:
-    """All targets of a run."""
+    """All targets in a run, with the calls and checks of each."""
 
     time: RunTime
     most_shapes: int
@@ -82,16 +87,18 @@ class Ledger:
 
     @property
     def usual(self) -> float:
-        """The seconds that a check is expected to take."""
+        """The expected duration of a check in seconds."""
         return self._on_checks / self._checks if self._checks else _FIRST_CHECK
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether another check would exceed the limit; the first one of a run may."""
+        """Whether another check would exceed the time limit. The first check in a run may exceed the limit."""
         return self.time.left <= (self.usual if self._checks else 0.0)
 
     def wants(self, name: str, seen: Signature) -> Family | None:
-        """The family of a call that is worth checking; None if the call is like earlier calls or exceeds a limit."""
+        """Return the family of a call if the call is worth checking; None if the call is like earlier calls or exceeds
+        a limit.
+        """
         target = self.targets.setdefault(name, Noticed())
         target.calls += 1
         family = target.families.setdefault(seen.family, Family())
@@ -115,7 +122,7 @@ class Ledger:
         return family
 
     def why_not(self, name: str, lines: set[Line], trains: bool) -> str:
-        """The reason why a call is not checked now; empty if it is checked."""
+        """Return the reason why a call is not checked now, or an empty string if it is checked."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
         due = not target.checks or self.time.spent < self._allowed(target.checks)
@@ -127,19 +134,23 @@ class Ledger:
 
     @property
     def _kept_for_others(self) -> float:
-        """The estimated seconds needed for the first calls of other targets, if the rest of the run is like the run so
-        far.
+        """The estimated seconds needed to check the first calls of other targets, assuming that the rest of the run is
+        like the run so far.
         """
         progress = self.time.progress
         return self._on_first_checks * (1.0 - progress) / progress
 
     def _allowed(self, checks: int) -> float:
-        """The time limit, in seconds, for giving another check to a target that already has this many checks."""
+        """Return a limit in seconds. A target that has had this many checks may have another check only if the time
+        spent on checks so far is below this limit.
+        """
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.time.limit * self.time.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """The earlier calls of a family, and the recompiles that their sizes and the sizes of the next call require."""
+        """Return a family's earlier calls, and the number of recompiles that the sizes of these calls and of the next
+        call require.
+        """
         earlier = [copied.call() for copied in family.earlier]
         if len(earlier) < family.shapes:  # an earlier call could not be copied, so the recompiles are unknown
             return [], 0
@@ -160,7 +171,7 @@ class Ledger:
             self._checks += 1
         if done.report is not None and not self.targets[done.target].checks:
             self._on_first_checks += done.seconds
-        if done.passed_over == KEPT:  # another test may have time for it
+        if done.passed_over == KEPT:  # there may be time for this target in another test
             family.tries += 1
         elif not done.refused:
             family.seen.add(seen.sizes)
@@ -181,7 +192,7 @@ class Ledger:
         self.results.append(done)
 
     def fail(self, name: str, test: str, error: Exception) -> None:
-        """Record that the plugin failed before it could check a call."""
+        """Record that the plugin itself failed before it could check a call."""
         self.targets.setdefault(name, Noticed())
         self.results.append(Checked(name, test, refused=f"the plugin failed: {type(error).__name__}: {error}"))
 

@@ -1,4 +1,4 @@
-"""Decides which of the observed calls to check, and checks them."""
+"""Decide which observed calls to check, and check these calls."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from .targets import Called, Targets
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
-# One check may take this share of the time that is left, within these bounds: targets to come need the rest.
+# The share of the remaining time that one check may take, and the bounds for the check's time limit. Targets that are
+# called later need the rest of the time.
 _SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 10.0, 60.0
 _COMPILES = "the test itself compiles code"
 _REPLACED = "the test has replaced {}"
 
 
 class Noticer:
-    """Observes the calls of each test in turn."""
+    """An observer of the calls in each test, which runs the checks."""
 
     def __init__(
         self,
@@ -66,7 +67,9 @@ class Noticer:
 
     @contextmanager
     def listening(self, test: str, progress: float) -> Iterator[None]:
-        """Observe the calls of one test in the body. ``progress`` is the fraction of tests that have started."""
+        """Observe one test's calls inside the ``with`` block. ``progress`` is the fraction of the tests that have
+        started.
+        """
         self._time.note_progress(progress)
         self._test, self._spent_before = test, self._time.spent
         self._targets.refresh()
@@ -86,12 +89,12 @@ class Noticer:
                 self._recipes.forget_made()
 
     def taken(self) -> float:
-        """The seconds that checks took during the last test."""
+        """Return the seconds that checks took during the most recent test."""
         return self._time.spent - self._spent_before
 
     def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float, str]:
-        """All checks, the number of skipped calls for each target and reason, the seconds spent, and the reason if
-        calls could not be observed.
+        """Return all checks, the number of skipped calls for each target and reason, the seconds spent, and, if calls
+        could not be observed, the reason.
         """
         left_out = {name: target.left_out for name, target in self._ledger.targets.items()}
         return self._ledger.results, left_out, self._time.spent, self.problem or self._noticing.problem
@@ -144,11 +147,13 @@ class Noticer:
         done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
             self._write(done, family, written, len(earlier))
-        self._compiled = len(compiled_codes())  # code that the check compiled must not count as the test's
+        self._compiled = len(compiled_codes())  # code that the check compiled must not count as compiled by the test
         return done
 
     def _written(self, called: Called) -> Recipe | str:
-        """The call as source, written before the check; or the reason why it cannot be written."""
+        """Return the call's source, which is written before the check runs; or the reason why the call cannot be
+        written.
+        """
         if self._recipes is None:
             return ""
         try:
@@ -157,7 +162,7 @@ class Noticer:
             return str(why)
 
     def _write(self, done: Checked, family: Family, written: Recipe | str, earlier: int) -> None:
-        """Store the source of a check's call and of the calls before it in the check."""
+        """Store the source of the checked call and of the earlier calls in the same check."""
         if isinstance(written, str):
             done.unwritten = written
             return

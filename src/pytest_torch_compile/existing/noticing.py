@@ -1,9 +1,9 @@
-"""Observes calls without patching anything in the package or in torch.
+"""Observe calls without patching anything in the package or in torch.
 
 On Python 3.12 and later, ``sys.monitoring`` reports only the calls of the selected code, and does not slow down other
-code. On earlier versions, a trace function is notified of every call of a Python function, but not of its lines. If
-coverage is measured, the trace function is already in use, and a profile function is notified instead. Calls in other
-threads are not observed.
+code. On earlier versions, a trace function is notified of every call to a Python function, but not of the lines that
+the function executes. If coverage is measured, a trace function is already in use, so a profile function is notified
+instead. Calls in other threads are not observed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Taken(RuntimeError):
 
 
 class Noticing:
-    """Observes each call of selected code while a test runs.
+    """An observer of each call to selected code while a test runs.
 
     ``known`` contains the ids of the code objects. ``hear`` is called with the frame before its first line runs.
     """
@@ -39,7 +39,7 @@ class Noticing:
 
     @contextmanager
     def listening(self, codes: Callable[[], Iterable[CodeType]]) -> Iterator[None]:
-        """Observe calls in the body.
+        """Observe calls inside the ``with`` block.
 
         Raises:
             Taken: If another tool is already listening.
@@ -52,10 +52,11 @@ class Noticing:
             yield
 
     def _heard(self, frame: FrameType) -> None:
-        """Hand over a frame. A profiler that is active does not see what the plugin does."""
+        """Pass a frame to ``hear``. A profiler that is active does not observe the plugin's own work."""
         try:
             with profile_function(None):
-                # While a trace function runs, Python calls no other trace function, but a check needs one.
+                # While a trace function runs, Python does not call any trace function, but a check needs a trace
+                # function.
                 sys.call_tracing(self._hear, (frame,))
         except CompileUsageError as error:
             self.problem = str(error)

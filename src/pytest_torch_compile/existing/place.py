@@ -29,8 +29,8 @@ _RUNNERS = ("_pytest.python", "_pytest.unittest", "unittest.case", f"{OWN}.exist
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a call from outside the package. ``refused`` is the reason why no check may run there, or empty if a
-    check may run.
+    """The place of a call from outside the package. ``refused`` is the reason why no check may run at this place, or
+    empty if a check may run.
     """
 
     refused: str = ""
@@ -38,7 +38,7 @@ class Place:
 
 
 def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None:
-    """The place of a call; None if the package itself or a check makes the call."""
+    """Return the place of a call; None if the package itself or a check makes the call."""
     refused, wants = "", False
     outer = frame.f_back
     while outer is not None:
@@ -63,7 +63,7 @@ def _refused_under(name: str) -> str:
 
 
 def _refused_now() -> str:
-    """The reason why no check may run at this moment."""
+    """Return the reason why no check may run at this moment."""
     if any(map(_may_interfere, threading.enumerate())):
         return "the test runs other threads, which may be holding a lock or modifying the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
@@ -72,9 +72,9 @@ def _refused_now() -> str:
 
 
 def _may_interfere(thread: threading.Thread) -> bool:
-    """Whether a thread may hold a lock or modify objects of the test.
+    """Return whether a thread may hold a lock or modify the test's objects.
 
-    A thread of a pool that is waiting for work does neither. Inductor keeps such a pool after a compilation.
+    An idle pool thread does neither. Inductor keeps a pool with idle threads after a compilation.
     """
     if thread is threading.main_thread() or thread.daemon:
         return False
@@ -85,16 +85,17 @@ def _may_interfere(thread: threading.Thread) -> bool:
 
 
 def names_backward(code: CodeType) -> bool:
-    """Whether a test's code, or a function nested in it, uses the name of a function that computes gradients."""
+    """Return whether a test's code, or a function nested in it, uses the name of a function that computes gradients."""
     if not _BACKWARD.isdisjoint(code.co_names):
         return True
     return any(names_backward(inner) for inner in code.co_consts if isinstance(inner, CodeType))
 
 
 class Parts:
-    """The parts of the package, to see whether a test has replaced one. ``owns`` says which modules belong to it.
+    """The functions, classes and other values in the package's modules, to detect whether a test has replaced one of
+    them. ``owns`` decides which modules belong to the package.
 
-    All of them are looked at before each check, so those that are the same objects as before are passed over.
+    All modules are examined before each check, so a module or class whose values are still the same objects is skipped.
     """
 
     def __init__(self, owns: Callable[[str], bool]) -> None:
@@ -103,7 +104,7 @@ class Parts:
         self._classes: dict[str, list[Any]] = {}
 
     def replaced(self) -> str:
-        """The name of a part that is a mock or a function of a test now; empty if there is none."""
+        """Return the name of a part that is now a mock or a function from a test file; empty if there is none."""
         for path, module in list(sys.modules.items()):
             if not self._owns(path):
                 continue
@@ -137,8 +138,8 @@ def _home(kind: Any) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Whether a value is a mock or a function from a test file, which a library never contains. Runs no code of the
-    value.
+    """Return whether a value is a mock or a function from a test file. A library never contains a mock or a function
+    from a test file. None of the value's own code is run.
     """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]

@@ -1,5 +1,5 @@
-"""Writes a call as source: tensors by their shape, dtype and range, and objects by the way they were created, but never
-their contents.
+"""Write a call as source. Tensors are described by shape, dtype and range, and objects by the way they were created;
+their contents are never written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class NotWritten(Exception):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A call as source. ``target`` is the expression that creates the target, ``call`` an item of ``calls=``."""
+    """The source of a call. ``target`` is the expression that creates the target, and ``call`` is an item of
+    ``calls=``.
+    """
 
     module: str
     target: str
@@ -37,9 +39,10 @@ class Recipe:
 
 @dataclass
 class Recipes:
-    """Writes calls. ``owns`` decides which modules belong to the package.
+    """A writer of calls. ``owns`` decides which modules belong to the package.
 
-    A string is written only if it occurs in the package's code, because any other string may be a secret of the test.
+    A string is written only if it occurs in the package's code, because any other string may be a secret that the test
+    uses.
     """
 
     owns: Callable[[str], bool]
@@ -48,18 +51,18 @@ class Recipes:
     _modules: int = -1
 
     def note_made(self, value: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Record that an object of the package is created with these arguments."""
+        """Record the arguments with which one of the package's objects is created."""
         try:
             self._made[id(value)] = f"{name}({self._arguments(args, kwargs)})"
         except NotWritten:
             self._made.pop(id(value), None)
 
     def forget_made(self) -> None:
-        """Forget all objects when a test ends, because their ids may be reused."""
+        """Forget all objects at the end of a test, because their ids may be reused."""
         self._made.clear()
 
     def of(self, called: Called, module: str) -> Recipe:
-        """The source of a call.
+        """Return the source of a call.
 
         Raises:
             NotWritten: If the call cannot be written without copying test data.
@@ -123,7 +126,9 @@ class Recipes:
         )
 
     def _public_name(self, kind: type) -> str:
-        """The name of a class in the shortest module of the package that has it; empty if there is none."""
+        """Return the name of a class, in the package's module with the shortest name that contains the class; empty if
+        there is none.
+        """
         modules = [name for name in list(sys.modules) if self.owns(name) and "._" not in name]
         homes = [name for name in modules if vars(sys.modules[name]).get(kind.__name__) is kind]
         return f"{min(homes, key=len)}.{kind.__name__}" if homes else ""
@@ -138,7 +143,7 @@ class Recipes:
 
 
 def _tensor(tensor: torch.Tensor) -> str:
-    """A tensor as source: ``tensor(2, 3, dtype=torch.int64, high=10)``."""
+    """Write a tensor as source: ``tensor(2, 3, dtype=torch.int64, high=10)``."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided or tensor.is_nested:
         raise NotWritten(f"an argument is a {type(tensor).__name__} of layout {tensor.layout}")
     if tensor.dim() > 12:
@@ -159,7 +164,9 @@ def _tensor(tensor: torch.Tensor) -> str:
 
 
 def _bounds(low: float, high: float, floating: bool) -> list[str]:
-    """A range that contains the values: exact for integers, a power of ten for floating-point numbers."""
+    """Return arguments for a range that contains the values. The range is exact for integers; for floating-point
+    numbers, the bounds are rounded up to a power of ten.
+    """
     if floating:
         if low >= 0 and high <= 1:
             return []
@@ -172,7 +179,7 @@ def _bounds(low: float, high: float, floating: bool) -> list[str]:
 
 
 def _strings_of(owns: Callable[[str], bool]) -> set[str]:
-    """The strings in the functions of the package and in the default values of their arguments."""
+    """Return the strings that occur in the package's functions and in the default values of their arguments."""
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         if not owns(name):

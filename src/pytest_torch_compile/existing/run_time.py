@@ -1,4 +1,4 @@
-"""The time of a run, divided into its ordinary tests and the checks, and the limit that follows for the checks."""
+"""Divide a run's time into ordinary tests and checks, and determine the time limit for checks."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-# Observing calls slows ordinary tests down by some per cent, and a run does not end with its last test. So the limits
-# leave this much room: the share of the whole time, and of the time that two further plain runs would take.
+# Observing calls slows ordinary tests down by a few percent, and some work remains after the last test. So the time
+# limits are reduced by these shares: of the total time, and of the time that two additional plain runs would take.
 _ROOM_AT_THE_END = 0.05
 _ROOM_FOR_OBSERVING = 0.2
 
 
 def now() -> float:
-    """The clock for all time limits."""
+    """Return the time on the clock that all time limits use."""
     return time.perf_counter()
 
 
 @dataclass
 class RunTime:
-    """How long a run takes, and what its checks may take of it.
+    """The duration of a run, and the time that its checks may take.
 
     With its checks, a run should take no longer than ``seconds`` or three times as long as without them, whichever is
     longer. Everything that the plugin does while a test runs counts as checks, not only the checks themselves.
 
-    ``began`` is when the run began, and ``progress`` the fraction of its tests that have begun.
+    ``began`` is the time at which the run began, and ``progress`` is the fraction of tests that have begun.
     """
 
     seconds: float
@@ -42,7 +42,7 @@ class RunTime:
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """Count the time of the body as spent on checks."""
+        """Count the time inside the ``with`` block as spent on checks."""
         began = now()
         try:
             yield
@@ -51,7 +51,9 @@ class RunTime:
 
     @property
     def plain(self) -> float:
-        """The estimated seconds of the whole run without checks: the rest of its tests are like those so far."""
+        """The estimated duration of the whole run without checks in seconds, assuming that the remaining tests are like
+        the tests so far.
+        """
         before = self._before_tests or 0.0
         return before + (now() - self.began - self.spent - before) / self.progress
 
@@ -70,5 +72,5 @@ class RunTime:
 
 
 def minutes(seconds: float) -> str:
-    """The time in the form ``7:05``."""
+    """Format a number of seconds as ``7:05``."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,4 +1,4 @@
-"""``--compile-existing`` in a session: observes the ordinary tests, and then adds and runs a test for each target."""
+"""``--compile-existing`` in a session: observe the ordinary tests, and then add and run a test for each target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _SENT = "torch_compile_existing"
 
 
 class ExistingSession:
-    """Registered only if the option is given. Torch is imported only when a test runs."""
+    """The hooks for ``--compile-existing``, registered only if the option is set. Torch is imported only when a test
+    runs.
+    """
 
     def __init__(self, config: pytest.Config, backend: str | None, say: Callable[[str], None]) -> None:
         chosen = settings.current
@@ -99,7 +101,7 @@ class ExistingSession:
                 raise session.Interrupted(session.shouldstop)
 
     def _loaded_baseline(self) -> Any:
-        """The verdicts of an earlier run in the same environment."""
+        """Return the stored verdicts of an earlier run in the same environment."""
         from .baseline import Baseline
 
         device = next((report.device for row in self._rows for report in row.reports), "cpu")
@@ -111,11 +113,11 @@ class ExistingSession:
         return str(self._baseline.known(row))
 
     def _chosen(self, items: list[ExistingItem], session: pytest.Session) -> list[ExistingItem]:
-        """The tests that ``-k`` and conftest files select, with the markers that conftest files add.
+        """Return the tests that ``-k`` and conftest files select, with the markers that conftest files add.
 
-        A test that a conftest file removes without reporting it as deselected is kept, because such a file considers
-        only the names of ordinary tests. All tests are kept if ``-k`` matches no target, because ``-k`` was then
-        intended for the tests that make the calls.
+        If a conftest file removes a test without reporting it as deselected, the test is kept, because the conftest
+        file was written only for the names of ordinary tests. All tests are kept if ``-k`` matches no target, because
+        in this case ``-k`` was intended for the tests that make the calls.
         """
         config, left = session.config, list(items)
         self._deselected = set[str]()
@@ -162,7 +164,8 @@ class ExistingSession:
             terminalreporter.write_line(terminal(line))
 
     def _kept(self) -> Iterator[str]:
-        """Lines about the comparison with the baseline or its update, and about the test files that were written.
+        """Yield lines about the comparison with the baseline, the baseline's update, and the test files that were
+        written.
 
         There are no lines for a run that did not reach its end.
         """

@@ -22,14 +22,16 @@ _INTERNALS = frozenset(vars(torch.nn.Module())) - {"training"}
 
 @dataclass(frozen=True)
 class Signature:
-    """Calls with equal ``family`` can form one sequence; ``sizes`` are all sizes of the tensor arguments."""
+    """The signature of a call. Calls with the same ``family`` can form one sequence; ``sizes`` contains all sizes of
+    the tensor arguments.
+    """
 
     family: Any
     sizes: tuple[int, ...]
 
 
 def signature(name: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *more: Any) -> Signature:
-    """The signature of a call. Runs no user code."""
+    """Determine the signature of a call, without running user code."""
     sizes: list[int] = []
     owner = target.__self__ if isinstance(target, types.MethodType) else target
     own = _described(owner, [], 0) if not isinstance(owner, (types.FunctionType, type)) else name
@@ -70,7 +72,9 @@ def _described(value: Any, sizes: list[int], depth: int) -> Any:
 
 
 def _whole(kind: type, parts: Any, depth: int) -> Any:
-    """Describe an object by its contents; the sizes of its tensors are part of its structure."""
+    """Describe an object by its contents. Unlike for an argument, the sizes of tensors inside the object are part of
+    its structure.
+    """
     own: list[int] = []
     described = tuple((str(key), _described(part, own, depth + 1)) for key, part in list(parts)[:_MOST_ITEMS])
     return kind.__qualname__, described, tuple(own)
@@ -87,10 +91,12 @@ def _tensor(tensor: torch.Tensor, sizes: list[int]) -> Any:
 
 @dataclass
 class AutomaticDynamic:
-    """Predicts torch's automatic dynamic shapes for a sequence of sizes: which calls compile, and which reuse a graph.
+    """A prediction of torch's automatic dynamic shapes for a sequence of sizes: which calls compile, and which calls
+    reuse a graph.
 
-    The first graph has fixed sizes. A size that differs becomes dynamic in the next graph, unless it is 0 or 1. Dynamic
-    sizes that are equal when a graph is created must stay equal for that graph to be reused.
+    The first graph has fixed sizes. A size that differs becomes dynamic in the next graph, unless it is 0 or 1. If
+    dynamic sizes are equal when a graph is created, the graph can be reused only for sizes that are equal in the same
+    way.
     """
 
     _graphs: list[tuple[tuple[bool, int], ...]] = field(default_factory=list)
@@ -103,7 +109,7 @@ class AutomaticDynamic:
         return max(0, len(self._graphs) - 1)
 
     def covers(self, sizes: tuple[int, ...]) -> bool:
-        """Whether an existing graph can be reused for these sizes."""
+        """Return whether an existing graph can be reused for these sizes."""
         return any(_fits(graph, sizes) for graph in self._graphs)
 
     def add(self, sizes: tuple[int, ...]) -> None:

@@ -22,7 +22,9 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 @dataclass(frozen=True)
 class Called:
-    """A call of a public target, as seen in its first frame. ``is_made`` is true if the call creates the target."""
+    """A call to a public target, as seen in the call's first frame. ``is_made`` is true if the call creates the
+    target.
+    """
 
     name: str
     target: Any
@@ -43,7 +45,9 @@ class _Entry:
 
 @dataclass
 class Targets:
-    """The entry points into one package, by the code that runs first. ``patterns`` select targets by public name."""
+    """The entry points into one package, by the code object that runs first. ``patterns`` selects targets by public
+    name.
+    """
 
     package: str
     patterns: tuple[str, ...] = ()
@@ -55,7 +59,7 @@ class Targets:
     _loaded: int = -1
 
     def refresh(self) -> None:
-        """Read the loaded modules of the package, if there are new ones."""
+        """Read the package's loaded modules, if new modules have been loaded."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
@@ -80,18 +84,20 @@ class Targets:
         self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
 
     def codes(self) -> list[types.CodeType]:
-        """The code objects to listen for."""
+        """Return the code objects whose calls are observed."""
         return [entries[0].function.__code__ for entries in self.by_code.values()]
 
     def owns(self, module: str) -> bool:
-        """Whether a module belongs to the package and is not one of its tests."""
+        """Return whether a module belongs to the package and is not one of its tests."""
         if not module.startswith(self.package):
             return False
         first, *rest = module.split(".")
         return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
 
     def called(self, frame: types.FrameType) -> Called | None:
-        """The target of a frame that has just started, with its arguments; None if it is not a public target."""
+        """Return the target of the call for which this frame has just started, with the call's arguments; None if the
+        target is not public.
+        """
         entries = self.by_code.get(id(frame.f_code), [])
         values = frame.f_locals
         entry = next((entry for entry in entries if len(entries) == 1 or _closes_over(entry.function, values)), None)
@@ -115,7 +121,7 @@ class Targets:
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
     def module_of(self, name: str) -> str:
-        """The module part of a public name."""
+        """Return the module part of a public name."""
         while name and name not in sys.modules:
             name = name.rpartition(".")[0]
         return name
@@ -124,8 +130,8 @@ class Targets:
         return called if not self.patterns or self._is_chosen(called.name) else None
 
     def _is_chosen(self, name: str) -> bool:
-        """Whether a pattern matches any of the names, because a user may know a target by a different name than the
-        name shown.
+        """Return whether a pattern matches any of a target's names, because a user may know the target by a name other
+        than the name shown.
         """
         owner, _, method = name.rpartition(".")
         names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]
@@ -142,7 +148,9 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[Any, str, list[str]]]:
-    """The functions and classes that the package defines, each with its shortest public name and its other names."""
+    """Yield the functions and classes that the package defines, each with its shortest public name and its other public
+    names.
+    """
     found: dict[int, tuple[Any, list[str]]] = {}
     for path, module in modules.items():
         if any(part.startswith("_") for part in path.split(".")):
@@ -164,7 +172,7 @@ def _as_function(value: Any) -> types.FunctionType | None:
 
 
 def _methods(kind: type, name: str) -> Iterator[_Entry]:
-    """The public methods that a class defines or inherits from the package's own classes."""
+    """Yield the public methods that a class defines or inherits from the package's own classes."""
     if issubclass(kind, _CALLED_BY_TORCH):
         return
     for key, value in list(vars(kind).items()):
@@ -181,8 +189,8 @@ def _methods(kind: type, name: str) -> Iterator[_Entry]:
 
 
 def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> bool:
-    """Whether the values are this function's closure, which distinguishes functions that share their code because one
-    decorator created them.
+    """Return whether the values are this function's closure. Functions that one decorator created share their code, and
+    only their closures distinguish them.
     """
     names = function.__code__.co_freevars
     for name, cell in zip(names, function.__closure__ or (), strict=True):
@@ -195,7 +203,7 @@ def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> boo
 
 
 def _arguments(function: types.FunctionType, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call, without trailing or keyword-only arguments that equal their default values."""
+    """Return a call's arguments, without trailing or keyword-only arguments that are equal to their default values."""
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

@@ -1,4 +1,4 @@
-"""Keeps a check that runs in the middle of a test from affecting the test.
+"""Keep a check that runs in the middle of a test from affecting the test.
 
 The legs of a check restore the objects that they change (``legs/``). This module handles everything else: it isolates
 warnings, output, logs and alarms, and prevents changes to files, new processes and connections.
@@ -36,7 +36,7 @@ class SideEffect(BaseException):
 
 
 class _Guard:
-    """The audit hook, which cannot be removed once installed; it allows everything while no check runs."""
+    """The audit hook. It cannot be removed once installed, and allows everything while no check runs."""
 
     def __init__(self) -> None:
         self.thread: int | None = None
@@ -59,7 +59,9 @@ _guard = _Guard()
 
 
 def _is_compiling() -> bool:
-    """Whether the innermost code outside the standard library belongs to a compiler, this plugin or an import."""
+    """Return whether the innermost code outside the standard library belongs to a compiler, this plugin or an
+    import.
+    """
     frame = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -78,7 +80,9 @@ def _is_compiling() -> bool:
 
 @contextmanager
 def without_side_effects() -> Iterator[None]:
-    """Raise ``SideEffect`` in the body when code tries to write a file, start a process or open a connection."""
+    """Inside the ``with`` block, raise ``SideEffect`` when code tries to write a file, start a process or open a
+    connection.
+    """
     if not _guard.installed:
         sys.addaudithook(_guard.hear)
         _guard.installed = True
@@ -91,7 +95,9 @@ def without_side_effects() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Keep warnings, output and logs of the body from reaching the test, and pause any alarm that the test has set."""
+    """Keep the ``with`` block's warnings, output and logs from reaching the test, and pause any alarm that the test has
+    set.
+    """
     with ExitStack() as stack:
         stack.enter_context(_paused_alarm())
         stack.enter_context(warnings.catch_warnings(record=True))
@@ -105,7 +111,9 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def _paused_alarm() -> Iterator[None]:
-    """Pause the test's SIGALRM timer during the body; afterwards it continues with its remaining time."""
+    """Pause the test's SIGALRM timer inside the ``with`` block; afterwards, the timer continues with its remaining
+    time.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -123,7 +131,9 @@ def _reject(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _silent_logs() -> Iterator[None]:
-    """Silence the log handlers of the test and the user, but not torch's log handlers, because its trace needs them."""
+    """Silence the log handlers of the test and the user, but not torch's log handlers, because torch's trace needs
+    them.
+    """
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
     handlers = [
         handler

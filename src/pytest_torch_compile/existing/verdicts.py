@@ -1,4 +1,4 @@
-"""Combines the checks of each target into one verdict, and formats the table. Imports neither torch nor pytest."""
+"""Combine the checks of each target into one verdict, and format the table. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ SUFFIX = " [compile]"
 
 @dataclass
 class Row:
-    """One target in the table. ``results`` contains the results of its checked and refused calls."""
+    """A row of the table, about one target. ``results`` contains the results of the target's checked and refused
+    calls.
+    """
 
     target: str
     verdict: str = UNCHECKED
@@ -56,7 +58,7 @@ class Row:
 
 
 def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], package: str) -> list[Row]:
-    """A row for each target that runs torch operations."""
+    """Return a row for each target that runs torch operations."""
     by_target: dict[str, list[Checked]] = {name: [] for name in left_out}
     for one in results:
         if one.computes:
@@ -82,14 +84,14 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], package: s
 
 
 def verdict_of(report: CompileReport) -> str:
-    """The verdict of one check, which is the verdict of its worst finding."""
+    """Return the verdict on one check, which follows from the check's worst finding."""
     found = [_VERDICT_OF.get(finding.kind, WRONG) for finding in report.findings]
     return max(found, key=VERDICTS.index, default=WORKS)
 
 
 def _detail(row: Row, package: str) -> str:
-    """The location of the target's graph breaks and the packages that contain them, or a short form of the worst
-    finding.
+    """Return the locations of the target's graph breaks and the packages that contain them, or a short form of the
+    worst finding.
     """
     if row.verdict == WORKS:
         return ""
@@ -109,8 +111,8 @@ def _detail(row: Row, package: str) -> str:
 
 
 def _line(found: GraphBreak, package: str) -> Location:
-    """The location of a break. For a break in the standard library, this is the last line of the package that leads to
-    it.
+    """Return the location of a break. For a break in the standard library, this is the innermost line of the package
+    that leads to the break.
     """
     if found.module:
         return found.location
@@ -124,7 +126,7 @@ def _owner(module: str, package: str) -> str:
 
 
 def short_path(path: str, *packages: str) -> str:
-    """The part of a path that starts at the folder of one of the packages."""
+    """Shorten a path, so that it starts at the folder of one of the packages."""
     for package in filter(None, packages):
         _, found, rest = path.replace("\\", "/").rpartition(f"/{package}/")
         if found:
@@ -133,7 +135,9 @@ def short_path(path: str, *packages: str) -> str:
 
 
 def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
-    """The lines of the summary: a row for each target, the worst first, then the number of targets per verdict."""
+    """Yield the lines of the summary: a row for each target, starting with the worst, and then the number of targets
+    with each verdict.
+    """
     ordered = sorted(rows, key=lambda row: (-VERDICTS.index(row.verdict), row.target))
     wide = max((len(row.target) for row in ordered), default=0)
     longest = max((len(row.verdict) for row in ordered), default=0)

@@ -1,4 +1,4 @@
-"""``--compile-write-tests``: writes one test file per module of the package, with one check per target."""
+"""``--compile-write-tests``: write one test file for each module of the package, with one check for each target."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False)
     return made.to(device, dtype).requires_grad_(grad)
 '''
 _WIDTH = 110
-# How a finding counts breaks says nothing in the reason of a known failure, which names their kind anyway.
+# The counts at the start of a finding about breaks are left out of the reason for a known failure, which mentions the
+# kind of finding anyway.
 _COUNTED = re.compile(r"^graph break \d+ of \d+.*?, \d+ allowed: ")
 
 
 @dataclass
 class Written:
-    """The result for one target: the source of its test, or the reason why there is no test."""
+    """The result for one target: the source of the target's test, or the reason why there is no test."""
 
     row: Row
     module: str = ""
@@ -53,8 +54,8 @@ class Written:
 
 
 def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str]:
-    """Run each test and write the files. Returns lines that describe the written files."""
-    names: dict[str, set[str]] = {}  # of the tests of each module
+    """Run each test, and write the test files. Returns lines that describe the written files."""
+    names: dict[str, set[str]] = {}  # the test names in each module
     written = [_written(row, fast, names) for row in rows if row.checks]
     by_module: dict[str, list[Written]] = {}
     for one in written:
@@ -77,8 +78,8 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
 
 
 def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
-    """The test of a target, created from the worst of its checks that can be written, or from the check with the most
-    calls if several are equally bad.
+    """Write a target's test from the worst of the target's checks that can be written as source; if several checks are
+    equally bad, from the check with the most calls.
     """
     checked = [one for one in row.results if one.report is not None]
     module = next((one.module for one in checked if one.module), row.target.rpartition(".")[0])
@@ -105,7 +106,9 @@ def _rank(one: Checked) -> tuple[int, int]:
 
 
 def _name(target: str, module: str, taken: set[str]) -> str:
-    """The name of the test of a target; a class and a function such as ``ToRgb`` and ``to_rgb`` get different ones."""
+    """Return the name of a target's test. A class and a function with similar names, such as ``ToRgb`` and ``to_rgb``,
+    get different test names.
+    """
     own = target.removeprefix(f"{module}.")
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", own).lower()
     name = plain = f"test_{re.sub(r'[^a-z0-9_]+', '_', words)}"
@@ -134,7 +137,7 @@ def _body(row: Row, one: Checked, name: str) -> str:
 
 
 def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str]:
-    """Run the test with generated inputs. Returns the kinds of its findings, and a short form of the first one.
+    """Run the test with generated inputs. Returns the kinds of its findings, and a short form of the first finding.
 
     Raises:
         Exception: If eager cannot run with these inputs.

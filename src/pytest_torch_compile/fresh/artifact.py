@@ -44,8 +44,8 @@ from .worker import raised_by
 class ArtifactReport(CompileReport):
     """The result of ``check_artifact``. ``via`` is the kind of artifact, and ``bytes`` is its size.
 
-    ``build_seconds`` is the time needed to build it in this process, and ``load_seconds`` the time needed to load it in
-    the fresh process.
+    ``build_seconds`` is the time needed to build the artifact in this process, and ``load_seconds`` is the time needed
+    to load the artifact in the fresh process.
     """
 
     via: str = ""
@@ -56,7 +56,7 @@ class ArtifactReport(CompileReport):
 
 @dataclass
 class Answer:
-    """The result of one call of the artifact."""
+    """The result of one call to the artifact."""
 
     output: Any = None
     arguments: Any = None
@@ -87,18 +87,19 @@ def check_artifact(
     timeout: float = 600.0,
     seed: int = 0,
 ) -> ArtifactReport:
-    """Build an artifact from the first call, load it in a fresh process, and compare all of its calls with eager.
+    """Build an artifact from the first call, load the artifact in a fresh process, and compare its results with eager
+    in every call.
 
-    The artifact must match eager by the same rule as ``check_compile``, including for shapes other than the shapes it
-    was built with. The artifact must raise an exception if eager does, and nothing may compile after it is loaded.
-    Gradients are not checked: the artifact and the eager run both use ``torch.no_grad``. Internal state such as buffers
-    is checked only as far as it affects later outputs.
+    The artifact must match eager by the same rule as ``check_compile``, including for shapes with which it was not
+    built. The artifact must raise an exception if eager does, and nothing may be compiled after it is loaded. Gradients
+    are not checked: the artifact and the eager run both use ``torch.no_grad``. Internal state such as buffers is
+    checked only as far as it affects later outputs.
 
     Args:
         model: The module to deploy, in the mode (train or eval) in which it is deployed.
         *args: The arguments of a single call, if ``calls`` is not set.
-        calls: The calls; the artifact is built from the first. If another call raises an exception in eager, the
-            artifact must raise one too.
+        calls: The calls; the artifact is built from the first call. If another call raises an exception in eager, the
+            artifact must raise an exception, too.
         via: ``"aot_inductor"`` (a package of ``torch._inductor.aoti_compile_and_package``), ``"export"``
             (``torch.export.save``) or ``"precompile"`` (``aot_compile`` of the compiled model, loaded with
             ``torch.compiler.load_compiled_function``; torch 2.11 and newer).
@@ -106,7 +107,7 @@ def check_artifact(
         options: Inductor options, for ``"aot_inductor"`` and ``"precompile"``.
         tolerances: How close the artifact must be to eager.
         prepare: A function that is called in the fresh process before loading, for example to register custom ops.
-        path: Where to keep the artifact. By default it is removed after the check.
+        path: The path at which to keep the artifact. By default, the artifact is removed after the check.
         timeout: The time limit of the fresh process in seconds.
         seed: The seed of the random state at each call.
 
@@ -196,7 +197,9 @@ def _examine(
             answers, report.via, file.resolve(), sent, work.calls, prepare, imports, work.seed, seconds=timeout
         )
     if failed := _without_answers(ended):
-        if report.via == "aot_inductor" and artifacts.has_own_cpp_library(file):  # some torch versions load it anyway
+        if report.via == "aot_inductor" and artifacts.has_own_cpp_library(
+            file
+        ):  # some torch versions load it all the same
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
@@ -217,7 +220,8 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
     first, names = work.calls[0], argument_names(work.target)
     file.parent.mkdir(parents=True, exist_ok=True)
     if work.dynamic_dims and via != "precompile":
-        # This rejects arguments that are not tensors. Export uses its own marks, which must not be combined with these.
+        # Marking the dimensions rejects arguments that are not tensors. The marks are then removed, because export uses
+        # its own marks, and the two kinds of marks must not be combined.
         with world.in_force(world.snapshot.new_leg()):
             mark_dynamic(first, work.dynamic_dims, names)
     with ExitStack() as stack, kept_rng(), world.in_force(world.snapshot.new_leg()):
@@ -230,7 +234,7 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
 
 
 def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """Maps argument names to the dynamic dimensions (as non-negative indices) and their bounds."""
+    """Return the dynamic dimensions (as non-negative indices) and their bounds, by argument name."""
     arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
     by_name = {}
     for key, dims in (dynamic_dims or {}).items():
@@ -285,7 +289,7 @@ def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
 
 
 def _without_answers(ended: Ended) -> Finding | None:
-    """The finding if the artifact did not complete any call."""
+    """Return the finding if the artifact did not complete any call."""
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     raised, what = ended.raised, "the fresh process failed"
@@ -333,7 +337,9 @@ def _sizes(call: Call) -> list[torch.Size]:
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
-    """The finding if only the model or only the artifact raises an exception; the exceptions may differ."""
+    """Return the finding if only the model or only the artifact raises an exception. If both raise exceptions, the
+    exceptions may differ.
+    """
     if here.error is not None and there.refused is None:
         message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
@@ -377,8 +383,8 @@ def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> 
 
 
 def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
-    """The classes of the model's outputs. Callers of an artifact have imported them, and they must be registered with
-    torch.
+    """Return the classes of the model's outputs. A caller of the artifact has imported these classes, which must be
+    registered with torch.
     """
     kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
     return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))

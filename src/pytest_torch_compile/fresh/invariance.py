@@ -33,7 +33,7 @@ from .process import run_fresh
 WAYS = ("batch", "run", "process")
 RUNS = 3  # with CUDA graphs, the first run warms up, the second is recorded, and the third is replayed
 ROWS = 16
-ROUNDING = 1000  # number of rounding errors that can add up to a difference between kernels
+ROUNDING = 1000  # number of rounding errors that can add up when two kernels compute the same result
 
 
 @dataclass
@@ -75,7 +75,7 @@ class _Difference:
 
 @dataclass(frozen=True)
 class _Subject:
-    """The subject of the check: its compile options (None for eager) and the allowed difference."""
+    """What is checked: the target with its compile options (None for eager), and the allowed difference."""
 
     target: Any
     call: Call
@@ -107,11 +107,11 @@ def check_invariance(
     seed: int = 0,
     **kwargs: Any,
 ) -> InvarianceReport:
-    """Check that results do not depend on the other rows of a batch, on the run, or on the process.
+    """Check that results do not depend on the other rows in the batch, on the run, or on the process.
 
     Every run starts from the same parameters, buffers and random numbers. All elements must be exactly equal, or within
     ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
-    results also differ. To find the module, the target is compiled again with all module outputs recorded; if this
+    results differ as well. To find the module, the target is compiled again with all module outputs recorded; if this
     makes the difference disappear, the failure message mentions it.
 
     Args:
@@ -234,7 +234,7 @@ _NO_MODULE = (
 
 
 def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
-    """The pairs that must be equal, or the finding if the fresh process returns no answer."""
+    """Return the pairs that must be equal, or the finding if the fresh process returns no answer."""
     if way == "run":
         return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
     if way == "batch":
@@ -257,7 +257,7 @@ def observe_one(target: Any, call: Call, compiling: Compiling | None, seed: int,
 
 
 def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
-    """The largest difference over all outputs."""
+    """Return the largest difference over all outputs."""
     differences = [
         found
         for pair in pairs
@@ -270,7 +270,9 @@ def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
 def _difference(
     pair: _Pair, path: str, first: torch.Tensor, other: torch.Tensor | None, tolerance: Tolerance
 ) -> _Difference | None:
-    """The difference between two tensors if it is not allowed; None otherwise, or if there are no rows to compare."""
+    """Return the difference between two tensors if the difference is not allowed. Otherwise, or if there are no rows to
+    compare, return None.
+    """
     if other is None:
         return _Difference(path, math.inf, 0.0, f"{pair.label} has no {path}")
     if pair.row is not None:
@@ -293,8 +295,8 @@ def _difference(
 
 
 def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
-    """Whether the difference is small enough, relative to the largest element, to come from a different summation
-    order.
+    """Return whether the difference is small enough, relative to the largest element, to come from a different
+    summation order.
     """
     if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
         return False
@@ -303,7 +305,9 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """The only dimension in which the result for a single row is smaller than the result for the batch."""
+    """Return the only dimension in which the result for a single row has a smaller size than the result for the
+    batch.
+    """
     if whole.ndim != alone.ndim:
         return None
     smaller = [dim for dim in range(whole.ndim) if whole.shape[dim] != alone.shape[dim]]
@@ -316,7 +320,9 @@ def _is_batched(pair: _Pair, path: str, tensor: torch.Tensor) -> bool:
 
 
 def _first_module(way: str, subject: _Subject) -> str:
-    """The first module whose output differs when all module outputs are recorded; empty if no output differs."""
+    """Return the first module whose output differs when all module outputs are recorded, or an empty string if no
+    output differs.
+    """
     if not isinstance(subject.target, torch.nn.Module):
         return ""
     try:
@@ -331,7 +337,7 @@ def _first_module(way: str, subject: _Subject) -> str:
 
 
 def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | None:
-    """The differing module's position in the execution order, and its name."""
+    """Return the differing module's position in the execution order, and its name."""
     for position, ((name, ours), (_, theirs)) in enumerate(zip(pair.first.modules, pair.other.modules, strict=False)):
         for one, other in zip(ours, theirs, strict=False):
             if _difference(pair, name, one, other, tolerance) is not None:
@@ -345,7 +351,7 @@ def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> _Differ
 
 
 def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:
-    """Maps row indices to separate calls with only that row.
+    """Return a separate call for each row, by row index.
 
     Raises:
         CompileUsageError: If there is no batch of at least two rows.
@@ -386,7 +392,7 @@ def _dims_of_tensors(
 
 
 def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
-    """The call with only one row of each batched tensor."""
+    """Return the call with only one row from each batched tensor."""
 
     def cut(leaf: Any) -> Any:
         if id(leaf) not in dims:

@@ -1,4 +1,4 @@
-"""Record the outputs of a target, and of its modules, on several calls that start from the same state."""
+"""Record a target's outputs, and its modules' outputs, in several calls that start from the same state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from ..numerics import CallRecord, flatten
 
 @dataclass
 class Observed:
-    """Copies of the outputs of one call: the output's tensors by path, and each module's output tensors in order."""
+    """Copies of what one call returned: the tensors in its output, by path, and each module's output tensors, in
+    order.
+    """
 
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
     modules: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
@@ -55,7 +57,7 @@ class _SameStart(Leg):
 def observe(
     target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
 ) -> list[Observed]:
-    """Run the calls in compiled code or in eager. If ``modules`` is set, module outputs are also recorded.
+    """Run the calls in compiled code or in eager. If ``modules`` is set, module outputs are recorded as well.
 
     Raises:
         RaisedInCall: If a call raises.
@@ -97,7 +99,9 @@ def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
 
 
 def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
-    """The module as a function that also returns the outputs of all its modules, in the order in which they finish."""
+    """Return a function that calls the module and returns its output, together with the outputs of all its submodules
+    in the order in which they finish.
+    """
     parts: list[tuple[str, list[torch.Tensor]]] = []
 
     def hook_of(name: str) -> Callable[..., None]:
@@ -120,7 +124,7 @@ def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
 
 def _copies(output: Any) -> list[torch.Tensor]:
     if isinstance(output, torch.Tensor):
-        return [output.clone()]  # a later op may write to it
+        return [output.clone()]  # a later op may write to the output
     if isinstance(output, dict):
         output = list(output.values())
     if not isinstance(output, (list, tuple)):

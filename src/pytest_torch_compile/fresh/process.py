@@ -39,7 +39,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """The outcome of the process: a ``value``, an exception in ``raised``, or a description in ``without_answer``."""
+    """The outcome of the process: a ``value``, an exception in ``raised``, or, in ``without_answer``, a description of
+    how the process ended.
+    """
 
     value: Any = None
     raised: Raised | None = None
@@ -54,9 +56,10 @@ def run_fresh(
     environment: Mapping[str, str] | None = None,
     preload: Sequence[str] = (),
 ) -> Ended:
-    """Run ``function(*args)`` in a fresh process, and clean up however it ends.
+    """Run ``function(*args)`` in a fresh process, and clean up however the process ends.
 
-    With ``preload``, modules that the function needs, the process is forked from one that has imported them (Linux).
+    ``preload`` lists modules that the function needs. If it is set, on Linux, the process is forked from a server
+    process that has imported these modules.
 
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.
@@ -89,7 +92,7 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
         return subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.worker", str(folder)],
             env=variables,
-            stdin=subprocess.PIPE,  # closes whenever this process ends
+            stdin=subprocess.PIPE,  # closed by the system when this process exits
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -97,15 +100,16 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
 
 
 def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce | None = None) -> bytes:
-    """``function(*args)`` as bytes for ``pickle.loads`` in the process; ``reduce`` as in ``ranks.transport.pack``.
+    """Pack ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` has the same meaning as
+    in ``ranks.transport.pack``.
 
     Raises:
-        CompileUsageError: the function or an argument cannot be sent.
+        CompileUsageError: If the function or an argument cannot be sent.
     """
     by_name = pack(function, args, {}, reduce)
     if b"__main__" not in by_name:
         return by_name
-    try:  # the other process has a different main module
+    try:  # the fresh process has a different main module
         return pack_by_value((function, args, {}), reduce)
     except ImportError as error:
         raise CompileUsageError(

@@ -1,9 +1,9 @@
-"""A process that has imported torch and forks: a forked process starts in milliseconds, and importing torch with its
-compiler takes seconds.
+"""A server process that has imported torch, and forks a process for each request. A forked process starts in
+milliseconds, whereas a new process would take seconds to import torch and its compiler.
 
-The server imports modules of torch and of this package only, creates no tensors and never initialises a device, so
-each forked process is as good as a new one. It is replaced when the environment changes, because torch reads many
-variables while it is imported.
+The server imports only modules of torch and of this package, creates no tensors and never initialises a device, so a
+forked process behaves like a new process. If environment variables change, the server is replaced, because torch reads
+many variables while it is imported.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-# Variables that are read whenever they are needed, so a forked process can have its own values.
+# Environment variables that are read at each use, so each forked process can have different values.
 _READ_LATE = ("PYTHONPATH", "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PWD")
 
 
 class ForkedProcess:
-    """A forked process, with those methods of ``subprocess.Popen`` that are needed. It ends with this process."""
+    """A process that the server forked, with the needed methods of ``subprocess.Popen``. The forked process exits when
+    this process exits.
+    """
 
     def __init__(self, pid: int, server: socket.socket, alive: int, done: Callable[[], None]) -> None:
         self.pid = pid
@@ -35,10 +37,11 @@ class ForkedProcess:
         self._code: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, or the negative number of a signal.
+        """Wait for the forked process, and return its exit code, or the negative number of the signal that terminated
+        it.
 
         Raises:
-            subprocess.TimeoutExpired: after ``timeout`` seconds.
+            subprocess.TimeoutExpired: If the process has not exited after ``timeout`` seconds.
         """
         if self._code is None:
             self._server.settimeout(timeout)
@@ -52,7 +55,7 @@ class ForkedProcess:
 
 
 class _Server:
-    """The server of this process, started when it is first needed."""
+    """The server that belongs to this process, started when it is first needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,7 +97,7 @@ class _Server:
         return None
 
     def _ensure(self, environment: Mapping[str, str]) -> None:
-        here = os.getpid()  # a server is not shared with a process that this one forks
+        here = os.getpid()  # if this process is forked, the child must not use its parent's server
         running = self._process is not None and self._process.poll() is None
         if running and self._started_in == here and self._environment == environment:
             return
@@ -114,7 +117,7 @@ class _Server:
         self._socket, self._environment, self._started_in = ours, dict(environment), here
 
     def stop(self) -> None:
-        """End the server, which exits when its socket is closed."""
+        """Close the socket and terminate the server."""
         self._socket.close()
         if self._process is not None:
             self._process.kill()
@@ -123,7 +126,7 @@ class _Server:
 
 
 def _line(connection: socket.socket) -> bytes:
-    """The next line, which is empty if the other side has ended."""
+    """Return the next line; empty if the process at the other end has exited."""
     line = b""
     with contextlib.suppress(ConnectionError):
         while not line.endswith(b"\n") and (byte := connection.recv(1)):
@@ -132,7 +135,9 @@ def _line(connection: socket.socket) -> bytes:
 
 
 def serve(connection: socket.socket) -> Path | None:
-    """Fork a process for each request until the other side ends. In a forked process, returns the folder of its job."""
+    """Fork a process for each request until the process at the other end exits. In a forked process, return the folder
+    of its job.
+    """
     import torch  # noqa: F401
 
     from . import worker  # noqa: F401
@@ -145,7 +150,7 @@ def serve(connection: socket.socket) -> Path | None:
         for module in request["preload"]:
             importlib.import_module(module)
         with warnings.catch_warnings():
-            # Python 3.12 and newer warn about the threads of numpy's BLAS, which is prepared for a fork.
+            # Python 3.12 and newer warn because numpy's BLAS has threads, but this BLAS supports forking.
             warnings.simplefilter("ignore")
             pid = os.fork()
         if pid == 0:
@@ -181,7 +186,7 @@ if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as its_socket:
         place = serve(its_socket)
     if place is None:
-        os._exit(0)  # at once, instead of freeing each module of torch
+        os._exit(0)  # exits at once, instead of freeing each of torch's modules
     from .worker import main
 
     main(place)

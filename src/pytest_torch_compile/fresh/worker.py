@@ -1,4 +1,4 @@
-"""The fresh process: runs one job and writes the answer."""
+"""Run one job in the fresh process, and write the answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
 
 
 def raised_by(error: BaseException) -> Raised:
-    """An exception in a form that can be sent, since many cannot be pickled."""
+    """Convert an exception to a form that can be sent, because many exceptions cannot be pickled."""
     frames = traceback.extract_tb(error.__traceback__)
     place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
     return Raised(type(error).__name__, str(error).strip() or "no message", place)

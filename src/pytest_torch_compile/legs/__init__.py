@@ -1,1 +1,1 @@
-"""A leg is one run of the calls; all legs of a check start from the same state."""
+"""Legs. A leg is one run of a check's calls; all legs of a check start from the same state."""

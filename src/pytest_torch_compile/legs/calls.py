@@ -16,7 +16,7 @@ ContextFactory = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Call:
-    """One call to the target, created by ``call(...)``. Every method returns a modified copy."""
+    """One call to the target, created by ``call(...)``. Every method returns a modified copy of the call."""
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Call:
         return replace(self, contexts=self.contexts + contexts)
 
     def before(self, action: Callable[[Any], Any]) -> Call:
-        """Change state before the call in each leg: ``call(x).before(lambda m: m.eval())``."""
+        """Add a function that changes state before the call, in each leg: ``call(x).before(lambda m: m.eval())``."""
         if not callable(action):
             raise CompileUsageError(f"before() expects a function of the target, not {action!r}")
         return replace(self, actions=(*self.actions, action))
@@ -56,7 +56,7 @@ class Call:
 
 
 def call(*args: Any, **kwargs: Any) -> Call:
-    """A call to the target with these arguments, for use in ``calls=``."""
+    """Create a call to the target with these arguments, for use in ``calls=``."""
     return Call(args, kwargs)
 
 
@@ -74,10 +74,10 @@ def as_call(item: Any) -> Call:
 
 
 def sizes(make_inputs: Callable[..., Any], **dimensions: Iterable[int]) -> list[Call]:
-    """One call for every combination of sizes: ``sizes(make_inputs, batch=[1, 2, 8], length=[16, 32])``.
+    """Create one call for every combination of sizes: ``sizes(make_inputs, batch=[1, 2, 8], length=[16, 32])``.
 
     ``make_inputs(batch=1, length=16)`` returns an item of ``calls=``: a ``call(...)``, a tuple of positional arguments,
-    a dict of keyword arguments, or a single argument. The last dimension varies fastest.
+    a dict of keyword arguments, or a single argument. The dimension that is passed last varies fastest.
 
     Raises:
         CompileUsageError: If no dimensions are passed, or a dimension has no sizes.
@@ -110,10 +110,10 @@ def padded(lengths: Iterable[int], *, multiple: int) -> list[int]:
 def random_lengths(
     count: int, *, low: int, high: int, seed: int = 0, distribution: Callable[[random.Random], float] | None = None
 ) -> list[int]:
-    """``count`` random lengths in ``low..high``, determined by the seed.
+    """Draw ``count`` random lengths in ``low..high``, determined by the seed.
 
-    ``distribution`` draws one length from a ``random.Random``, for example ``lambda r: r.lognormvariate(3, 1)``; it is
-    rounded and clamped to the range. By default, lengths are uniform.
+    ``distribution`` draws one length from a ``random.Random``, for example ``lambda r: r.lognormvariate(3, 1)``; the
+    drawn length is rounded and clamped to the range. By default, lengths are uniform.
 
     Raises:
         CompileUsageError: If the range is empty or ``count`` is less than 1.
@@ -130,16 +130,16 @@ def random_lengths(
 
 
 def _described(value: Any) -> str:
-    """A readable description of a value: ``tensor``, ``dict``, ``call(...)``."""
+    """Return a readable description of a value: ``tensor``, ``dict``, ``call(...)``."""
     names = {"Tensor": "tensor", "Call": "call(...)", "ndarray": "array"}
     return names.get(type(value).__name__, type(value).__name__)
 
 
 def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any] | None) -> list[Call]:
-    """The call sequence of a check: ``calls=``, or one call with its positional arguments.
+    """Return a check's call sequence: the items of ``calls=``, or one call with the check's positional arguments.
 
     Raises:
-        CompileUsageError: If both or neither are set, the sequence is empty, or it is not a list of calls.
+        CompileUsageError: If both or neither are set, or if ``calls=`` is empty or not a list of calls.
     """
     if calls is None:
         if not args and not kwargs:

@@ -16,7 +16,7 @@ CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 @dataclass(frozen=True)
 class Compiling:
-    """Compiles a target when called.
+    """The compile options of a check; calling the object compiles a target.
 
     Raises:
         CompileUsageError: If the backend or mode is unknown, or the options cannot be combined.
@@ -60,7 +60,7 @@ class Compiling:
             dynamic=self.dynamic,
             backend=self.backend,
             mode=self.mode,
-            options=None if self.options is None else dict(self.options),  # torch removes some of them
+            options=None if self.options is None else dict(self.options),  # torch removes some of these options
             **support.newer_arguments(self.more),
         )
 
@@ -90,12 +90,14 @@ class Compiling:
         return self.wrapper is None and self.fullgraph
 
     def relaxed(self) -> Compiling:
-        """The same options without fullgraph."""
+        """Return the same options without fullgraph."""
         return replace(self, fullgraph=False)
 
     @property
     def is_strict(self) -> bool:
-        """Whether Inductor must match eager bitwise, because of an option or a setting of the whole process."""
+        """Whether Inductor must match eager bitwise, because of an option or because of a setting that applies to the
+        whole process.
+        """
         asked = (self.options or {}).get("numerics", support.inductor_numerics())
         return self.wrapper is None and self.backend == "inductor" and asked == "strict"
 
@@ -108,6 +110,6 @@ class Compiling:
 
     @property
     def wants_cudagraphs(self) -> bool:
-        """Whether CUDA graphs were requested, so that skipping them is a finding."""
+        """Whether CUDA graphs were requested, in which case a skipped CUDA graph is a finding."""
         asked = (self.options or {}).get("triton.cudagraphs", False)
         return bool(asked) or self.backend == "cudagraphs" or self.mode in CUDAGRAPH_MODES

@@ -21,7 +21,7 @@ Convert = Callable[[torch.Tensor], torch.Tensor]
 
 
 def to_float64(tensor: torch.Tensor) -> torch.Tensor:
-    """A floating-point or complex tensor in double precision; other tensors are returned unchanged."""
+    """Return a floating-point or complex tensor in double precision, and any other tensor unchanged."""
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
@@ -30,8 +30,8 @@ def to_float64(tensor: torch.Tensor) -> torch.Tensor:
 def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
     """For one leg, replace the data of every tensor that ``change`` affects.
 
-    The tensor objects get new memory, in which they share storage as before. A tensor whose memory cannot be replaced
-    (a non-leaf, a subclass, an inference tensor) is replaced with a new object.
+    The tensor objects get new memory. Tensors that shared storage share storage in the new memory as well. A tensor
+    whose memory cannot be replaced (a non-leaf, a subclass, an inference tensor) is replaced with a new object.
     """
     bases: dict[tuple[Any, ...], torch.Tensor] = {}
     for tensor in snapshot.tensors():
@@ -76,12 +76,12 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
             changed = torch.nn.Parameter(changed, tensor.requires_grad)
         changed.requires_grad_(tensor.requires_grad)
     if not is_wrapper(tensor):
-        changed.__dict__.update(tensor.__dict__)  # dynamic marks
+        changed.__dict__.update(tensor.__dict__)  # marks for dynamic dimensions
     return changed
 
 
 def with_replacements(call: Call, replacements: Replacements) -> Call:
-    """The call with its arguments replaced for one leg."""
+    """Return the call with its arguments replaced for one leg."""
     if not replacements:
         return call
     kwargs = {name: replacements(value) for name, value in call.kwargs.items()}

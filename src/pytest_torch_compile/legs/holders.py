@@ -1,4 +1,6 @@
-"""Objects that a run may write to. Each kind of holder can compare, read and restore its object's content."""
+"""Holders of objects to which a run may write. Each kind of holder can compare, read and restore its object's
+content.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,19 @@ class Holder(Protocol):
 
     @property
     def key(self) -> Key:
-        """A key that is equal for all holders of the same content."""
+        """A key that is the same for all holders of the same content."""
 
     def has(self, content: Any) -> bool:
-        """Whether the current content equals ``content``, which ``read`` returned earlier."""
+        """Return whether the current content equals ``content``, which ``read`` returned earlier."""
 
     def read(self) -> Any:
-        """The current content: references to objects, or a copy of data."""
+        """Return the current content: references to objects, or a copy of data."""
 
     def put(self, content: Any) -> None:
         """Replace the content."""
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """The content with some objects replaced; the same content object if there is nothing to replace."""
+        """Replace some objects in the content; returns the same content object if there is nothing to replace."""
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Variable:
     assign: Callable[[Any], None] | None
 
     def has(self, content: Any) -> bool:
-        """Whether the variable has this value."""
+        """Return whether the variable has this value."""
         return self.read() is content
 
     def put(self, content: Any) -> None:
@@ -60,12 +62,12 @@ class Variable:
             self.assign(content)
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """The value, or its replacement if there is one."""
+        """Return the value, or its replacement if there is one."""
         return replace(content) if self.assign is not None else content
 
 
 def global_variable(label: str, namespace: dict[str, Any], name: str) -> Variable:
-    """A variable of a Python module."""
+    """Create the holder for a variable of a Python module."""
 
     def assign(value: Any) -> None:
         if value is EMPTY:
@@ -77,7 +79,7 @@ def global_variable(label: str, namespace: dict[str, Any], name: str) -> Variabl
 
 
 def closed_over(label: str, cell: types.CellType) -> Variable:
-    """A variable that a function closes over."""
+    """Create the holder for a variable over which a function closes."""
 
     def read() -> Any:
         try:
@@ -95,8 +97,8 @@ def closed_over(label: str, cell: types.CellType) -> Variable:
 
 
 def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
-    """A context variable. A variable that was never set is reset to its default; if it has no default, it cannot be
-    unset again.
+    """Create the holder for a context variable. A variable that was never set is reset to its default value; a variable
+    without a default value cannot be unset again.
     """
 
     def read() -> Any:
@@ -104,7 +106,7 @@ def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
             return value
         try:
             return contextvars.Context().run(variable.get)
-        except LookupError:  # no default
+        except LookupError:  # the variable has no default value
             return EMPTY
 
     def assign(value: Any) -> None:
@@ -123,11 +125,11 @@ class Attributes:
         self._base: Any = threading.local if is_a(value, threading.local) else object
 
     def has(self, content: tuple[type, dict[str, Any]]) -> bool:
-        """Whether the object has this class and these attributes."""
+        """Return whether the object has this class and these attributes."""
         return type(self.value) is content[0] and same_values(attributes(self.value), content[1])
 
     def read(self) -> tuple[type, dict[str, Any]]:
-        """The class, and a dict of the attributes."""
+        """Return the class, and a dict of the attributes."""
         return type(self.value), attributes(self.value)
 
     def put(self, content: tuple[type, dict[str, Any]]) -> None:
@@ -144,7 +146,7 @@ class Attributes:
         _reorder(self.value, held)
 
     def replaced(self, content: tuple[type, dict[str, Any]], replace: Replace) -> tuple[type, dict[str, Any]]:
-        """The attributes with some values replaced."""
+        """Return the attributes with some values replaced."""
         held = _replaced_values(content[1], replace)
         return content if held is content[1] else (content[0], held)
 
@@ -171,11 +173,11 @@ class ClassAttributes:
         self.key = ("class", id(kind))
 
     def has(self, content: dict[str, Any]) -> bool:
-        """Whether the class has these attributes."""
+        """Return whether the class has these attributes."""
         return same_values(self.read(), content)
 
     def read(self) -> dict[str, Any]:
-        """The current attributes, by name."""
+        """Return the current attributes, by name."""
         return {
             name: value
             for name, value in vars(self.kind).items()
@@ -192,18 +194,18 @@ class ClassAttributes:
                 type.__setattr__(self.kind, name, value)
 
     def replaced(self, content: dict[str, Any], replace: Replace) -> dict[str, Any]:
-        """The attributes with some values replaced."""
+        """Return the attributes with some values replaced."""
         return _replaced_values(content, replace)
 
     def labelled(self) -> Iterator[tuple[str, Any]]:
-        """The attributes and their labels, including user-defined descriptors, which may store values."""
+        """Yield the attributes and their labels, including user-defined descriptors, which may store values."""
         for name, value in vars(self.kind).items():
             if name in self.read() or (is_descriptor(value) and is_open(value)):
                 yield f"class attribute {self.kind.__name__}.{name}", value
 
 
 def is_descriptor(value: Any) -> bool:
-    """Whether a class attribute is a descriptor."""
+    """Return whether a class attribute is a descriptor."""
     return any("__get__" in base.__dict__ for base in type(value).__mro__)
 
 
@@ -215,11 +217,11 @@ class Items:
         self.key = ("items", id(container))
 
     def has(self, content: list[Any]) -> bool:
-        """Whether the container contains exactly these objects in this order."""
+        """Return whether the container contains exactly these objects in this order."""
         return _same_objects(items(self.value), content)
 
     def read(self) -> list[Any]:
-        """The current items, as pairs for a mapping."""
+        """Return the current items, as pairs for a mapping."""
         return items(self.value)
 
     def put(self, content: list[Any]) -> None:
@@ -235,15 +237,15 @@ class Items:
             (kind.update if is_a(self.value, set) else kind.extend)(self.value, content)
 
     def replaced(self, content: list[Any], replace: Replace) -> list[Any]:
-        """The items with some replaced."""
+        """Return the items with some replaced."""
         pairs = is_a(self.value, dict)
         new = [(item[0], replace(item[1])) if pairs else replace(item) for item in content]
         return content if _same_objects(new, content) else new
 
 
 def _same_objects(before: list[Any], after: list[Any]) -> bool:
-    """Whether two results of ``items`` contain the same objects in the same order. Pairs are compared by their
-    elements, because they are created on each read.
+    """Return whether two results of ``items`` contain the same objects in the same order. Pairs are compared by their
+    elements, because each read creates new pairs.
     """
     return len(before) == len(after) and all(
         one is other or (type(one) is type(other) is tuple and len(one) == len(other) and all(map(is_, one, other)))
@@ -252,18 +254,18 @@ def _same_objects(before: list[Any], after: list[Any]) -> bool:
 
 
 class TensorObject:
-    """The state of a tensor except its data: its memory, gradient, flags, hooks and attributes."""
+    """A tensor's state other than its data: which memory it uses, and its gradient, flags, hooks and attributes."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.value = tensor
         self.key = ("tensor", id(tensor))
 
     def has(self, content: TensorState) -> bool:
-        """Whether the tensor is currently in this state."""
+        """Return whether the tensor is currently in this state."""
         return content.is_as(TensorState.of(self.value))
 
     def read(self) -> TensorState:
-        """The current state."""
+        """Return the current state."""
         return TensorState.of(self.value)
 
     def put(self, content: TensorState) -> None:
@@ -271,7 +273,7 @@ class TensorObject:
         content.put(self.value)
 
     def replaced(self, content: TensorState, replace: Replace) -> TensorState:
-        """Objects in a tensor's state are never replaced."""
+        """Return the state unchanged, because the objects in a tensor's state are never replaced."""
         return content
 
 
@@ -285,11 +287,11 @@ class Memory:
         self._on_host = on_host
 
     def has(self, content: torch.Tensor) -> bool:
-        """Whether the storage contains exactly ``content``."""
+        """Return whether the storage contains exactly ``content``."""
         return self.extent.storage.nbytes() == self._size and holds(self.extent, content)
 
     def read(self) -> torch.Tensor:
-        """A copy of the bytes; None if the storage was freed."""
+        """Return a copy of the bytes, or None if the storage was freed."""
         if self.extent.storage.nbytes() != self._size:
             return torch.empty(0, dtype=torch.uint8, device="cpu")
         live = self.extent.live()
@@ -305,12 +307,12 @@ class Memory:
         self.extent.live().copy_(content)
 
     def replaced(self, content: torch.Tensor, replace: Replace) -> torch.Tensor:
-        """The content unchanged, since it contains no objects."""
+        """Return the content unchanged, since it contains no objects."""
         return content
 
 
 def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder]:
-    """The holders of an object's writable content.
+    """Yield the holders of an object's writable content.
 
     Raises:
         Unreadable: If the data of a tensor cannot be accessed.
@@ -332,13 +334,13 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         yield known
     elif is_a(value, torch.nn.Module):
         yield Attributes(value)
-        # The walk does not treat the tables of parameters, modules and hooks as attributes.
+        # ``reached`` does not treat a module's tables of parameters, submodules and hooks as attributes.
         yield from (Items(table) for table in attributes(value).values() if is_a(table, (dict, set)))
     elif is_a(value, types.FunctionType) or is_open(value):
         yield Attributes(value)
 
 
 def is_mutable(value: Any) -> bool:
-    """Whether the content of an object can be changed in place, as far as the snapshot supports it."""
+    """Return whether the content of an object can be changed in place, as far as the snapshot supports it."""
     kinds = (torch.Tensor, torch.nn.Module, types.FunctionType)
     return is_a(value, kinds) or is_open(value) or stateful(value) is not None or is_a(value, (list, dict, set))

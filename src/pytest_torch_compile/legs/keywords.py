@@ -21,8 +21,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Keywords:
-    """The options of a function that runs a target, including the option that contains keyword arguments for the
-    target.
+    """The options of a function that runs a target. One of the options contains keyword arguments for the target.
 
     That option is ``calls`` for a check and ``kwargs`` for a measurement. If it is set, all other keywords are options.
     """
@@ -32,7 +31,7 @@ class Keywords:
     holder: str
 
     def require_clear(self, target: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
-        """Reject keywords that are also arguments of the target, and misspelt options.
+        """Reject options that are arguments of the target as well, and misspelt options.
 
         Raises:
             CompileUsageError: If a keyword is ambiguous or misspelt; the message shows the alternatives.
@@ -59,14 +58,14 @@ class Keywords:
         """Split the keywords of one call into options and the target's keywords.
 
         Raises:
-            CompileUsageError: As in ``require_clear``.
+            CompileUsageError: In the same cases as for ``require_clear``.
         """
         self.require_clear(target, args, given)
         options = {name: value for name, value in given.items() if name in self.options}
         return options, {name: value for name, value in given.items() if name not in self.options}
 
     def require_known(self, names: Iterable[str], where: str) -> None:
-        """Reject names that are not options; ``where`` describes where they were set.
+        """Reject names that are not options; ``where`` describes where the options were set.
 
         Raises:
             CompileUsageError: If a name is unknown; the message suggests an option.
@@ -95,18 +94,18 @@ class Keywords:
 
 
 def near(name: str, options: Collection[str]) -> str:
-    """The option most similar to a misspelt name, or None."""
+    """Return the option that is most similar to a misspelt name; None if no option is similar."""
     return next(iter(difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.8)), "")
 
 
 def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
-    """The names of a function's keyword-only parameters."""
+    """Return the names of a function's keyword-only parameters."""
     parameters = inspect.signature(function).parameters.values()
     return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
 def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator that rejects ambiguous keywords before the function runs.
+    """Decorate a function, so that ambiguous keywords are rejected before the function runs.
 
     Inside the function, an option set to its default could not be distinguished from an option that is not set.
     """
@@ -127,9 +126,11 @@ def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[
 
 
 def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
-    """The parameters of a target that can still be passed by keyword, in addition to these positional arguments."""
+    """Return the parameters of a target that can still be passed by keyword, in addition to these positional
+    arguments.
+    """
     function = uncompiled(target)
-    # A module's signature is that of __call__, which accepts everything.
+    # A module's signature is the signature of __call__, which accepts all arguments.
     function = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         signature = inspect.signature(function)

@@ -1,5 +1,5 @@
-"""Keep changes that modules make when they are imported during a leg, because these changes are not state of the
-target.
+"""Keep the changes that a module makes when it is imported during a leg, because these changes are not part of the
+target's state.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ _Named = dict[Any, Any]
 
 
 class LateImport:
-    """Compares references before and after an import, and applies the changes to the contents of the snapshot."""
+    """An import during a leg. References before and after the import are compared, and the changes are applied to the
+    snapshot's contents.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._before = {key: _named(holder, holder.read()) for key, holder in _referring(snapshot).items()}
 
     def end(self) -> None:
-        """Called after the module was imported."""
+        """Apply the changes; called after the module was imported."""
         for key, before in self._before.items():
             holder = self._snapshot.holders[key]
             after = _named(holder, holder.read())
@@ -41,7 +43,7 @@ def _referring(snapshot: Snapshot) -> dict[Key, Holder]:
 
 
 def _named(holder: Holder, content: Any) -> _Named:
-    """The content as a mapping from keys, list positions or set members to values."""
+    """Convert the content to a mapping from keys, list positions or set members to values."""
     if isinstance(holder, Variable):
         return {"": content}
     if isinstance(holder, Attributes):
@@ -67,7 +69,7 @@ class _Name:
 
 
 def _with(holder: Holder, content: Any, changed: _Named) -> Any:
-    """The content with some values changed; ``EMPTY`` removes a value."""
+    """Return the content with some values changed; ``EMPTY`` removes a value."""
     if isinstance(holder, Variable):
         return changed[""]
     new = {name: value for name, value in {**_named(holder, content), **changed}.items() if value is not EMPTY}

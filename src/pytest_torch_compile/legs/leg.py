@@ -61,8 +61,8 @@ class Work:
 
 
 class World:
-    """The state that legs share with the caller and restore: everything that the target and the calls reach or refer to
-    by name.
+    """The state that legs share with the caller and restore: everything that the target and the calls reach by
+    reference or refer to by name.
     """
 
     def __init__(self, work: Work) -> None:
@@ -86,20 +86,20 @@ class World:
                 self.names.listening(False)
 
     def not_observable(self) -> list[str]:
-        """One line for each kind of state that could be neither compared nor restored."""
+        """Return one line for each kind of state that could be neither compared nor restored."""
         return self.snapshot.not_observable()
 
 
 @dataclass
 class _Left:
-    """The parameters, buffers and other state after a call."""
+    """What a call leaves: the parameters, buffers and other state after the call."""
 
     state: Flat = field(default_factory=Flat)
     kept: Flat = field(default_factory=Flat)
 
 
 class Leg:
-    """Runs the calls of ``work`` in order; ``wrap`` turns the target into the called function.
+    """A leg, which runs the calls of ``work`` in order; ``wrap`` turns the target into the function that is called.
 
     ``modules`` maps names to the target's modules. ``change`` converts the tensors of the leg. ``holds_records`` is
     true if records are still used after later calls. ``mode`` is the context manager in which the calls run.
@@ -126,7 +126,7 @@ class Leg:
             self._target = self._made_target()
         self._seeded = self._rng
         self._names = argument_names(self._target)
-        # This is done before the target is wrapped, because a wrapper may replace modules.
+        # The modules are found before the target is wrapped, because a wrapper may replace modules.
         self.modules = modules_of(self._target)
         self._start(change)
         self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
@@ -161,7 +161,7 @@ class Leg:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the calls so far have drawn random numbers, or may have drawn them on a device that they
+        """Whether the calls so far have drawn random numbers, or may have drawn random numbers on a device that they
         initialised.
         """
         if self._rng.keys() != self._seeded.keys():
@@ -188,7 +188,7 @@ class Leg:
             record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
             record.state, record.kept = dict(now.state.tensors), now.kept
             record.sharing = sharing_in(record)
-        if has_lazy:  # dynamo initialises them while tracing, and restores the random state afterwards
+        if has_lazy:  # dynamo initialises devices while tracing, and restores the random state afterwards
             record.rng = {}
         self._settle(record, arguments, left, before, last=index + 1 == len(self._calls))
         return record
@@ -204,7 +204,7 @@ class Leg:
             record.error = error
 
     def _present(self) -> _Left:
-        """The current state of the target, as the target's tensors themselves rather than copies."""
+        """Return the target's current state. It contains the target's own tensors rather than copies."""
         buffers = self._named(lambda module: module.named_buffers())
         state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
         covered = [id(tensor) for tensor in (*self._parameters().values(), *buffers.values())]
@@ -214,7 +214,7 @@ class Leg:
         return _Left(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
 
     def _settle(self, record: CallRecord, arguments: Flat, left: _Left, before: Contents, *, last: bool) -> None:
-        """Replace the values in the record with values that remain valid after the caller's contents are restored."""
+        """Replace the values in the record with values that stay valid when the caller's contents are restored."""
         own = self._holds_records and not last
         held_on_to = {storage_key(tensor) for tensor in record.kept.tensors.values()} - {None}
 
@@ -272,7 +272,9 @@ class Leg:
             torch.autograd.backward(unique, self._cotangents(unique, index))
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """The gradients from which backward starts in call ``index``. They are equal in every leg."""
+        """Return the gradients from which backward starts in call ``index``. These gradients are the same in every
+        leg.
+        """
         return cotangents(outputs, self._work.seed + index)
 
     def _zero_grad(self, call: Call) -> None:
@@ -318,7 +320,9 @@ class Leg:
 
     @contextmanager
     def _own_process(self) -> Iterator[None]:
-        """Apply the leg's process state: changes made by a call affect only the later calls of the leg."""
+        """Inside the ``with`` block, apply the leg's process state, so that a change made by a call affects only later
+        calls in the same leg.
+        """
         callers = ProcessState.now()
         self._process.put()
         try:
@@ -341,7 +345,7 @@ def _whole(tensor: Any) -> Any:
 
 
 def _eager(target: Any) -> Callable[..., Any]:
-    """The target run entirely in eager, even if it compiles parts of itself."""
+    """Wrap the target so that it runs entirely in eager, even if it compiles parts of itself."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch.compiler.set_stance("force_eager"):
@@ -364,7 +368,7 @@ class LazyLeg:
         self.why_not: BaseException | None = None
 
     def record(self, index: int) -> CallRecord | None:
-        """The record of call ``index``, after running all calls up to it; None if it cannot run."""
+        """Run all calls up to call ``index``, and return the record of this call; None if the leg cannot run."""
         while self.why_not is None and self._done <= index:
             self._advance()
         return None if self.why_not is not None else self._record
@@ -383,15 +387,15 @@ class LazyLeg:
 
 
 def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Random gradients for backward, which are equal in every leg. A plain sum would hide errors that cancel each other
-    out.
+    """Return random gradients for backward, which are the same in every leg. A plain sum would hide errors that cancel
+    each other out.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
     return [_cotangent(tensor, generator) for tensor in tensors]
 
 
 def _cotangent(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if tensor.is_nested:  # its sizes are not plain numbers, so the gradients are drawn for its values
+    if tensor.is_nested:  # a nested tensor's sizes are not plain numbers, so the gradients are drawn for its values
         made = torch.empty_like(tensor.detach())
         made.values().copy_(_cotangent(tensor.values(), generator))
         return made

@@ -1,4 +1,4 @@
-"""State referenced by name in code: global variables, attributes of classes and functions, and their contents.
+"""Find state to which code refers by name: global variables, attributes of classes and functions, and their contents.
 
 This state is found during the eager run: when a function starts, the names in its code are resolved before the code can
 change anything.
@@ -26,8 +26,8 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
 class NamedState:
-    """Adds the state that the target's code refers to by name to a snapshot. Called for each piece of code before it
-    runs.
+    """A listener that adds to a snapshot the state to which the target's code refers by name. It is called for each
+    piece of code before the code runs.
 
     Changes made by importing a module, such as filling a registry, are kept, because Python imports a module only once.
     """
@@ -53,11 +53,13 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Set whether a leg is running. Reading and restoring contents also runs code, which must not be recorded."""
+        """Set whether a leg is running. While no leg is running, contents are read and restored; this runs code, too,
+        but the code must not be recorded.
+        """
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
-        """Record the state that a piece of code refers to, before the code runs."""
+        """Record the state to which a piece of code refers, before the code runs."""
         if self._listens:
             self._note_code(code, namespace)
         return self._listens
@@ -73,14 +75,18 @@ class NamedState:
         self._import = None
 
     def _note(self, value: Any) -> None:
-        """Add the state of an object that the target reaches: a function's variables, a class's attributes."""
+        """Add the state that belongs to an object which the target reaches: a function's variables, a class's
+        attributes.
+        """
         if is_a(value, types.FunctionType):
             self._note_function(value)
         elif not isinstance(value, type):
             self._note_class(type(value))
 
     def _note_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Add the global variables that the user's code refers to, their contents, and the functions that it calls."""
+        """Add the global variables to which user code refers, the variables' contents, and the functions that the code
+        calls.
+        """
         if id(code) in self._codes or not is_own(code.co_filename, self._packages):
             return
         self._codes[id(code)] = code
@@ -158,14 +164,14 @@ class NamedState:
 
 
 def _innermost(target: Any) -> Any:
-    """The function that a partial or a bound method calls."""
+    """Return the function that a partial or a bound method calls."""
     while is_a(target, (functools.partial, types.MethodType)):
         target = target.func if is_a(target, functools.partial) else target.__func__
     return target
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
-    """The underlying function of any kind of method."""
+    """Return the underlying function of any kind of method."""
     if is_a(value, (staticmethod, classmethod)):
         value = value.__func__
     elif is_a(value, property):
@@ -174,7 +180,7 @@ def _function_of(value: Any) -> types.FunctionType | None:
 
 
 def _file_of_module(module: types.ModuleType) -> str:
-    """The file of a module. Modules created at run time count as user code, but built-in modules do not."""
+    """Return the file of a module. Modules created at run time count as user code, but built-in modules do not."""
     own = vars(module)
     return own.get("__file__") or ("" if own.get("__spec__") else "<made at run time>")
 
@@ -184,7 +190,7 @@ def _itself(value: Any) -> Any:
 
 
 def names_in(code: types.CodeType) -> set[str]:
-    """The global names and attributes in code, including nested functions and comprehensions."""
+    """Return the global names and attributes that occur in code, including nested functions and comprehensions."""
     inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
     return set(code.co_names).union(*inner)
 

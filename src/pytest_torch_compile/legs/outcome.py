@@ -1,4 +1,4 @@
-"""The results of a call, as flat structures that can be compared between legs."""
+"""Turn the results of a call into flat structures that can be compared between legs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, 
 # Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
-# The settings that torch changes in a parameter group while it traces a step.
+# The settings in a parameter group that torch changes while it traces an optimizer step.
 CAPTURABLE = "capturable"
 
 
 def kept_by(target: Any, snapshot: Snapshot, covered: Collection[int]) -> Flat:
-    """The state of a target except parameters and buffers: attributes, variables, and their contents.
+    """Return the state of a target other than parameters and buffers: attributes, variables, and their contents.
 
-    Each object appears once, under its first path. Tensors whose ids are in ``covered`` are compared elsewhere.
+    Each object appears once, under its first path. Tensors whose ids are in ``covered`` are omitted, because they are
+    compared elsewhere.
     """
     walk = _Walk(snapshot, frozenset(covered))
     walk.enter(target, "", "attribute")
@@ -58,7 +59,7 @@ class _Walk:
         self._placed_by_torch: set[int] = set()
 
     def enter(self, value: Any, path: str, kind: str) -> None:
-        """Visit the parts of the target, and name them relative to the target."""
+        """Visit the parts of the target, and name the parts relative to the target."""
         self._seen.add(id(value))
         for text, part in self._parts(value):
             if not text or (is_a(part, torch.nn.Module) and is_a(value, torch.nn.Module)):
@@ -106,7 +107,7 @@ class _Walk:
                 self.visit(part, f"{path}{text}", depth + 1)
 
     def _parts(self, value: Any) -> Any:
-        """The parts of a value, without function variables that are compared under their own names."""
+        """Return the parts of a value, except function variables that are compared under their own names."""
         if is_a(value, torch.optim.Optimizer):
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
         if id(value) in self._placed_by_torch:
@@ -122,10 +123,10 @@ class _Walk:
 
 
 def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """The parts of an optimizer that torch replaces with equivalent parts while it traces a step on a GPU.
+    """Return the parts of an optimizer that torch replaces with equivalent parts while it traces a step on a GPU.
 
     torch sets ``capturable`` in the groups (and, up to torch 2.14, leaves it set), and keeps step counts and other
-    scalars on the device instead of the CPU. Only their values are compared.
+    scalars on the device instead of the CPU. Only the values of these scalars are compared.
     """
     groups = optimizer.__dict__.get("param_groups", ())
     states = optimizer.__dict__.get("state", {}).values()
@@ -134,7 +135,7 @@ def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
 
 
 def not_restorable(record: CallRecord, call: Call) -> list[str]:
-    """The objects of a target and arguments of a call whose state no leg can restore."""
+    """Return the objects of the target, and the call's arguments, whose state no leg can restore."""
     named = {path: node.value for path, node in record.kept.nodes.items() if node.is_leaf}
     named |= {record.argument_label(position): value for position, value in enumerate(call.args)}
     named |= {f"argument {name}": value for name, value in call.kwargs.items()}
@@ -142,7 +143,7 @@ def not_restorable(record: CallRecord, call: Call) -> list[str]:
 
 
 def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
-    """Whether a tensor's data can be copied for the comparison."""
+    """Return whether a tensor's data can be copied for the comparison."""
     if id(tensor) in snapshot.unreadable:
         return False
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
@@ -158,7 +159,7 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """The structure with copies of tensors that have several parts, such as sparse tensors, taken before they are
+    """Copy the tensors in the structure that have several parts, such as sparse tensors, before their state is
     restored.
     """
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
@@ -171,8 +172,8 @@ def _copied_whole(tensor: torch.Tensor, snapshot: Snapshot) -> torch.Tensor:
 
 
 def as_left(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
-    """The structure with the values that its tensors had at the end of a leg. It stays valid after the caller's
-    contents are restored.
+    """Return the structure with the values that its tensors had at the end of a leg. The result stays valid when the
+    caller's contents are restored.
     """
     return _with_tensors(flat, lambda tensor: snapshot.as_left(tensor, contents, copy=copy))
 
@@ -186,7 +187,8 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
 
 
 def _by_type_of_tensor(mapping: dict[Any, Any]) -> set[int]:
-    """The positions of entries whose key is a tensor class, or a collection of classes that contains a tensor class.
+    """Return the positions of entries whose key is a tensor class, or a collection of classes that contains a tensor
+    class.
 
     A library that caches something for each tensor type has an entry for ``Tensor`` in eager, but an entry for
     ``FakeTensor`` while torch traces it. The two entries are equivalent, so they are not compared.

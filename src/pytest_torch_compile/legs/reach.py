@@ -24,7 +24,7 @@ from .._torch.user_lines import is_torch
 from ..numerics.tree import attributes, is_a
 
 EMPTY: Any = object()
-"""The content of a variable without a value."""
+"""The content of a variable that has no value."""
 
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types: immutable values without parts."""
@@ -51,12 +51,12 @@ Parts = Iterator[tuple[str, Any]]
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is immutable and has no parts, without calling a user-defined metaclass's hash."""
+    """Return whether a value is immutable and has no parts, without calling a user-defined metaclass's hash."""
     return type(type(value)) is type and type(value) in PLAIN
 
 
 def parts(value: Any) -> Parts:
-    """The parts of ``value`` with their access paths: ``.name``, ``[0]``, ``['key']``. A leaf has no parts."""
+    """Return the parts of ``value`` with their access paths: ``.name``, ``[0]``, ``['key']``. A leaf has no parts."""
     if is_plain(value) or is_a(value, (str, bytes, int, float)):
         return
     if is_a(value, torch.Tensor):
@@ -95,13 +95,13 @@ def _key(position: int, key: Any) -> str:
 
 
 def is_plain_key(key: Any) -> bool:
-    """Whether a key can be written as source: a plain value, or a tuple of plain values."""
+    """Return whether a key can be written as source: a plain value, or a tuple of plain values."""
     return is_plain(key) or (type(key) is tuple and all(map(is_plain, key)))
 
 
 def _function_parts(function: types.FunctionType) -> Parts:
     if lives_in_torch(function):
-        # Attributes of torch's wrappers are not model state; the wrapped function is.
+        # Attributes of torch's wrappers are not model state, but the wrapped function is.
         yield from ((f".{n}", held) for n, cell in cells(function) if is_a(held := content(cell), _CALLABLE))
         return
     yield from ((f".{name}", content(cell)) for name, cell in cells(function) if content(cell) is not EMPTY)
@@ -123,7 +123,7 @@ def _module_parts(module: torch.nn.Module) -> Parts:
 
 
 def _tensor_parts(tensor: torch.Tensor) -> Parts:
-    """A tensor's gradient, attributes (for a wrapper, the inner tensors) and hooks."""
+    """Yield a tensor's gradient, attributes (for a wrapper, the inner tensors) and hooks."""
     with without_torch_function():
         grad = tensor.grad if tensor.is_leaf else None
         hooks = [hook for name in _TENSOR_HOOKS for hook in (getattr(tensor, name) or {}).values()]
@@ -136,7 +136,7 @@ def _tensor_parts(tensor: torch.Tensor) -> Parts:
 
 
 def is_open(value: Any) -> bool:
-    """Whether to walk the attributes of an object that is not of a built-in type."""
+    """Return whether to walk the attributes of an object whose type is not built in."""
     kind = type(value)
     if id(kind) not in _known:  # by id, because a metaclass may raise on comparison
         if len(_known) >= MOST_KINDS:
@@ -160,28 +160,28 @@ def _is_open_kind(kind: type) -> bool:
 
 
 def lives_in_torch(function: types.FunctionType) -> bool:
-    """Whether a function belongs to torch, including torch's wrappers around other functions."""
+    """Return whether a function belongs to torch, including torch's wrappers around other functions."""
     return (function.__module__ or "").partition(".")[0] == "torch" or is_torch(function.__code__.co_filename)
 
 
 def container_kind(value: Any) -> Any:
-    """The built-in container type of a value; None if it is not a container."""
+    """Return the built-in container type of a value, or None if it is not a container."""
     return next((kind for kind in _CONTAINERS if is_a(value, kind)), None)
 
 
 def items(container: Any) -> list[Any]:
-    """The items of a container (pairs for a mapping), bypassing methods of subclasses."""
+    """Return the items of a container (pairs for a mapping), bypassing methods of subclasses."""
     kind = container_kind(container)
     return list(kind.items(container) if is_a(container, dict) else kind.__iter__(container))
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
-    """The variables that a function closes over, with their names."""
+    """Return the variables over which a function closes, with their names."""
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
 def content(cell: types.CellType) -> Any:
-    """The value of a closed-over variable; ``EMPTY`` before it is assigned."""
+    """Return the value of a closed-over variable; ``EMPTY`` before it is assigned."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -189,7 +189,7 @@ def content(cell: types.CellType) -> Any:
 
 
 def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[Any]:
-    """All objects that are reachable from the roots, including the roots but excluding plain values. Each object
+    """Yield all objects that are reachable from the roots, including the roots but excluding plain values. Each object
     appears once.
 
     Objects whose ids are in ``closed`` are skipped, as is everything that is reachable only through them.

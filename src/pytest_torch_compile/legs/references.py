@@ -1,4 +1,4 @@
-"""The reference legs used to judge a leaf: eager in float64, and eager with perturbed rounding."""
+"""Reference legs for judging leaves: eager in float64, and eager with perturbed rounding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..numerics import CallRecord
 from .converted import to_float64
 from .leg import LazyLeg, Leg, Work, World
 
-# Rounding changes the state of a sensitive gate in about one of ten runs.
+# Rounding switches a sensitive gate, such as a ReLU, in about one of ten runs.
 RUNS = 32
 # After this much processor time, no more runs are started, so large models get fewer runs.
 LEAST_RUNS = 4
@@ -25,9 +25,9 @@ SECONDS = 20.0
 
 
 class ReferenceLeg(Leg):
-    """Runs the calls in fp64, including casts and tensor factories with other float dtypes.
+    """A leg that runs the calls in fp64, including casts and tensor factories with other float dtypes.
 
-    If the eager leg draws random numbers, another run with the original dtypes records them first.
+    If the eager leg draws random numbers, an additional run with the original dtypes records the random numbers first.
 
     If random numbers cannot be replayed (dropout inside a fused attention kernel), the record has an error, and the
     call has no reference.
@@ -54,7 +54,9 @@ class ReferenceLeg(Leg):
 
 
 class PerturbedLeg(Leg):
-    """Runs the calls in eager with perturbed rounding in every op, using a random stream separate from the model's."""
+    """A leg that runs the calls in eager with perturbed rounding in every op, using a random stream that is separate
+    from the model's stream.
+    """
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
         super().__init__(work, world)

@@ -1,4 +1,4 @@
-"""Recreate objects that can only move forward, such as iterators, at the same position for each leg."""
+"""Recreate objects that can only move forward, such as iterators, so that they are at the same position in each leg."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SharedItems:
         self._source, self._items = source, list[Any]()
 
     def from_start(self) -> Iterator[Any]:
-        """Iterate over the items from the first one."""
+        """Iterate over the items, starting with the first item."""
         for number in itertools.count():
             if number == len(self._items):
                 try:
@@ -42,7 +42,7 @@ class SharedItems:
 
 
 def renewal(value: Any) -> Callable[[], Any] | None:
-    """A function that creates an object at the position of ``value``; None if that is not needed."""
+    """Return a function that creates an object at the same position as ``value``; None if this is not needed."""
     if is_a(value, types.GeneratorType):
         has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED
         return SharedItems(value).from_start if has_started else functools.partial(_made_again, value)
@@ -58,7 +58,7 @@ def _is_iterator(value: Any) -> bool:
 
 
 def _made_again(generator: types.GeneratorType[Any, Any, Any]) -> Any:
-    """Recreate an unstarted generator by calling its function with the same arguments."""
+    """Recreate a generator that has not started, by calling its function with the same arguments."""
     code, frame = generator.gi_code, generator.gi_frame
     assert frame is not None, "it has not started"
     held = dict(frame.f_locals)
@@ -77,7 +77,7 @@ def _made_again(generator: types.GeneratorType[Any, Any, Any]) -> Any:
 
 
 def _copied(iterator: Any) -> Any:
-    """A copy of an iterator and its source iterators. It yields the same objects."""
+    """Copy an iterator and its source iterators; the copy yields the same objects."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # itertools, since Python 3.12
         make, arguments, *state = iterator.__reduce__()
@@ -110,8 +110,8 @@ class Replacements:
         self._by_id[id(value)] = value, replacement
 
     def __call__(self, value: Any) -> Any:
-        """The replacement of a value in a leg, usually the value itself. Tuples and partials that contain replaced
-        values are recreated.
+        """Return the replacement for a value in a leg, which is usually the value itself. Tuples and partials that
+        contain replaced values are recreated.
         """
         if (found := self._by_id.get(id(value))) is not None:
             return found[1]

@@ -32,8 +32,8 @@ from .holders import Holder, Key, Memory, TensorObject, Variable, holders_of
 from .reach import reached
 from .renewed import Replacements, renewal
 
-# The fraction of a device's free memory that float64 copies and a snapshot may use; beyond it, the snapshot is kept on
-# the host.
+# The fraction of a device's free memory that float64 copies and a snapshot may use. If they would use more, the
+# snapshot is kept on the host.
 ROOM = 0.85
 # In training, eager's parameters and gradients stay on the device until they are compared. Above this size in bytes,
 # the snapshot is kept on the host. For 2.15 GB on an H100, this saved 2.15 GB of device memory and took 7 s.
@@ -42,14 +42,14 @@ LARGE_IN_TRAINING = 2**30
 
 @dataclass
 class Contents:
-    """The state of a leg that differs from the caller's state: changed contents and replaced objects."""
+    """The part of a leg's state that differs from the caller's state: changed contents and replaced objects."""
 
     held: dict[Key, Any] = field(default_factory=dict)
     replacements: Replacements = field(default_factory=Replacements)
 
 
 class Snapshot:
-    """Everything writable that ``roots`` reach, with the initial contents."""
+    """A snapshot of everything writable that ``roots`` reach, with the initial contents."""
 
     def __init__(self, roots: Iterable[Any], *, on_host: bool | None = None, training: bool = False) -> None:
         self.holders: dict[Key, Holder] = {}
@@ -114,8 +114,8 @@ class Snapshot:
         return bool(self._host) and found.storage.device.type != "cpu"
 
     def new_leg(self) -> Contents:
-        """The initial contents of a leg: the caller's contents, with iterators and similar objects recreated for the
-        leg.
+        """Return the initial contents of a leg: the caller's contents, with iterators and similar objects recreated for
+        the leg.
         """
         contents = Contents()
         for value, make in self._renewals.values():
@@ -132,8 +132,8 @@ class Snapshot:
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
-        """Install a leg's contents inside the ``with`` block and restore the caller's afterwards; ``contents`` receives
-        the leg's changes.
+        """Install a leg's contents inside the ``with`` block, and restore the caller's contents afterwards;
+        ``contents`` receives the leg's changes.
 
         The caller's contents are always restored, however the block ends, even if restoring them is interrupted.
         """
@@ -144,7 +144,7 @@ class Snapshot:
             self._running = None
             self._take(contents)
         except BaseException:
-            self._now = {}  # unknown, so everything is restored
+            self._now = {}  # it is unknown what changed, so everything is restored
             raise
         finally:
             self._running = None
@@ -200,10 +200,11 @@ class Snapshot:
                     contents.held[key] = known
 
     def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
-        """A tensor in the state at the end of a leg. It stays valid after the caller's content is restored.
+        """Return a tensor in its state at the end of a leg. The result stays valid when the caller's contents are
+        restored.
 
-        Returns the tensor itself if the leg did not change it. If ``copy`` is set, memory of the leg is also copied,
-        because a later call may write to it.
+        Returns the tensor itself if the leg did not change it. If ``copy`` is set, memory that the leg allocated is
+        copied as well, because a later call may write to this memory.
         """
         key = "tensor", id(tensor)
         state: TensorState | None = contents.held.get(key)
@@ -233,7 +234,7 @@ class Snapshot:
         return _of_kind(data, state)
 
     def is_noted(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor or its memory is restored."""
+        """Return whether a tensor or its memory is restored."""
         if ("tensor", id(tensor)) in self.holders:
             return True
         return is_plain(tensor) and self._memory_under(tensor) is not None
@@ -247,16 +248,18 @@ class Snapshot:
         return next((memory for memory in known if place is not None and memory.extent.covers(place)), None)
 
     def variables(self) -> Iterator[Variable]:
-        """The named variables: globals, closed-over variables, defaults."""
+        """Yield the named variables: globals, closed-over variables, defaults."""
         named = [holder for holder in self.holders.values() if isinstance(holder, Variable) and holder.label]
         yield from named
 
     def tensors(self) -> list[torch.Tensor]:
-        """All recorded tensors."""
+        """Return all recorded tensors."""
         return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
 
     def not_observable(self) -> list[str]:
-        """A line about state that cannot be read, and is therefore neither compared nor restored, if there is any."""
+        """Return a line about state that cannot be read, and is therefore neither compared nor restored; empty if there
+        is none.
+        """
         unread = (value for value in self.unreadable.values() if not (is_a(value, torch.Tensor) and is_lazy(value)))
         kinds = sorted({type(value).__name__ for value in unread})
         if not kinds:
@@ -267,7 +270,7 @@ class Snapshot:
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
-    """The data as a tensor of the original class."""
+    """Return the data as a tensor of the original class."""
     with without_torch_function(), torch.inference_mode(data.is_inference()):
         if state.kind is torch.nn.Parameter:
             return torch.nn.Parameter(data, state.requires_grad)
@@ -276,8 +279,8 @@ def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
 
 
 def _needs_host(tensors: Iterable[torch.Tensor], training: bool) -> bool:
-    """Whether copies must be kept on the host, because a device has too little memory for a copy of the tensors and
-    their data in float64, or because the model is large and is trained.
+    """Return whether copies must be kept on the host: a device has too little memory for a copy of the tensors and for
+    their data in float64, or the model is large and is trained.
     """
     copies: Counter[torch.device] = Counter()
     doubles: Counter[torch.device] = Counter()

@@ -1,4 +1,4 @@
-"""Types of objects with special state, such as random generators, buffers and open files."""
+"""Holders of objects with special state, such as random generators, buffers and open files."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Stateful:
         return "stateful", id(self.value)
 
     def has(self, content: Any) -> bool:
-        """Whether the object has this state."""
+        """Return whether the object has this state."""
         now = self.get(self.value)
         return bool(torch.equal(now, content)) if type(now) is torch.Tensor else _as_bytes(now) == _as_bytes(content)
 
     def read(self) -> Any:
-        """The current state."""
+        """Return the current state."""
         return self.get(self.value)
 
     def put(self, content: Any) -> None:
@@ -48,19 +48,19 @@ class Stateful:
         self.set(self.value, content)
 
     def replaced(self, content: Any, replace: Callable[[Any], Any]) -> Any:
-        """The content unchanged, since it contains no objects."""
+        """Return the content unchanged, since it contains no objects."""
         return content
 
 
 def comparable(state: Any) -> Any:
-    """A state in a form that can be compared between two legs: arrays are unchanged, and everything else is converted
-    to basic Python values.
+    """Return a state in a form that can be compared between two legs: arrays are unchanged, and everything else is
+    converted to basic Python values.
     """
     return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
 
 
 def _as_bytes(state: Any) -> Any:
-    """A state in a comparable form, since ``==`` on NumPy arrays does not return a bool."""
+    """Convert a state to a comparable form, because ``==`` on NumPy arrays does not return a bool."""
     if isinstance(state, Mapping):
         return {name: _as_bytes(value) for name, value in state.items()}
     if isinstance(state, (list, tuple)):
@@ -90,7 +90,7 @@ def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
     value.frombytes(content)
 
 
-# The types with special state, with functions that read and restore it.
+# The types with special state, each with functions that read and restore the state.
 _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]], ...] = (
     (random.Random, (random.Random.getstate, random.Random.setstate)),
     (torch.Generator, (torch.Generator.get_state, torch.Generator.set_state)),
@@ -118,7 +118,7 @@ _NUMPY = {
 
 
 def stateful(value: Any) -> Stateful | None:
-    """The holder of an object with special state; None for other objects."""
+    """Return the holder of an object with special state; None for other objects."""
     kind = type(value)
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return Stateful(value, *_NUMPY[kind.__name__])
@@ -131,7 +131,7 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def cannot_be_restored(value: Any) -> bool:
-    """Whether an object has state that a leg cannot restore, which means that results that depend on it differ between
+    """Return whether an object has state that a leg cannot restore. Results that depend on this state differ between
     legs.
     """
     if type(value) is _LOCK:
@@ -144,8 +144,8 @@ def _only_writes(value: Any) -> bool:
 
 
 def _seeks(file: Any) -> bool:
-    """Whether an open file can be repositioned."""
+    """Return whether an open file can be repositioned."""
     try:
         return bool(file.readable() and file.seekable() and file.tell() >= 0)
-    except (OSError, ValueError):  # it is closed, or is being iterated over
+    except (OSError, ValueError):  # the file is closed, or is being iterated over
         return False

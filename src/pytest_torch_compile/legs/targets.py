@@ -35,7 +35,8 @@ class Factory:
 def factory(make: Callable[[], Any]) -> Factory:
     """Create a separate target for each leg, using the check's seed: ``check_compile(factory(make_model), x)``.
 
-    Use it for a target whose state cannot be restored, such as a connection or a file that it writes.
+    Use this function for a target whose state cannot be restored, such as a target with a connection, or with a file to
+    which it writes.
 
     Raises:
         CompileUsageError: If ``make`` is not callable, or is a module instance.
@@ -46,8 +47,8 @@ def factory(make: Callable[[], Any]) -> Factory:
 
 
 def modules_of(target: Any) -> dict[str, torch.nn.Module]:
-    """The modules whose state belongs to a target: itself, a bound method's owner, or modules that a function closes
-    over.
+    """Return the modules whose state belongs to a target: the target itself, the owner of a bound method, or the
+    modules over which a function closes.
     """
     if is_a(target, torch.nn.Module):
         return {"": target}
@@ -72,7 +73,7 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """The names of a target's positional arguments, as far as its signature contains them."""
+    """Return the names of a target's positional arguments, as far as the target's signature contains the names."""
     if is_a(target, Factory):
         return ()
     function = target.forward if is_a(target, torch.nn.Module) else target
@@ -84,14 +85,15 @@ def argument_names(target: Any) -> tuple[str, ...]:
 
 
 def argument_label(names: Sequence[str], position: int) -> str:
-    """The name of a positional argument, or its position if the name is unknown."""
+    """Return the name of a positional argument, or its position if the name is unknown."""
     return names[position] if position < len(names) else f"argument {position}"
 
 
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
     """Mark dimensions of a call's tensors as dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
 
-    A name instead of a range, ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the sizes as unbacked and equal.
+    A name instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked, with
+    the same size for all dimensions that have this name.
 
     Raises:
         CompileUsageError: If a name or position does not refer to a tensor argument, or a dimension does not exist.
@@ -128,6 +130,6 @@ def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
 
 
 def tensors_of(calls: Iterable[Call]) -> Iterator[torch.Tensor]:
-    """The tensors among the arguments."""
+    """Yield the tensors among the arguments."""
     for call in calls:
         yield from flatten((call.args, dict(call.kwargs)), "inputs").tensors.values()

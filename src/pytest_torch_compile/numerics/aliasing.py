@@ -1,4 +1,4 @@
-"""Compare which outputs share memory with arguments, parameters, buffers and each other."""
+"""Compare between legs which outputs share memory with arguments, parameters, buffers or other outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Sharing = dict[tuple[str, str], int]
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
-    """A key that is equal for two tensors in one memory block; None without memory."""
+    """Return a key that is the same for all tensors in one memory block; None for a tensor without memory."""
     if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta":
         return None
     try:
@@ -22,7 +22,7 @@ def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
 
 
 def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> Sharing:
-    """All pairs (output, other tensor) in one memory block, with the distance between their first elements."""
+    """Return all pairs (output, other tensor) in one memory block, with the distance between their first elements."""
     holders: dict[tuple[str, int], list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in others.items():
         key = storage_key(tensor)
@@ -42,7 +42,9 @@ def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
 def aliasing_differences(
     eager: Mapping[tuple[str, str], int], compiled: Mapping[tuple[str, str], int]
 ) -> Iterator[tuple[str, str]]:
-    """An output and a message for each pair that shares memory in only one leg, or at a different offset."""
+    """Yield an output and a message for each pair that shares memory in only one leg, or at different offsets in the
+    two legs.
+    """
     for name, other in dict.fromkeys([*eager, *compiled]):
         here, there = eager.get((name, other)), compiled.get((name, other))
         if there is None:

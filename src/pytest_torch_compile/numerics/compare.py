@@ -1,4 +1,4 @@
-"""Compare the records of two legs for one call, and create all findings and the verdict for every leaf."""
+"""Compare the records of two legs for one call, and create all findings and a verdict for every leaf."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Legs = tuple[Flat, Flat]  # of the eager leg and of the compiled leg
 
 @dataclass
 class Comparison:
-    """The comparison of one call. ``reference`` is the reference for leaves that were outside all tolerances.
+    """The result of comparing one call. ``reference`` is the reference for leaves that were outside all tolerances.
 
     ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, and ``ignored`` the leaves
     that the user ignores. ``raised`` is true if a leg raised an exception, in which case there was nothing to compare.
@@ -42,7 +42,7 @@ class Comparison:
 
     @property
     def worst_ratio(self) -> float:
-        """The largest measured error as a multiple of its limit; above 1 is a finding."""
+        """The largest measured error as a multiple of its limit; a value greater than 1 is a finding."""
         return max((leaf.ratio for leaf in self.leaves), default=0.0)
 
 
@@ -58,8 +58,8 @@ def compare_calls(
     """Compare two legs on one call.
 
     ``reference`` returns the record of the fp64 eager leg for the call, and ``repeat`` the record of a second eager
-    run; each is called at most once, and only if a leaf needs it. Either may return None if it could not run.
-    ``perturbed`` yields eager runs with perturbed rounding, which are requested only while some leaf fails.
+    run; each of these functions is called at most once, and only if a leaf needs its result. It returns None if the run
+    failed. ``perturbed`` yields eager runs with perturbed rounding, which are requested only while some leaf fails.
 
     Raises:
         CompileUsageError: If an output cannot be compared.
@@ -116,7 +116,7 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """The comparable state of both legs, and the paths at which eager is not deterministic.
+    """Return the comparable state of both legs, and the paths at which eager is not deterministic.
 
     State that only one leg has before the first call, such as attributes that a compile wrapper adds, is not compared.
     """
@@ -129,12 +129,12 @@ def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallReco
 
 
 def _without(flat: Flat, paths: Sequence[str]) -> Flat:
-    """The entries, except for some paths and everything below them."""
+    """Return the entries, except for entries at some paths and at their subpaths."""
     return Flat({k: v for k, v in flat.nodes.items() if k not in paths and not is_below(k, paths)}) if paths else flat
 
 
 def _differing(one: Flat, other: Flat) -> list[str]:
-    """Differences in containers and in values that are not tensors."""
+    """Return differences in containers and in values that are not tensors."""
     paths = [path for path, _ in structure_differences(one, other)]
     for path, left, right in _common((one, other)):
         if not isinstance(left, torch.Tensor) and plain_leaf_difference(path, left, right, strict=False):
@@ -147,7 +147,7 @@ def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
 
 
 def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
-    """Findings for containers, and for leaves that are not tensors."""
+    """Yield findings for containers, and for leaves that are not tensors."""
     for path, line in structure_differences(*legs):
         yield messages.structure_finding(record, name, path, line)
     for path, left, right in _common(legs):
@@ -158,7 +158,7 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
 
 
 def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
-    """Maps paths to differences in the metadata of tensors."""
+    """Return differences in the metadata of tensors, by path."""
     # torch chooses the strides of a gradient, both in eager and in compiled code.
     is_value = name not in GRADIENTS
     differences = {
@@ -170,7 +170,7 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
-    """The comparable leaves of both legs: two tensors, or two values of one type."""
+    """Yield the comparable leaves of both legs: two tensors, or two values of the same type."""
     eager, compiled = legs
     for path, node in eager.nodes.items():
         other = compiled.nodes.get(path)
@@ -207,8 +207,8 @@ def _value_findings(
     judged: Judgement,
     metadata: dict[str, list[MetadataDifference]],
 ) -> list[Finding]:
-    """A finding for each kind of wrong value. Metadata differences of these leaves are moved from ``metadata`` into the
-    finding.
+    """Return a finding for each kind of wrong value. Metadata differences of these leaves are moved from ``metadata``
+    into the finding.
     """
     before, compiled_before = before_the_call(record, name), before_the_call(compiled, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}
@@ -227,8 +227,8 @@ def _value_findings(
 
 
 def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tensor | None) -> messages.Write:
-    """The leg that writes the leaf in this call, if only one leg does. Values may also differ because of an earlier
-    call.
+    """Return the leg that writes the leaf in this call, if only one leg writes it. Values may differ because of an
+    earlier call as well.
     """
     if before is None or not _comparable(pair.eager, before):
         return ""

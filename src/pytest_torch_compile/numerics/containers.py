@@ -13,7 +13,9 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """The path and a message for each container or leaf type that differs; entries below such a path are not listed."""
+    """Yield the path and a message for each container or leaf type that differs. Entries at subpaths of these paths are
+    not listed.
+    """
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
         if is_below(path, found):
@@ -25,7 +27,7 @@ def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, st
 
 
 def is_below(path: str, others: Iterable[str]) -> bool:
-    """Whether a path is below one of the other paths."""
+    """Return whether a path is a subpath of any of ``others``."""
     return any(path.startswith(other) and path[len(other) : len(other) + 1] in (".", "[") for other in others)
 
 
@@ -54,7 +56,9 @@ def _type_name(node: Node) -> str:
 
 
 def as_tensor(leaf: Any) -> torch.Tensor | None:
-    """A leaf that is judged by its error: a tensor, a NumPy array or number, a Python float or complex."""
+    """Convert a leaf to a tensor if it is judged by its error: a tensor, a NumPy array or number, a Python float or
+    complex. Return None for any other leaf.
+    """
     if isinstance(leaf, torch.Tensor):
         return leaf
     if isinstance(leaf, (float, complex)) and not isinstance(leaf, bool):
@@ -70,7 +74,7 @@ def as_tensor(leaf: Any) -> torch.Tensor | None:
 
 
 def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool) -> str:
-    """A message if two leaves that are not tensors differ, otherwise an empty string.
+    """Return a message if two leaves that are not tensors differ, otherwise an empty string.
 
     Raises:
         CompileUsageError: If ``strict`` is set and the objects cannot be compared.
@@ -87,7 +91,7 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
 
 
 def _equal(eager: Any, compiled: Any) -> bool | None:
-    """Whether two objects are equal; None if they cannot be compared."""
+    """Return whether two objects are equal, or None if they cannot be compared."""
     if isinstance(eager, AbstractSet) and any(isinstance(item, torch.Tensor) for item in eager):
         return None
     if isinstance(eager, FUNCTIONS):  # each leg may have a separate copy

@@ -24,7 +24,8 @@ Scalar = float | complex | int | bool
 
 @dataclass(frozen=True)
 class LeafVerdict:
-    """The verdict of one leaf. ``index`` is the index of the worst element, and the scalars are its values in each leg.
+    """The verdict on one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
+    ``reference`` are this element's values in the legs.
 
     ``nonfinite`` is true if NaN or infinity are at different positions than in eager. ``perturbed_runs`` counts the
     eager runs with perturbed rounding that widened the limits. ``compared`` is False if two eager runs differ by more
@@ -46,7 +47,7 @@ class LeafVerdict:
 
     @property
     def worst(self) -> Measured:
-        """The measure with the largest ratio to its limit."""
+        """The measured error with the largest ratio to its limit."""
         return max(self.measures, key=lambda measured: measured.ratio, default=Measured("error", 0.0, 0.0))
 
     @property
@@ -56,13 +57,13 @@ class LeafVerdict:
 
     @property
     def ok(self) -> bool:
-        """Whether every measure is within its limit."""
+        """Whether every measured error is within its limit."""
         return self.ratio <= 1
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One leaf of both legs, as dense tensors of equal shape and dtype."""
+    """One leaf in both legs, as dense tensors with the same shape and dtype."""
 
     path: str
     section: SectionName
@@ -72,14 +73,14 @@ class Pair:
 
 @dataclass
 class Judgement:
-    """All verdicts of a call, and the references that were needed."""
+    """All verdicts on a call's leaves, and the references that were needed."""
 
     verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
     reference: Reference = Reference.NOT_NEEDED
     nondeterministic: bool = False
 
     def failing(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """The pairs that have not passed so far."""
+        """Return the pairs that have not passed so far."""
         return [pair for pair in pairs if not self.verdicts[pair.path].ok]
 
 
@@ -92,7 +93,7 @@ def judge(
 ) -> Judgement:
     """Judge every pair; request the fp64 run and additional eager runs only if a leaf needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
-    # A tolerance set by the user is decisive.
+    # If the user chose a tolerance, only this tolerance decides.
     unexplained = [pair for pair in result.failing(pairs) if tolerances.given_for(pair.path, pair.eager.dtype) is None]
     floating = [pair for pair in unexplained if is_floating(pair.eager)]
     truth: Values = {}
@@ -111,14 +112,16 @@ def judge(
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
-    """The verdict without a reference: equality, the user's tolerance, or the strict default tolerance."""
+    """Return the verdict that needs no reference: by equality, the user's tolerance, or the strict default
+    tolerance.
+    """
     if pair.eager is pair.compiled or bitwise_equal(pair.eager, pair.compiled):
         return LeafVerdict(pair.path, elements=pair.eager.numel())
     if is_floating(pair.eager):
         given = tolerances.given_for(pair.path, pair.eager.dtype)
         return _verdict_within(pair, given or rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
     verdict = _verdict_within(pair, Tolerance(0.0, 0.0))
-    # Errors are measured in float64, where large integers that differ may be equal.
+    # Errors are measured in float64, in which different large integers may become equal.
     return replace(verdict, measures=(Measured("wrong elements", float(max(verdict.differing, 1)), 0.0),))
 
 
@@ -136,7 +139,7 @@ def _verdict_within(pair: Pair, tolerance: Tolerance) -> LeafVerdict:
 
 
 def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None = None) -> LeafVerdict:
-    """The verdict with the index and the values of the worst element."""
+    """Return the verdict with the index and the values of the worst element."""
     index, eager = element(pair.eager, worst)
     reference = element(truth, worst)[1] if truth is not None else None
     return replace(verdict, index=index, eager=eager, compiled=element(pair.compiled, worst)[1], reference=reference)
@@ -155,7 +158,7 @@ def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: V
     levels = {section: Level.of(found) for section, found in by_section.items()}
     overall = Level.of(measured.values())
     # Correct gradients can consist of rounding errors only, so the outputs show whether fp64 computed the same
-    # function. Bitwise equal outputs were not measured, so they are no evidence against the reference.
+    # function. Bitwise equal outputs were not measured, so equal outputs are no evidence against the reference.
     has_outputs = any(pair.section == "output" for pair in pairs)
     outputs = levels.get("output", Level() if has_outputs else overall)
     for pair in failing:
@@ -182,7 +185,7 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
 
 
 def _exceeds_alone(pair: Pair) -> bool:
-    """Whether a leaf passes only because eager itself is far from the reference."""
+    """Return whether a leaf passes only because eager itself has a large error against the reference."""
     return not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
 
 
@@ -221,7 +224,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
         return nothing_to_compare
     if all_finite(pair.eager) and not all_finite(second):
         return nothing_to_compare
-    # The allowed distance from the first eager run is based on the distance of the second run from it.
+    # The allowed distance from the first eager run is based on the distance between the two eager runs.
     found = errors(eager=second, compiled=pair.compiled, truth=pair.eager)
     if found.rms_eager > rule.MEANINGLESS * found.rms_reference:
         return nothing_to_compare
@@ -261,8 +264,8 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """The verdict after another run; unchanged if the run does not contain the leaf, or overflows at different
-        elements.
+        """Return the verdict after another run. The verdict is unchanged if the run does not contain the leaf, or if
+        other elements overflow in the run.
         """
         eager, compiled = self.pair.eager, self.pair.compiled
         if run is None or run.shape != eager.shape or run.dtype != eager.dtype:
@@ -281,13 +284,15 @@ class _Widening:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no additional run is likely to make the leaf pass."""
+        """Whether additional runs are unlikely to make the leaf pass."""
         gradient = self.pair.section in GRADIENTS
         return self.verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
 
 
 class Overflow:
-    """Records which elements are finite in at least one eager run, and which are finite in all of them."""
+    """A record of the elements that are finite in at least one eager run, and of the elements that are finite in all
+    eager runs.
+    """
 
     def __init__(self, eager: torch.Tensor) -> None:
         self._sometimes = self._always = eager.isfinite()
@@ -298,5 +303,7 @@ class Overflow:
         self._sometimes, self._always = self._sometimes | finite, self._always & finite
 
     def explains(self, compiled: torch.Tensor) -> bool:
-        """Whether each compiled element is finite (or not) as in at least one eager run."""
+        """Return whether, for each element, at least one eager run agrees with the compiled run on whether the element
+        is finite.
+        """
         return bool(torch.where(compiled.isfinite(), self._sometimes, ~self._always).all())

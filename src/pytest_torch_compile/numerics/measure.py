@@ -10,8 +10,8 @@ import torch
 
 PIECE = 1 << 20  # number of elements copied at once if they are not contiguous
 # Number of float64 elements held at once. On a CPU, the elements must fit in a core's cache, and there must be fewer
-# than 32,768 of them, because from that size torch starts threads, which would take longer than the block itself. On
-# other devices, a piece is one block.
+# than 32,768 of them, because for 32,768 elements torch starts threads, which would take longer than the block itself.
+# On other devices, a piece is one block.
 BLOCK_ON_CPU = 24 << 10
 
 
@@ -29,11 +29,12 @@ class Difference:
 
 @dataclass
 class Errors:
-    """The errors of the eager and compiled results against a reference, over the elements that are finite in all three.
+    """The errors of eager and compiled results against a reference, over the elements that are finite in all three
+    results.
 
-    ``carrying`` is the effective number of elements for slopes: all elements in most leaves, but few if only a few
-    elements are large (computed from the kurtosis of the reference, which is 3 for a normal distribution). ``channels``
-    is 0 if the channel means were not measured.
+    ``carrying`` is the effective number of elements that determine a slope. In most leaves, this is the number of all
+    elements, but it is small if only a few elements are large. It is computed from the kurtosis of the reference, which
+    is 3 for a normal distribution. ``channels`` is 0 if the channel means were not measured.
     """
 
     count: int = 0
@@ -53,17 +54,19 @@ class Errors:
 
 
 def is_floating(tensor: torch.Tensor) -> bool:
-    """Whether a leaf is floating-point or complex and judged by its error. All other leaves must be equal."""
+    """Return whether a leaf is floating-point or complex, and therefore judged by its error. All other leaves must be
+    equal.
+    """
     return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
 
 def real_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of the real and imaginary parts."""
+    """Return the dtype of the real and imaginary parts."""
     return dtype.to_real() if dtype.is_complex else dtype
 
 
 def bitwise_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether all elements are equal, with NaN equal to NaN."""
+    """Return whether all elements are equal, with NaN equal to NaN."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     if not is_floating(left):
@@ -76,8 +79,8 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Yield copies of tensors of equal shape as flat float64 blocks (complex tensors as pairs of real numbers), with
-    the offset of each block.
+    """Yield copies of tensors with the same shape as flat float64 blocks (complex tensors as pairs of real numbers),
+    with the offset of each block.
     """
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0
@@ -99,7 +102,7 @@ def _split(tensors: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, ..
     for start in range(0, shape[0], max(1, rows)):
         if rows or len(shape) == 1:
             yield tuple(t[start : start + max(1, rows)] for t in tensors)
-        else:  # one row is larger than a piece
+        else:  # a single row is larger than a piece
             yield from _split(tuple(t[start] for t in tensors))
 
 
@@ -108,12 +111,12 @@ def _to_double(tensor: torch.Tensor, *, copy: bool = False) -> torch.Tensor:
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Whether all elements are finite. Works for every dtype; torch has no ``isfinite`` for float8."""
+    """Return whether all elements are finite. Works for every dtype; torch has no ``isfinite`` for float8."""
     return all(bool(values.isfinite().all()) for _, (values,) in blocks(tensor))
 
 
 def root_mean_square(tensor: torch.Tensor) -> float:
-    """The root mean square of the finite elements; 0 if there are none."""
+    """Return the root mean square of the finite elements; 0 if there are none."""
     total, count = 0.0, 0
     for _, (values,) in blocks(tensor):
         squared = float(values.square().sum())
@@ -125,7 +128,9 @@ def root_mean_square(tensor: torch.Tensor) -> float:
 
 
 def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: float) -> Difference:
-    """Compare every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same positions."""
+    """Compare the difference in every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same
+    positions.
+    """
     result = Difference()
     for offset, (left, right) in blocks(eager, compiled):
         error = (left - right).abs_()
@@ -148,7 +153,7 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
 
 
 def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> Errors:
-    """The errors of an eager and a compiled run against a reference, in one pass.
+    """Return the errors of an eager and a compiled run against a reference, in one pass.
 
     ``eager`` is from the eager leg, a run with perturbed rounding, or a second run. The reference is the fp64 run, or
     the eager leg if there is no fp64 run.
@@ -203,7 +208,7 @@ def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, t
 
 
 def element(tensor: torch.Tensor, position: int) -> tuple[tuple[int, ...], float | complex | int | bool]:
-    """The index and the value of one element, given its position in the order of the blocks."""
+    """Return the index and the value of one element, given its position in the order of the blocks."""
     if tensor.dtype.is_complex:
         position //= 2
     index: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Turn differences into findings with kind, subject, worst element and fix."""
+"""Turn differences into findings with a kind, a subject, the worst element and a fix."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def value_finding(
     metadata: Mapping[str, Sequence[MetadataDifference]],
     reference: Reference,
 ) -> Finding:
-    """One finding for all wrong leaves of one kind, with the numbers of the worst leaf and the names of the other
-    leaves.
+    """Return one finding for all wrong leaves of one kind, with the numbers of the worst leaf and the names of the
+    other leaves.
 
     ``metadata`` contains other differences in these leaves, which are included so that no leaf has two findings.
     """
@@ -117,7 +117,7 @@ def _metadata_lines(worst: str, metadata: Mapping[str, Sequence[MetadataDifferen
 
 
 def structure_finding(record: CallRecord, section: SectionName, path: str, line: str) -> Finding:
-    """The finding for a container, a length, a key or a ``None`` that differs."""
+    """Return the finding for a container, a length, a key or a ``None`` that differs."""
     kind = STRUCTURE_KINDS[section]
     hints = {"state": advice.keep_out_of_state(path), "gradient": advice.ONE_SIDED_GRADIENT}
     hint = hints.get(kind, advice.SAME_CONTAINERS)
@@ -127,7 +127,7 @@ def structure_finding(record: CallRecord, section: SectionName, path: str, line:
 def metadata_finding(
     record: CallRecord, section: SectionName, path: str, differences: Sequence[MetadataDifference]
 ) -> Finding:
-    """The finding for the shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
+    """Return the finding for the shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
     return Finding(
         METADATA_KINDS.get(section, "metadata"),
         f"{path} differs from eager in {differences[0]}",
@@ -139,13 +139,13 @@ def metadata_finding(
 
 
 def plain_finding(record: CallRecord, section: SectionName, path: str, line: str) -> Finding:
-    """The finding for a value that is not a tensor."""
+    """Return the finding for a value that is not a tensor."""
     hint = advice.keep_out_of_state(path) if section == "kept" else ""
     return Finding(VALUE_KINDS[section], line, hint=hint, calls=(record.number,), subject=path)
 
 
 def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
-    """The finding if only one leg raises an exception, or if the legs raise different kinds of exceptions."""
+    """Return the finding if only one leg raises an exception, or if the legs raise different kinds of exceptions."""
     left, right = eager.error, compiled.error
     if left is not None and right is not None:
         if _same_exception(left, right):
@@ -164,8 +164,8 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Whether one class equals or is a subclass of the other, or the compiled leg's exception wraps the eager
-    exception.
+    """Return whether the exceptions' classes are equal, one class is a subclass of the other class, or the compiled
+    leg's exception wraps the eager exception.
     """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True

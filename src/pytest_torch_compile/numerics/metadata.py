@@ -31,7 +31,7 @@ class MetadataDifference:
 def metadata_differences(
     eager: torch.Tensor, compiled: torch.Tensor, *, strides: bool = True, requires_grad: bool = True
 ) -> list[MetadataDifference]:
-    """The differences, such as ``dtype: eager torch.float32, compiled torch.float16``."""
+    """Return the differences, such as ``dtype: eager torch.float32, compiled torch.float16``."""
     checked = [
         MetadataDifference("type", type(eager).__name__, type(compiled).__name__),
         MetadataDifference("shape", _shape(eager), _shape(compiled)),
@@ -55,7 +55,7 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 
 
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-    """Whether ``compiled`` has the same layout as ``eager``, except that rows may be padded.
+    """Return whether ``compiled`` has the same layout as ``eager``, except that rows may be padded.
 
     Inductor pads matrix products on accelerators, and guarantees only the order of an output's strides.
     """
@@ -69,7 +69,7 @@ def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill a memory block without gaps, in some order of dimensions."""
+    """Return whether the elements fill a memory block without gaps, for some order of the dimensions."""
     if tensor.layout is not torch.strided or tensor.is_nested:
         return False
     expected = 1
@@ -83,7 +83,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    """The strided tensors that contain the values: several for sparse, nested and quantised tensors, and for
+    """Return the strided tensors that contain the values: several for sparse, nested and quantised tensors, and for
     subclasses.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The record of one leg on one call."""
+"""Records of what a leg did in a call."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from .tree import Flat
 
 @dataclass
 class CallRecord:
-    """The record of one leg on one call.
+    """The record of one leg in one call.
 
     ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
     the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
     in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
-    call, ``initial_state`` to those before the call (may be empty), ``grads`` to the gradients of the parameters, and
-    ``input_grads`` to the gradients of the inputs. ``kept`` is other state of the target, such as attributes and
-    closed-over variables, and ``kept_at_start`` is the same state before the first call; ``initial_kept`` contains its
-    tensors before this call. ``sharing`` lists outputs that share memory, if they were recorded while the leg's tensors
-    were installed. ``parameters`` contains the names of the entries of ``state`` that are parameters (if empty, the
-    keys of ``grads``). ``exceptions`` are the exceptions that the call is expected to raise. ``argument_names`` are
-    names of positional arguments for messages.
+    call, and ``initial_state`` maps names to the parameters and buffers before the call (it may be empty). ``grads``
+    maps names to the gradients of the parameters, and ``input_grads`` to the gradients of the inputs. ``kept`` is other
+    state of the target, such as attributes and closed-over variables. ``kept_at_start`` is the same state before the
+    first call, and ``initial_kept`` contains the tensors in this state before this call. ``sharing`` lists outputs that
+    share memory, if they were recorded while the leg's tensors were installed. ``parameters`` contains the names of
+    those entries in ``state`` that are parameters; if it is empty, the keys of ``grads`` are used. ``exceptions``
+    contains the exceptions that the call is expected to raise. ``argument_names`` contains the names of positional
+    arguments, for messages.
     """
 
     number: int = 1
@@ -48,15 +49,15 @@ class CallRecord:
     exceptions: tuple[type[Exception], ...] = ()
 
     def is_parameter(self, name: str) -> bool:
-        """Whether an entry of ``state`` is a parameter rather than a buffer."""
+        """Return whether an entry of ``state`` is a parameter rather than a buffer."""
         known = self.parameters or frozenset(self.grads)
         return name in known or isinstance(self.state.get(name), torch.nn.Parameter)
 
     def state_label(self, name: str) -> str:
-        """``parameter NAME`` or ``buffer NAME``."""
+        """Return the label ``parameter NAME`` or ``buffer NAME``."""
         return f"{'parameter' if self.is_parameter(name) else 'buffer'} {name}"
 
     def argument_label(self, position: int) -> str:
-        """``argument NAME``, or ``argument 0`` if the name is unknown."""
+        """Return the label ``argument NAME``, or ``argument 0`` if the name is unknown."""
         names = self.argument_names
         return f"argument {names[position] if position < len(names) else position}"

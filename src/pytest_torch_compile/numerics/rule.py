@@ -22,28 +22,30 @@ NEAR_FLOAT64 = 1e-9
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
-# The allowed error against fp64 as a multiple of eager's error, by number of elements, because an estimate from few
-# elements is poor.
+# The allowed error against fp64 as a multiple of eager's error. The multiple depends on the number of elements, because
+# an estimate from few elements is poor.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
-# Errors below this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
+# Errors smaller than this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
 NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
 WORST_QUIET = 12.0
 
-# The root mean square error of storing a value in its dtype, in multiples of eps.
+# The root mean square of the rounding error when a value is stored in its dtype, in multiples of eps.
 STORE_RMS_EPS = 0.25
 # Eager may sum in double precision where compiled code sums in fp32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
-# Below this many elements, the call's usual relative error is used if eager's own happens to be smaller.
+# In a leaf with fewer elements, the call's usual relative error is used if eager's own relative error happens to be
+# smaller.
 SMALL = 64
 
-# A leaf this far below the usual scale of its kind is zero up to rounding, such as a gradient that cancels exactly.
+# A leaf that is smaller than the usual scale of its kind by this factor is zero up to rounding, such as a gradient that
+# cancels exactly.
 ZERO_EPS = 8.0
 ZERO_OWN_EPS = 2.0
 
-# Systematic errors, in scale and in the channel means.
+# Limits for systematic errors in the scale and in the channel means.
 SYSTEMATIC_FROM = 64
 SCALE_NOISE = 8.0
 SCALE_OWN = 3.0
@@ -58,17 +60,17 @@ CHANNEL_NOISY = ((4096, 2.0), (1024, 2.5), (0, 4.0))
 UNRELATED = {torch.float64: 1e-6, torch.float32: 1e-2}
 UNRELATED_OTHER = 0.5
 
-# Multiples of the largest error of eager with perturbed rounding; signed errors vary more.
+# Multiples of the largest error of eager with perturbed rounding. They are larger for signed errors, which vary more.
 PERTURBED = 1.1
 PERTURBED_GRADIENT = 1.5
 PERTURBED_GRADIENT_LARGEST = 2.0
 PERTURBED_CHANNEL = 1.5
 PERTURBED_SCALE = 2.0
-# After this many such runs, a leaf that exceeds its limit by this factor counts as failed; gates affect gradients the
-# most.
+# After this many runs with perturbed rounding, a leaf that exceeds its limit by this factor counts as failed. The
+# factor is larger for gradients, which gates affect the most.
 PATIENCE = 4
 HOPELESS, HOPELESS_GRADIENT = 5.0, 1e5
-# Multiple of the largest distance between eager and such runs, used if there is no reference.
+# Multiple of the largest distance between eager and runs with perturbed rounding, used if there is no reference.
 PERTURBED_ALONE = 2.0
 
 # Multiple of the distance between two eager runs, used if they differ.
@@ -84,7 +86,7 @@ Measure = Literal[
 
 @dataclass(frozen=True)
 class Measured:
-    """One measure of a leaf, which passes if ``error`` is within ``limit``."""
+    """One measured error of a leaf, which passes if ``error`` is within ``limit``."""
 
     name: Measure
     error: float
@@ -99,17 +101,17 @@ class Measured:
 
 
 def eps(dtype: torch.dtype) -> float:
-    """The machine epsilon of a dtype."""
+    """Return the machine epsilon of a dtype."""
     return float(torch.finfo(real_dtype(dtype)).eps)
 
 
 def floor_eps(dtype: torch.dtype) -> float:
-    """The error, in multiples of the dtype's epsilon, that is always accepted, even if eager is exact."""
+    """Return the error that is always accepted, even if eager is exact, in multiples of the dtype's epsilon."""
     return REDUCE_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
 
 
 def near(dtype: torch.dtype, scale: float) -> Tolerance:
-    """The tolerance at which no reference is needed."""
+    """Return the tolerance within which no reference is needed."""
     dtype = real_dtype(dtype)
     if dtype is torch.float64:
         return Tolerance(NEAR_FLOAT64, NEAR_FLOAT64 * scale)
@@ -118,7 +120,7 @@ def near(dtype: torch.dtype, scale: float) -> Tolerance:
 
 
 def alone(dtype: torch.dtype, scale: float) -> Tolerance:
-    """The tolerance without a usable reference."""
+    """Return the tolerance that applies if there is no usable reference."""
     relative = ALONE.get(real_dtype(dtype), ALONE_OTHER)
     return Tolerance(relative, relative * scale)
 
@@ -132,8 +134,8 @@ class Level:
 
     @classmethod
     def of(cls, measured: Collection[Errors]) -> Level:
-        """Compute the level from the leaves that were measured against the reference; small leaves are used only if
-        there are no larger leaves.
+        """Compute the usual error from the leaves that were measured against the reference; small leaves are used only
+        if there are no larger leaves.
         """
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
@@ -144,16 +146,16 @@ class Level:
         )
 
     def is_unrelated(self, dtype: torch.dtype) -> bool:
-        """Whether the reference computed a different function, for example with different random numbers."""
+        """Return whether the reference computed a different function, for example with different random numbers."""
         return self.relative > UNRELATED.get(real_dtype(dtype), UNRELATED_OTHER)
 
 
 def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[Measured]:
-    """The measures of a leaf against fp64, each with its limit."""
+    """Return a leaf's errors against fp64, each with its limit."""
     scale, step = errors.rms_reference, eps(dtype)
     # A leaf that is zero up to rounding has no scale.
     cancels = scale <= ZERO_EPS * step * level.scale
-    # Eager's error, but at least the rounding error.
+    # At least the rounding error, even if eager's error is smaller.
     own = max(errors.rms_eager, floor_eps(dtype) * step * scale)
     if errors.count < SMALL:
         own = max(own, level.relative * scale)
@@ -183,7 +185,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
 
 
 def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradient: bool = False) -> list[Measured]:
-    """The measures with limits widened by eager runs with perturbed rounding."""
+    """Return the measured errors, with limits that are widened by eager runs with perturbed rounding."""
     multiple, largest = (PERTURBED_GRADIENT, PERTURBED_GRADIENT_LARGEST) if gradient else (PERTURBED, PERTURBED)
     reached: dict[str, float] = {
         "error": multiple * max(run.rms_eager for run in perturbed),
@@ -195,8 +197,8 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
-    """The measures without a reference: compare the distance of the compiled run from eager with the distance of eager
-    runs with perturbed rounding.
+    """Return the errors to judge if there is no reference: the distance between the compiled run and eager. The limits
+    are multiples of the distance between runs with perturbed rounding and eager.
     """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
@@ -205,10 +207,12 @@ def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
 
 
 def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
-    """The table's entry for a number of elements."""
+    """Return the table's entry for a number of elements."""
     return next(multiple for least, multiple in table if count >= least)
 
 
 def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
-    """``quiet`` times a small error or ``noisy`` times a visible error, with a continuous transition between them."""
+    """Return a limit: ``quiet`` times the error if the error is small, and ``noisy`` times the error if the error is
+    visible, with a continuous transition.
+    """
     return max(noisy * own, min(quiet * own, visible))

@@ -19,7 +19,7 @@ GRADIENTS: tuple[SectionName, ...] = ("grad", "input grad")
 
 
 def section(record: CallRecord, name: SectionName) -> Flat:
-    """One part of a record, flattened with readable paths."""
+    """Return one part of a record, flattened, with readable paths."""
     if name == "output":
         return record.output if isinstance(record.output, Flat) else flatten(record.output, "output")
     if name == "argument":
@@ -36,7 +36,7 @@ def section(record: CallRecord, name: SectionName) -> Flat:
 
 
 def before_the_call(record: CallRecord, name: SectionName) -> Mapping[str, torch.Tensor]:
-    """Maps the same paths to the arguments or state before the call; empty if unknown."""
+    """Return the arguments or state before the call, under the same paths as after the call; empty if unknown."""
     if name == "argument" and record.pristine is not None:
         return _arguments(record, record.pristine).tensors
     if name == "state":
@@ -45,7 +45,7 @@ def before_the_call(record: CallRecord, name: SectionName) -> Mapping[str, torch
 
 
 def plain_values(record: CallRecord) -> dict[str, torch.Tensor]:
-    """Maps paths to everything measurable in a record, as dense tensors."""
+    """Return everything measurable in a record, as dense tensors by path."""
     values: dict[str, torch.Tensor] = {}
     for name in SECTIONS:
         for path, leaf in section(record, name).leaves.items():
@@ -55,7 +55,7 @@ def plain_values(record: CallRecord) -> dict[str, torch.Tensor]:
 
 
 def sharing_in(record: CallRecord) -> Sharing:
-    """Which outputs share memory with arguments, parameters, buffers and each other."""
+    """Return which outputs share memory with arguments, parameters, buffers or other outputs."""
     if record.sharing is not None:
         return record.sharing
     others = section(record, "argument").tensors | section(record, "state").tensors
@@ -63,7 +63,7 @@ def sharing_in(record: CallRecord) -> Sharing:
 
 
 def arguments_of(record: CallRecord, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Flat:
-    """The flattened arguments of a call, under the names used in messages."""
+    """Return the flattened arguments of a call, under the names used in messages."""
     flat = Flat()
     for position, value in enumerate(args):
         flat.nodes.update(flatten(value, record.argument_label(position)).nodes)

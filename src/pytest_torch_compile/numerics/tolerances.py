@@ -32,10 +32,11 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """The tolerances for leaves. Without arguments, the documented rule applies.
+    """The tolerances for leaves. If no argument is set, the documented rule applies.
 
     Args:
-        rtol, atol: tolerances for every floating-point leaf, as in ``torch.testing.assert_close``. Both must be set.
+        rtol, atol: the tolerances for every floating-point leaf, with the same meaning as in
+            ``torch.testing.assert_close``. Set both or neither.
         leaves: tolerances for leaves by path, with ``*`` and ``?`` as wildcards, for example
             ``{"output.logits": Tolerance(rtol=1e-2, atol=1e-3)}``. The first matching pattern applies.
         dtypes: tolerances for all leaves of a dtype.
@@ -44,7 +45,7 @@ class Tolerances:
         state: compare the target's state other than parameters and buffers: attributes, closed-over and global
             variables.
         strides: compare the strides of dense tensors.
-        aliasing: compare which outputs share memory with arguments, parameters, buffers and each other.
+        aliasing: compare which outputs share memory with arguments, parameters, buffers or other outputs.
         rng: compare the state of the random generators after the call. This requires compiled code to draw the same
             random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for exceptions.
 
@@ -67,7 +68,7 @@ class Tolerances:
         if (self.rtol is None) != (self.atol is None):
             raise ValueError("set both rtol and atol, or neither")
         if self.rtol is not None and self.atol is not None:
-            Tolerance(self.rtol, self.atol)  # rejects values that are not numbers
+            Tolerance(self.rtol, self.atol)  # raises an error if a value is not a valid number
         for name, entries in (("leaves", self.leaves), ("dtypes", self.dtypes)):
             if not isinstance(entries, Mapping):
                 raise ValueError(f"{name} must be a mapping, not {type(entries).__name__}")
@@ -83,11 +84,11 @@ class Tolerances:
             )
 
     def ignores(self, path: str) -> bool:
-        """Whether the user ignores this leaf."""
+        """Return whether the user ignores this leaf."""
         return any(_matches(path, pattern) for pattern in self.ignored)
 
     def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
-        """The user's tolerance for this leaf, or None for the documented rule."""
+        """Return the user's tolerance for this leaf, or None for the documented rule."""
         for pattern, tolerance in self.leaves.items():
             if _matches(path, pattern):
                 return tolerance
@@ -98,7 +99,7 @@ class Tolerances:
         return None
 
     def unmatched(self, paths: Iterable[str]) -> list[str]:
-        """The patterns of ``leaves`` and ``ignored`` that do not match any of these paths."""
+        """Return the patterns of ``leaves`` and ``ignored`` that do not match any of these paths."""
         known = list(paths)
         patterns = (*self.leaves, *self.ignored)
         return [pattern for pattern in patterns if not any(_matches(path, pattern) for path in known)]

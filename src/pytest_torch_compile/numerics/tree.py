@@ -68,7 +68,7 @@ def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
 
 
 def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | None:
-    """The kind and contents of a container; None for a leaf."""
+    """Return the kind and contents of a container; None for a leaf."""
     leaves = (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum, *FUNCTIONS)
     if value is None or is_a(value, leaves):
         return None
@@ -78,7 +78,7 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
         tensors = dict(value.named_parameters()) | dict(value.named_buffers())
         return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
     if is_mapping(value) and (pairs := _pairs(value)) is not None:
-        # Use dots for a dataclass that is also a mapping (transformers' ModelOutput).
+        # Use dots for a dataclass even if the class is a mapping as well (transformers' ModelOutput).
         dotted = _has(type(value), "__dataclass_fields__")
         keys = [_key(position, key) for position, (key, _) in enumerate(pairs)]
         texts = (f".{text}" if dotted else f"[{text!r}]" if quoted else f"[{text}]" for text, quoted in keys)
@@ -103,7 +103,9 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
-    """Keys and values. Methods of dict subclasses are bypassed; returns None if another mapping raises."""
+    """Return keys and values. The methods of dict subclasses are bypassed. If a mapping of any other kind raises an
+    exception, return None.
+    """
     if is_a(value, OrderedDict):
         return list(OrderedDict.items(value))
     if is_a(value, dict):
@@ -116,8 +118,8 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _key(position: int, key: Any) -> tuple[Any, bool]:
-    """A key as text, and whether it is quoted: plain values are shown unchanged, and other keys as class and
-    position.
+    """Return a key as text, and whether it is quoted. Plain values are shown unchanged, and any other key is shown as
+    its class and position.
     """
     plain = type(type(key)) is type and isinstance(key, (str, int, float, bytes, type(None), torch.dtype))
     whole = plain or (type(key) is tuple and all(type(part) in (str, int, float, bool) for part in key))
@@ -125,29 +127,31 @@ def _key(position: int, key: Any) -> tuple[Any, bool]:
 
 
 def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
-    """Whether an object is an instance of a class. Unlike ``isinstance``, this does not evaluate its ``__class__``."""
+    """Return whether an object is an instance of a class. Unlike ``isinstance``, this function does not evaluate the
+    object's ``__class__``.
+    """
     return issubclass(type(value), kinds)
 
 
 def _has(kind: type, name: str) -> bool:
-    """Whether a class has an attribute, without calling its metaclass's ``__getattr__``."""
+    """Return whether a class has an attribute, without calling its metaclass's ``__getattr__``."""
     return any(name in base.__dict__ for base in kind.__mro__)
 
 
 def is_mapping(value: Any) -> bool:
-    """Whether a value is a mapping, or has the methods of a mapping."""
+    """Return whether a value is a mapping, or has the methods of a mapping."""
     if is_a(value, type):
         return False
     return is_a(value, dict) or all(_has(type(value), name) for name in ("keys", "items", "__getitem__"))
 
 
 def defines_equality(value: Any) -> bool:
-    """Whether the class defines ``__eq__``."""
+    """Return whether the class defines ``__eq__``."""
     return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of assignment.
+    """Return the instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of assignment.
 
     They are read without calling properties or ``__getattr__`` of the class.
     """
@@ -159,13 +163,13 @@ def attributes(value: Any) -> dict[str, Any]:
     for kind in type(value).__mro__:
         slots = (slot for slot in kind.__dict__.values() if type(slot) is types.MemberDescriptorType)
         for slot in slots if "__slots__" in kind.__dict__ else ():
-            with suppress(AttributeError):  # not assigned
+            with suppress(AttributeError):  # the slot has no value
                 by_name[slot.__name__] = slot.__get__(value, type(value))
     return by_name
 
 
 def data_attributes(value: Any) -> dict[str, Any]:
-    """The attributes that are not callable."""
+    """Return the attributes that are not callable."""
     return {k: v for k, v in attributes(value).items() if isinstance(k, str) and not isinstance(v, FUNCTIONS)}
 
 

@@ -1,1 +1,1 @@
-"""Plan the code that Inductor generates for a GPU, on a machine without a GPU."""
+"""Plans: the code that Inductor generates for a GPU, determined on a machine without a GPU."""

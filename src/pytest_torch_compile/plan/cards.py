@@ -11,18 +11,20 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 @dataclass(frozen=True)
 class Card:
-    """A CUDA card. Inductor's code depends on the first five fields, and estimates depend on the other fields.
+    """The properties of a CUDA card. Inductor's code depends on the first five fields, and its estimates depend on the
+    other fields.
 
     Args:
         name: The name that CUDA reports.
         capability: The compute capability.
         processors: The number of streaming multiprocessors.
-        shared_memory_per_block: In bytes, with opt-in.
-        shared_memory_per_processor: In bytes.
-        memory: In bytes.
-        l2_cache: In bytes.
-        bandwidth: Of the memory, in bytes per second.
-        tflops: Dense rates in 10^12 operations per second, by dtype; ``float32`` is without TF32.
+        shared_memory_per_block: The maximum shared memory of a block in bytes, with opt-in.
+        shared_memory_per_processor: The shared memory of a multiprocessor in bytes.
+        memory: The size of the card's memory in bytes.
+        l2_cache: The size of the L2 cache in bytes.
+        bandwidth: The bandwidth of the card's memory in bytes per second.
+        tflops: Rates of dense computation in 10^12 operations per second, by dtype; the rate for ``float32`` excludes
+            TF32.
         threads_per_processor: The maximum number of resident threads of a multiprocessor.
     """
 
@@ -44,8 +46,8 @@ def _rates(half: float, tf32: float, float32: float) -> tuple[tuple[str, float],
 
 # Shared memory and threads by capability: CUDA C++ Programming Guide, table "Technical Specifications per Compute
 # Capability" (a block has 1 KiB less than its multiprocessor). The other figures are from the document mentioned next
-# to each card, and not all of them have been checked against it yet. Memory is the nominal size; CUDA reports slightly
-# less.
+# to each card; not every figure has been checked against its document yet. Memory is the nominal size; CUDA reports
+# slightly less.
 CARDS: dict[str, Card] = {
     # NVIDIA A100 Tensor Core GPU datasheet (SXM, 80 GB), and the architecture whitepaper: 108 SMs, 40 MB L2.
     "A100": Card(
@@ -72,7 +74,8 @@ CARDS: dict[str, Card] = {
         _rates(165.2, 82.6, 82.6),
         1536,
     ),
-    # NVIDIA DGX B200 datasheet, an eighth of its dense rates and bandwidth; 148 SMs and 126 MB L2 as CUDA reports them.
+    # NVIDIA DGX B200 datasheet (one eighth of the dense rates and bandwidth of the system); 148 SMs and 126 MB L2 as
+    # CUDA reports them.
     "B200": Card(
         "NVIDIA B200", (10, 0), 148, 227 * KIB, 228 * KIB, 180 * GIB, 126 * MIB, 8.0e12, _rates(2250, 1125, 75)
     ),
@@ -80,7 +83,7 @@ CARDS: dict[str, Card] = {
 
 
 def as_card(gpu: str | Card) -> Card:
-    """The card with a name in ``CARDS`` (ignoring case and spaces), or the card that the caller describes.
+    """Return the card with this name in ``CARDS`` (ignoring case and spaces), or the card that the caller describes.
 
     Raises:
         CompileUsageError: If the name is unknown.

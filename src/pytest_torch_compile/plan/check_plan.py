@@ -56,30 +56,30 @@ def check_plan(
     """Plan the code that Inductor generates for a CUDA card, on a machine without that card, and check it against a
     budget.
 
-    The calls run in a fresh process, on tensors that have all properties except values, as if the model and its
-    arguments were on the card. So weights are neither needed nor copied, and a model on the ``meta`` device can be
+    The calls run in a fresh process, as if the model and its arguments were on the card, on tensors that have all
+    properties except values. So weights are neither needed nor copied, and a model on the ``meta`` device can be
     planned. Nothing runs on a GPU and nothing is measured. Requires torch's default wheel for Linux, with CUDA and
     Triton.
 
     Args:
-        model: A module, function or other callable. Its parameters and buffers are planned on the card.
+        model: A module, function or other callable. Its parameters and buffers are planned as if they were on the card.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The calls, as in ``check_compile``; ``call(x, mask=m)`` passes arguments by name.
         gpu: The card: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` and others, or a ``Card``.
-        train: False plans inference, under ``torch.no_grad``. ``True`` runs backward through every output
-            that requires a gradient; a function is the loss.
-        optimizer: Creates the optimizer from the parameters; its step runs after backward.
-        values: Also run the planned code on the CPU, and compare its results with eager code as ``check_compile`` does.
-            Model and arguments need values, on the CPU, and should be small.
-        compiled: Also compile each kernel for the card, without one. Compile errors, spilled registers and too much
-            shared memory are findings.
+        train: False plans inference, under ``torch.no_grad``. True runs backward through every output that requires a
+            gradient. A function computes the loss from the output, and backward starts at the loss.
+        optimizer: A function that creates an optimizer from the parameters. The optimizer's step runs after backward.
+        values: If True, additionally run the planned code on the CPU, and compare its results with eager results as
+            ``check_compile`` does. The model and its arguments must have values, be on the CPU, and should be small.
+        compiled: If True, additionally compile each kernel for the card; this does not require a card. Compile errors,
+            spilled registers and too much shared memory are findings.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         mode: Passed to ``torch.compile``. Choices that depend on timing are fixed, and listed in ``Plan.fixed``.
-        options: Passed to ``torch.compile``, with the same exception.
+        options: Passed to ``torch.compile``, except for options that are fixed.
         max_kernels: The maximum number of Triton kernels and library calls in one call.
-        max_graph_breaks: As in ``check_compile``; 0 by default.
-        max_recompiles: As in ``check_compile``; 0 by default.
+        max_graph_breaks: The number of allowed graph breaks, as in ``check_compile``; 0 by default.
+        max_recompiles: The number of allowed recompiles, as in ``check_compile``; 0 by default.
         budget: Further limits: ``max_graphs``, ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which
             is compared with ``Plan.peak_memory``.
         timeout: The time limit of the fresh process in seconds.
@@ -89,8 +89,8 @@ def check_plan(
         The plan, with the generated code.
 
     Raises:
-        CompileCheckFailed: There are findings. Its ``.report`` is the plan.
-        CompileUsageError: The plan is not possible here, or the arguments are wrong.
+        CompileCheckFailed: If there are findings. The exception's ``.report`` is the plan.
+        CompileUsageError: If the plan is not possible on this machine, or the arguments are wrong.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -110,7 +110,9 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the planning process, the limits for its answer, and the judge of values."""
+    """A plan to create: the payload for the planning process, the limits that apply to the process's answer, and the
+    judge of values.
+    """
 
     plan: Plan
     payload: bytes
@@ -123,7 +125,7 @@ class Task:
 def prepared(
     model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget, *, values: bool = False
 ) -> Task:
-    """Pack the work, with the values of tensors only if planned code runs on them.
+    """Pack the work. The values of tensors are included only if planned code runs on values.
 
     Raises:
         CompileUsageError: If the plan is not possible.
@@ -153,7 +155,7 @@ def prepared(
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
-    """Run tasks for one card in a fresh process, which returns a list with a ``Planned`` for each task."""
+    """Run tasks for one card in a fresh process. The answer is a list with one ``Planned`` for each task."""
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
         payloads = [(task.payload, task.judge is not None) for task in tasks]
@@ -164,9 +166,7 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
-    """The plan with its findings, created from the answer of the process, or from the way in which the process
-    ended.
-    """
+    """Create the plan and its findings from the process's answer, or from the way in which the process ended."""
     plan = task.plan
     if isinstance(answer, Planned):
         _fill(plan, answer, len(task.calls))
@@ -186,7 +186,7 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
 
 
 def _of_card(plan: Plan) -> list[Finding]:
-    """The findings for compiled kernels that spill, or that the card cannot run."""
+    """Return the findings for compiled kernels that spill registers or that the card cannot run."""
     found = []
     for kernel in {one.name: one for one in plan.kernels}.values():
         what = f"kernel {kernel.name} ({', '.join(kernel.fuses)})"

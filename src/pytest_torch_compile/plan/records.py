@@ -14,11 +14,11 @@ from .cards import CARDS, Card
 class PlannedKernel:
     """One launch of a Triton kernel.
 
-    ``fuses`` are the ops that it computes, and ``location`` is the user's line of the last op, if known. ``blocks`` are
-    the candidate block sizes and warps, which Inductor times on the card to choose the fastest; often there is only one
-    candidate. ``float64`` is true if it reads, writes or computes numbers of that type. With ``compiled=True``,
-    ``registers`` is the number of registers per thread, ``spills`` the bytes spilled per thread, and ``shared_memory``
-    the bytes per block; otherwise they are None.
+    ``fuses`` lists the ops that the kernel computes, and ``location`` is the line of user code of the final op in this
+    list, if known. ``blocks`` lists the candidates for block sizes and warps, of which Inductor would choose the
+    fastest by timing them on the card; often there is only one candidate. ``float64`` is true if the kernel reads,
+    writes or computes numbers of this type. With ``compiled=True``, ``registers`` is the number of registers per
+    thread, ``spills`` the bytes spilled per thread, and ``shared_memory`` the bytes per block; otherwise they are None.
     """
 
     name: str
@@ -33,7 +33,9 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """One call to a library, such as ``extern_kernels.mm``. On the card it may launch several kernels."""
+    """One call to a library function, such as ``extern_kernels.mm``. On the card, one call may launch several
+    kernels.
+    """
 
     name: str
     computes: tuple[str, ...]
@@ -44,8 +46,8 @@ class LibraryCall:
 class PlannedGraph:
     """One graph for which Inductor generated code.
 
-    ``calls`` contains the number of the call for each run of the graph. ``bytes_moved`` is Inductor's count of the
-    bytes that its kernels read and write, or None if Inductor has no count.
+    ``calls`` contains, for each run of the graph, the number of the call. ``bytes_moved`` is Inductor's count of the
+    bytes that the graph's kernels read and write, or None if Inductor has no count.
     """
 
     code: str
@@ -57,7 +59,7 @@ class PlannedGraph:
 
     @property
     def launches(self) -> int:
-        """The number of kernels and library calls."""
+        """The number of kernels and library calls in one run of the graph."""
         return len(self.kernels) + len(self.library_calls)
 
 
@@ -65,12 +67,13 @@ class PlannedGraph:
 class Plan(CompileReport):
     """The code that Inductor generates for a card, planned without the card. Nothing in it was measured.
 
-    ``planned`` are the graphs in the order in which they were compiled. ``launches`` is the number of kernels and
-    library calls in each call of the target. ``peak_memory`` is the maximum memory in bytes of model, inputs,
-    gradients, optimizer state and intermediate tensors, without workspaces of libraries and the allocator's rounding.
-    ``cudagraphs`` is the number of graphs that would be recorded as CUDA graphs; ``cudagraph_skips`` are the reasons
-    why the other graphs would not. ``assumed`` lists the rules that were not checked on this kind of card, and
-    ``fixed`` the choices that Inductor makes by timing.
+    ``planned`` contains the graphs in the order in which they were compiled. ``launches`` is the number of kernels and
+    library calls in each call of the target. ``peak_memory`` is the maximum memory in bytes that the model, inputs,
+    gradients, optimizer state and intermediate tensors take together; libraries' workspaces and the allocator's
+    rounding are not included. ``cudagraphs`` is the number of graphs that would be recorded as CUDA graphs;
+    ``cudagraph_skips`` contains the reasons why the other graphs would not be recorded. ``assumed`` lists the rules
+    that were not checked on this kind of card, and ``fixed`` lists the choices that Inductor makes by timing and that
+    the plan fixes.
     """
 
     gpu: Card = CARDS["H100"]
@@ -88,12 +91,12 @@ class Plan(CompileReport):
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:
-        """The launches of Triton kernels, graph by graph."""
+        """All launches of Triton kernels, graph by graph."""
         return tuple(kernel for graph in self.planned for kernel in graph.kernels)
 
     @property
     def library_calls(self) -> tuple[LibraryCall, ...]:
-        """The calls of libraries, graph by graph."""
+        """All library calls, graph by graph."""
         return tuple(call for graph in self.planned for call in graph.library_calls)
 
     @property

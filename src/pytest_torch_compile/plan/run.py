@@ -45,9 +45,10 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 
 @dataclass(frozen=True)
 class Work:
-    """How to run the calls. ``compiled`` also compiles kernels.
+    """The options for running the calls. If ``compiled`` is true, kernels are compiled for the card as well.
 
-    ``change`` is for tests: it returns the source of a kernel from its name and source.
+    ``change`` is used only by the plugin's own tests: given a kernel's name and source, it returns the source to use
+    instead.
     """
 
     compiling: Compiling
@@ -59,7 +60,7 @@ class Work:
 
 @dataclass
 class Planned:
-    """The answer of the process."""
+    """The answer of the planning process."""
 
     seen: Observation = field(default_factory=Observation)
     rows: list[CallReport] = field(default_factory=list)
@@ -74,7 +75,8 @@ class Planned:
 
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
-    """Plan packed targets for the card in turn, on values where the flag beside the target is set.
+    """Plan packed targets for the card, one after another. Each target comes with a flag, which is true if its planned
+    code runs on values.
 
     The process cannot be used for anything else afterwards.
     """
@@ -103,7 +105,9 @@ def _unpacked(payload: bytes, mode: CardMode) -> tuple[Any, Sequence[Call], Work
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
-    """The records of the calls in eager code, on the values of tensors on the card, and what could not be computed."""
+    """Run the calls in eager on the tensors' values. Return the records of the calls, and a description of everything
+    that could not be computed.
+    """
     mode = ValuedMode()
     target, calls, work = _unpacked(payload, mode)
     recorder = Recorder(mode, target)
@@ -123,7 +127,7 @@ def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
 
 
 def _parameters(target: Any) -> list[torch.nn.Parameter]:
-    """The parameters that require a gradient."""
+    """Return the parameters that require a gradient."""
     modules = (part for module in modules_of(target).values() for part in module.modules())
     own = (parameter for part in modules for parameter in part.parameters(recurse=False))
     return [parameter for parameter in dict.fromkeys(own) if parameter.requires_grad]
@@ -235,7 +239,9 @@ def _run(
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:
-    """The findings for an exception: the host needs a value, the compiler failed, or the code raised it."""
+    """Return the findings for an exception: the host needed a value, the compiler failed, or the planned code raised
+    the exception.
+    """
     name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:
         message = "the host waits for a value that the GPU computes, so the plan ends here"

@@ -18,12 +18,13 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def packed_tensors(target: Any, calls: Sequence[Call], work: Any, *, values: bool = False) -> bytes:
-    """A target with its calls and ``work`` as bytes. Tensors are reduced to sizes, strides, dtypes and shared storage.
+    """Pack a target with its calls and ``work`` as bytes. Tensors are reduced to sizes, strides, dtypes and shared
+    storage.
 
-    With ``values``, the contents of storages are packed too.
+    If ``values`` is true, the contents of storages are packed as well.
 
-    Parameters, buffers, arguments, and all tensors on ``meta`` or a GPU are planned on the card. Other tensors stay on
-    the CPU, as after ``model.to("cuda")``.
+    Parameters, buffers, arguments, and all tensors on ``meta`` or a GPU are planned as if they were on the card. Other
+    tensors stay on the CPU, as they would after ``model.to("cuda")``.
 
     Raises:
         CompileUsageError: If an object cannot be sent, or a tensor is not a plain tensor.

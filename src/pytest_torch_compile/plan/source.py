@@ -1,4 +1,6 @@
-"""Read the code that Inductor generates: the kernels and library calls of a graph, and the user's line for each."""
+"""Read the code that Inductor generates: find a graph's kernels and library calls, and the line of user code for
+each.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,10 @@ class Kernel:
 def launches(
     source: str, stacks: Mapping[int, str], known: Mapping[str, Kernel]
 ) -> tuple[tuple[PlannedKernel, ...], tuple[LibraryCall, ...]]:
-    """The kernels and library calls of a graph, in the order of their execution.
+    """Return a graph's kernels and library calls in the order in which they run.
 
-    ``stacks`` maps a line of the source to the user's stack for it and for the lines up to the next entry.
+    ``stacks`` maps a line of the source to the stack of user code for this line and all following lines up to the next
+    entry.
     """
     kernels: list[PlannedKernel] = []
     libraries: list[LibraryCall] = []

@@ -1,4 +1,6 @@
-"""Judge what planned code computes: records of eager and of planned code in the process that plans, compared here."""
+"""Judge the results of planned code: the planning process records each call in eager and in planned code, and this
+process compares the records.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ SEED = 0
 
 @dataclass
 class Values:
-    """The records of each call, in eager and planned, and what could not be computed or went wrong in kernels."""
+    """The records of each call in eager and in planned code, the operators that could not be computed, and the kernels'
+    faults.
+    """
 
     eager: list[CallRecord] = field(default_factory=list)
     planned: list[CallRecord] = field(default_factory=list)
@@ -38,14 +42,14 @@ class Values:
 
 
 class Recorder:
-    """Records the calls of one leg from the values of its fake tensors."""
+    """A recorder for the calls of one leg, which reads the values of the leg's fake tensors."""
 
     def __init__(self, mode: ValuedMode, target: Any) -> None:
         self.records: list[CallRecord] = []
         self._mode, self._target, self._names = mode, target, argument_names(target)
 
     def before(self, call: Call) -> None:
-        """Begin the record of a call, without gradients of earlier calls."""
+        """Begin the record of a call, and clear gradients that earlier calls left."""
         for tensor in flatten((call.args, dict(call.kwargs))).tensors.values():
             if tensor.is_leaf:
                 tensor.grad = None
@@ -59,7 +63,7 @@ class Recorder:
         self.records.append(record)
 
     def after(self, call: Call, output: Any) -> None:
-        """Complete the record."""
+        """Complete the record of a call."""
         with outside():
             self._after(call, output)
 
@@ -84,9 +88,9 @@ class Recorder:
         record.rng = {"cpu": torch.get_rng_state()}
 
     def cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """The gradients that backward starts from in call ``index``, as in every check."""
+        """Return the gradients from which backward starts in call ``index``; they are the same in every check."""
         made = [torch.empty_like(tensor) for tensor in outputs]
-        if not all(valued(tensor) for tensor in outputs):  # what is missing was noted
+        if not all(valued(tensor) for tensor in outputs):  # the missing values have been recorded already
             return made
         with outside():
             drawn = legs.cotangents([value_of(tensor).detach() for tensor in outputs], SEED + index)
@@ -116,7 +120,7 @@ class Recorder:
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides, which may overlap."""
+    """Copy a tensor, preserving its strides even if elements overlap."""
     storage = tensor.untyped_storage().clone()
     plain = torch.empty(0, dtype=tensor.dtype)
     plain.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
@@ -142,7 +146,7 @@ def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
     """Reject values that do not exist or are not on the CPU.
 
     Raises:
-        CompileUsageError: Says what to pass.
+        CompileUsageError: If a tensor has no values or is not on the CPU; the message explains what to pass.
     """
     require_values(target, calls)
     tensors = [t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers())]
@@ -156,7 +160,9 @@ def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
 
 @dataclass
 class Judge:
-    """Compares the records of the calls. References run on the caller's target, and only if they are needed."""
+    """A judge that compares the records of the calls. Reference legs run on the caller's target, and only if a
+    comparison needs them.
+    """
 
     target: Any
     calls: Sequence[Call]
@@ -165,7 +171,7 @@ class Judge:
     remarks: list[str] = field(default_factory=list)
 
     def findings(self, values: Values, locations: Mapping[str, Location | None]) -> list[Finding]:
-        """All findings about values; ``locations`` are the user's lines of the kernels."""
+        """Return all findings about values; ``locations`` maps each kernel to its line of user code."""
         found = [_fault(name, text, locations.get(name)) for name, text in values.faults]
         if values.unknown:
             message = "values cannot be judged, because a part of the planned code cannot run on the CPU"
@@ -181,7 +187,7 @@ class Judge:
 
 
 class _References:
-    """The legs that a comparison may ask for, on the CPU."""
+    """The reference legs that a comparison may need, on the CPU."""
 
     def __init__(self, judge: Judge, values: Values, box: Any) -> None:
         calls = [call if judge.train else call.under(torch.no_grad) for call in judge.calls]
@@ -192,7 +198,7 @@ class _References:
         self._repeat = legs.LazyLeg(lambda: legs.Leg(self._work, self._ran().world))
 
     def compared(self, index: int, eager: CallRecord, planned: CallRecord) -> Comparison:
-        """The comparison of one call."""
+        """Compare the records of one call."""
         return compare_calls(
             eager,
             planned,
@@ -206,10 +212,11 @@ class _References:
         return PerturbedLegs(self._work, self._ran().world).records(index)
 
     def _ran(self) -> legs.Leg:
-        """The eager leg, after all calls.
+        """Return the eager leg, after it has run all calls.
 
         Raises:
-            CompileUsageError: It draws other random numbers than eager code on the card, so it is no reference.
+            CompileUsageError: If this leg draws different random numbers from the eager run in the planning process, so
+                that it cannot be a reference.
         """
         if self._eager is None:
             leg = legs.Leg(self._work, holds_records=True)

@@ -20,9 +20,10 @@ _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 
 
 class AcceptanceSession:
-    """Registered if the file exists or ``--compile-accept`` is set.
+    """The hooks for accepted breaks, registered if the file exists or ``--compile-accept`` is set.
 
-    Only tests that ran and passed change the file, because the entries that other tests need are unknown.
+    Only tests that ran and passed change their entries in the file, because it is unknown which entries any other test
+    needs.
     """
 
     def __init__(self, root: Path) -> None:
@@ -88,7 +89,7 @@ class AcceptanceSession:
 
 
 def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
-    """The changes to the entry of one test."""
+    """Return the changes to one test's entry."""
     lines = [
         f"{sign} {name} at {place['location']} ({place['reason']})"
         for sign, breaks, others in (("+", new["breaks"], old["breaks"]), ("-", old["breaks"], new["breaks"]))
@@ -102,7 +103,7 @@ def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
 
 
 def _torch_minor() -> str:
-    """The version of the installed torch, without importing it: ``2.13``."""
+    """Return the version of the installed torch, such as ``2.13``, without importing torch."""
     try:
         return ".".join(metadata.version("torch").split("+")[0].split(".")[:2])
     except metadata.PackageNotFoundError:

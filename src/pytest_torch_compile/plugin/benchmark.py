@@ -41,11 +41,11 @@ BENCHMARK_ROUNDS = 50
 
 
 class CompileSpeedWarning(UserWarning):
-    """Issued for a speed test that could not be gated."""
+    """A warning that a speed test could not be gated."""
 
 
 class CompileBenchmark:
-    """The value of the fixture: call it with the target and its arguments."""
+    """The value of the ``compile_benchmark`` fixture, which is called with the target and its arguments."""
 
     def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
         self._item: Any = request.node
@@ -68,17 +68,17 @@ class CompileBenchmark:
     ) -> SpeedSample | None:
         """Time compiled ``target(*args)`` with pytest-benchmark, and compare it with eager.
 
-        With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned.
-        ``cold_start=True`` also compiles the target in two fresh processes, with an empty and then a filled cache.
-        ``allow_more`` allows counted quantities to exceed their baseline: ``{"kernels": 10, "memory": 0.05, "guards":
-        None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are passed to
-        ``measure_compile``.
+        With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned. With
+        ``cold_start=True``, the target is compiled in two fresh processes as well, first with an empty cache and then
+        with a filled cache. ``allow_more`` allows counted quantities to exceed their baseline: ``{"kernels": 10,
+        "memory": 0.05, "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other
+        options are passed to ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, it is also raised if a
-                count exceeds its baseline or a slowdown is confirmed.
-            CompileUsageError: If an option is unknown, or a keyword is also an argument of the target; pass such
-                arguments in ``kwargs``.
+            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, the exception is raised
+                as well if a count exceeds its baseline or a slowdown is confirmed.
+            CompileUsageError: If an option is unknown, or a keyword is an option and an argument of the target; pass
+                the target's arguments in ``kwargs``.
         """
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
@@ -93,10 +93,10 @@ class CompileBenchmark:
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
-        if chosen.get("compile"):  # overrides the options of the suite, but not the options of this call
+        if chosen.get("compile"):  # these options override the suite's options, but not the options of this call
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
-            # These options may be set for a whole suite, and not every target has an argument of each name.
+            # These options may be set for a whole suite, and not every target has arguments with these names.
             names = argument_names(target)
             chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
         require_counted(allow_more)
@@ -135,7 +135,7 @@ class CompileBenchmark:
         with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
     def _stored(self, environment: Mapping[str, Any]) -> tuple[StoredTest, list[str]]:
-        """The stored runs of this test, and the reasons why times cannot be compared with them."""
+        """Return this test's stored runs, and the reasons why times cannot be compared with these runs."""
         test, name = self._item.nodeid, name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
@@ -161,7 +161,7 @@ class CompileBenchmark:
         another = None if confirms else partial(self._further, sample)
         tests = in_child.speed_tests(self._item)
         gates = settings.current.perf == "gate" and not settings.current.update_baselines
-        # A test that fails because of a count is red regardless of its times, and confirming times may take minutes.
+        # A test that fails because of a count fails regardless of its times, and confirming times may take minutes.
         decision = decide(
             stored, sample, another, tests=tests, allow_more=allow_more, problems=problems, until_red=gates
         )
@@ -190,7 +190,7 @@ class CompileBenchmark:
         raise CompileCheckFailed(wording.explain(self._item.nodeid, decision, stored), None, findings)
 
     def _further(self, first: SpeedSample, at_most: int) -> Sequence[SpeedSample]:
-        """Samples of this test from fresh processes that compile in the same way as the first process."""
+        """Return samples of this test from fresh processes that compile in the same way as the first process."""
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
         run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache)
@@ -211,7 +211,7 @@ class CompileBenchmark:
         import torch
 
         if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # the other process needs the memory
+            torch.cuda.empty_cache()  # the fresh process needs the memory
         return run(in_child.child_for(self._item).with_options(compile_perf="track"))
 
     def _report(self, decision: Decision, environment: Mapping[str, Any], stored: StoredTest) -> None:
@@ -231,7 +231,7 @@ class CompileBenchmark:
         }
         if samples:
             result["sample"] = samples[0].to_dict()
-        self._benchmark.extra_info[stored_runs.KEY] = dict(result)  # without the entry, which is in the baselines
+        self._benchmark.extra_info[stored_runs.KEY] = dict(result)  # without the entry; baselines contain it
         if samples:
             stats = getattr(self._benchmark, "stats", None)
             timed = stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
@@ -243,7 +243,7 @@ class CompileBenchmark:
 
 
 def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench:
-    """The warm eager and compiled legs to measure.
+    """Return the warm eager and compiled legs to measure.
 
     Raises:
         CompileCheckFailed: If the target does not compile; the findings are the same as in ``check_compile``.
@@ -268,7 +268,7 @@ def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench
 
 
 def name_of(environment: Mapping[str, Any]) -> str:
-    """The baselines folder of an environment."""
+    """Return the name of an environment's baselines folder."""
     return baselines.environment_name(environment["device"], environment["torch"], environment["cuda"])
 
 

@@ -1,4 +1,6 @@
-"""Collects the entries of all tests of a run and writes the report at the end. Runs in the pytest-xdist controller."""
+"""Collect the entries of all tests in a run, and write the report at the end. This runs in the pytest-xdist
+controller.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from . import payload, unwritten
 
 
 class Collector:
-    """Registered in the process that receives all reports."""
+    """The hooks that collect entries, registered in the process that receives all reports."""
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
@@ -38,7 +40,7 @@ class Collector:
         file, line, _ = report.location
         entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
         entry["duration"] += report.duration
-        if report.when == "setup" and report.passed:  # until its call is reported
+        if report.when == "setup" and report.passed:  # until the test's call phase is reported
             entry |= {"outcome": "error", "message": "the run ended before the test finished"}
         elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
@@ -48,13 +50,13 @@ class Collector:
             entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a file that cannot be collected as an error of the run."""
+        """If a file cannot be collected, record this as an error in the run."""
         if report.failed:
             entry = self._entry(report.nodeid, report.nodeid.split("::")[0], 0, entries.environment())
             entry |= {"outcome": "error", "message": str(report.longrepr)}
 
     def _entry(self, test: str, file: str, line: int, environment: dict[str, Any]) -> dict[str, Any]:
-        """The entry of a test in the environment of its last run, created if needed."""
+        """Return a test's entry in the environment of its most recent run; the entry is created if needed."""
         key = entries.environment_key(environment)
         self._environments[key] = environment
         entry = self._tests.setdefault(
@@ -76,7 +78,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the document and the views generated from it."""
+        """Write the document, and the views that are generated from it."""
         # True after -x, an interrupt, or an internal error of pytest.
         early = session.shouldfail or session.shouldstop or int(exitstatus) not in (0, 1, 5)
         try:
@@ -87,7 +89,7 @@ class Collector:
             unwritten.fail(session)
 
     def _earlier(self) -> list[Any]:
-        """The history of the existing report; a history that cannot be used does not fail the run."""
+        """Return the history in the existing report. A history that cannot be used does not fail the run."""
         if not (self._folder / document.FILE_NAME).exists():
             return []
         try:
@@ -128,7 +130,7 @@ def _outcome(report: pytest.TestReport) -> str:
 
 
 def _message(report: pytest.TestReport) -> str:
-    """The reason why a test failed or was skipped: the exception's message without the traceback."""
+    """Return the reason why a test failed or was skipped: the exception's message without the traceback."""
     if report.passed:
         return ""
     if wasxfail := getattr(report, "wasxfail", ""):
@@ -140,12 +142,12 @@ def _message(report: pytest.TestReport) -> str:
 
 
 def _without_class(message: str) -> str:
-    """The message of a usage error without its class name, which the report shows as the kind."""
+    """Return the message of a usage error without its class name, which the report shows as the kind."""
     return message.removeprefix(f"{CompileUsageError.__module__}.").removeprefix(f"{CompileUsageError.__name__}: ")
 
 
 def _commit(root: Path) -> str:
-    """The commit of the checkout, or an empty string."""
+    """Return the commit of the checkout, or an empty string."""
     if sha := os.environ.get("GITHUB_SHA"):
         return sha
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
@@ -157,7 +159,8 @@ def _commit(root: Path) -> str:
 
 
 def _selection(config: pytest.Config) -> str:
-    """The selection of tests, such as ``-k attention tests/test_a.py``, which has its own history; empty for all tests.
+    """Return the selection of tests, such as ``-k attention tests/test_a.py``; empty for all tests. Each selection has
+    its own history.
 
     Paths are relative to the root directory.
     """

@@ -1,4 +1,4 @@
-"""The fixtures of the plugin, and the options that they read from a test's markers and fixtures."""
+"""The plugin's fixtures, and the options that the fixtures read from a test's markers and from other fixtures."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ else:
 
 
 def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> dict[str, Any]:
-    """The options of ``compile_options``, overridden by the test's markers; the nearest marker wins."""
+    """Return the options from ``compile_options``, overridden by the test's markers; the nearest marker wins."""
     with calm():
         from ..check.check_compile import KEYWORDS
         from ..findings import CompileUsageError

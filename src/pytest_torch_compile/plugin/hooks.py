@@ -1,4 +1,4 @@
-"""The hooks of the plugin. They import torch only when a test uses the plugin."""
+"""The plugin's hooks. They import torch only when a test uses the plugin."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Handle the signals of a launcher, if any, from the start."""
+    """Before conftest files are imported, start to handle signals from a launcher, if a launcher started this
+    process.
+    """
     launched.note_sigterm(early_config)
 
 
@@ -54,7 +56,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers, read the settings and register the plugins that they need."""
+    """Declare the markers, read the settings, and register the plugins that the settings require."""
     config.addinivalue_line(
         "markers", f"{usage.MARKER}(**options): options of check_compile for this test's compile_check"
     )
@@ -103,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Save the compile cache if it is a URL. If this fails, the next run starts with an older cache."""
+    """Save the compile cache if its location is a URL. If saving fails, the next run starts with an older cache."""
     try:
         session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
     except Exception as error:  # an exception would suppress pytest's summary
@@ -111,7 +113,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Restore the environment, and the settings of an outer session, if any."""
+    """Restore the environment, and the settings of the outer session if this session ran inside another session."""
     if _FOLDER in config.stash:
         config.stash[_FOLDER].close()
     if _OUTER in config.stash:
@@ -138,13 +140,13 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Record every speed test before any are deselected."""
+    """Record every speed test, before any test is deselected."""
     if not (items and all(map(usage.shows_existing, items))):
         config.stash[_SPEED_TESTS] = [item.nodeid for item in items if usage.is_speed_test(item)]
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    """Report the torch version and device, if there are any checks."""
+    """Report the torch version and device if the session contains checks."""
     if not any(usage.uses_plugin(item) for item in items):
         return []
     try:
@@ -175,7 +177,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Discard compiled code only before tests that use the plugin or a guard."""
+    """Before a test that uses the plugin or a guard, discard compiled code."""
     payload.begin(item)
     known_failure.require_valid(item)
     if usage.uses_plugin(item):

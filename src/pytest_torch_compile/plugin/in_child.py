@@ -1,4 +1,4 @@
-"""Both ends of a child process: creating it from the current run, and adapting pytest inside it."""
+"""Create a child process from the current run, and adapt pytest inside the child process."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .. import child, settings
 from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
-_OF_CHILD = "torch_compile_child"  # the key in a worker's input
+_OF_CHILD = "torch_compile_child"  # the key of a child's job in a worker's input
 _OF_XDIST = {"numprocesses", "dist"}  # options that a worker does not have
 
 
 def child_for(item: pytest.Item) -> child.Child:
-    """A child that runs one test in the same way as this run."""
+    """Create a child that runs one test in the same way as this run."""
     config = item.config
     # Not root / nodeid: the parameters in an id may contain slashes.
     _, separator, name = item.nodeid.partition("::")
@@ -29,12 +29,14 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Whether this run is a child of another pytest process. If so, the parent shows and stores the observations."""
+    """Return whether this run is a child of another pytest process. If so, the parent shows and stores the
+    observations.
+    """
     return _JOB in config.stash
 
 
 def speed_tests(item: pytest.Item) -> int:
-    """The number of speed tests in this run or, in a child, in the parent's run."""
+    """Return the number of speed tests in this run or, in a child, in the parent's run."""
     if is_child(item.config) and item.config.stash[_JOB].speed_tests:
         return item.config.stash[_JOB].speed_tests
     return sum(map(is_speed_test, item.session.items)) or 1
@@ -56,8 +58,8 @@ def begin(config: pytest.Config) -> None:
 
 
 def begin_worker(config: pytest.Config) -> None:
-    """In a pytest-xdist worker of a child, apply the child's job and options, because the worker received only the
-    command line.
+    """In a child's pytest-xdist worker, apply the child's job and options, because the worker received only the command
+    line.
     """
     sent = getattr(config, "workerinput", {}).get(_OF_CHILD)
     if sent is None:
@@ -101,8 +103,8 @@ class _InChild:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
         """Keep all tests that the parent requested.
 
-        The parent's run selected them, and sharding would select different tests in the child. If tests are only
-        listed, tests that addopts deselects must be listed as well.
+        The parent's run selected these tests, and sharding would select different tests in the child. If the job is
+        only to list tests, the list must contain tests that addopts deselects.
         """
         collected = list(items)
         result = yield

@@ -13,7 +13,7 @@ from ..child import Ended
 from . import payload
 from .in_child import child_for
 
-# The default limit of a whole test, and extra time for the process to start.
+# The default time limit for a whole test, and extra time for the process to start.
 SECONDS = 1800.0
 TO_START = 60.0
 
@@ -21,7 +21,7 @@ TO_START = 60.0
 def run(item: pytest.Item) -> list[pytest.TestReport]:
     """Run one test in a fresh pytest and return its reports; a child that dies or hangs counts as a failed test."""
     seconds = settings.current.timeout
-    # pytest-timeout interrupts this process instead of the one in which the test hangs.
+    # pytest-timeout interrupts this process instead of the process in which the test hangs.
     ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
     hook = item.config.hook
     sent = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]
@@ -38,7 +38,7 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
 
 
 def _why(test: str, ended: Ended) -> str:
-    """A message that describes how the process ended and where it was at that time."""
+    """Return a message that describes how the process ended, and which code it was running at that time."""
     if ended.status is None:
         frames = main_frames(ended.stacks)
         place = place_of(frames)

@@ -24,7 +24,7 @@ class KnownFailure:
     torch: SpecifierSet | None = None
 
     def applies(self) -> bool:
-        """Whether the marker applies to the installed torch version."""
+        """Return whether the marker applies to the installed torch version."""
         if self.torch is None:
             return True
         try:
@@ -33,9 +33,10 @@ class KnownFailure:
             return False
 
     def explains(self, error: BaseException) -> bool:
-        """Whether this is the expected failure: a failed check whose findings are all of these kinds.
+        """Return whether this is the expected failure: a failed check whose findings all have one of the marker's
+        kinds.
 
-        If no kinds are set, any finding matches unless it is not about the checked code.
+        If the marker sets no kinds, every finding that is about the checked code matches.
         """
         if not isinstance(error, CompileCheckFailed):
             return False
@@ -44,7 +45,7 @@ class KnownFailure:
 
 
 def read(item: pytest.Item) -> list[KnownFailure]:
-    """The known failures of a test that apply to this torch version; invalid markers are skipped."""
+    """Return a test's known failures that apply to this torch version; invalid markers are skipped."""
     try:
         failures = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
     except CompileUsageError:  # reported as an error in the test's setup

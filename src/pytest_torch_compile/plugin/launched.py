@@ -20,7 +20,7 @@ from .orphaned import PARENT, end_with_session
 
 # Seconds that a test may take on another rank after it has ended on rank 0.
 TEST_SECONDS = 600.0
-# Seconds that the current test is given to fail by itself after a rank is lost.
+# Seconds that the current test has to fail by itself after a rank is lost.
 END_SECONDS = 8.0
 # Seconds that rank 0 may take to write its report.
 REPORT_SECONDS = 60.0
@@ -33,10 +33,10 @@ _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 
 
 def takes_part(config: pytest.Config) -> bool:
-    """Whether a launcher started this process as one of several ranks, and the tests use the plugin.
+    """Return whether a launcher started this process as one of several ranks, and the tests use the plugin.
 
-    This searches the text of the files, because the answer is needed before other plugins open files that several ranks
-    would write to.
+    This function searches the text of the test files, because the answer is needed before other plugins open files to
+    which several ranks would write.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -55,7 +55,7 @@ def _files(config: pytest.Config) -> Iterator[Path]:
 
 
 def follows(config: pytest.Config) -> bool:
-    """Whether another rank reports on behalf of this process."""
+    """Return whether another rank reports on behalf of this process."""
     here = launch()
     return here is not None and here.rank > 0 and takes_part(config)
 
@@ -79,7 +79,7 @@ def note_sigterm(config: pytest.Config) -> None:
 
 
 def was_asked_to_end(config: pytest.Config) -> bool:
-    """Whether a SIGTERM was recorded; later signals are handled normally."""
+    """Return whether a SIGTERM was recorded; later signals are handled normally."""
     asked = config.stash.get(_ASKED, [])
     _stop_noting(config)
     return bool(asked)
@@ -92,7 +92,7 @@ def _stop_noting(config: pytest.Config) -> None:
 
 
 class LaunchedSession:
-    """The hooks of one of several processes started by a launcher."""
+    """The hooks for a process that a launcher started together with other processes."""
 
     def __init__(self, config: pytest.Config, asked: bool) -> None:
         self._config = config
@@ -124,7 +124,7 @@ class LaunchedSession:
             line = f"rank {here.rank if here else 0} cannot reach the other ranks: {str(error).splitlines()[0]}"
             os.write(self._stderr, f"\npytest-torch-compile: {line}\n".encode())
             pytest.exit(line, returncode=pytest.ExitCode.TESTS_FAILED)
-        # The parent is torchrun's agent, or a shell, which may exit after it has started all ranks.
+        # The parent is either torchrun's agent or a shell; a shell may exit after it has started all ranks.
         end_with_session(self._orphaned, PARENT if "TORCHELASTIC_RUN_ID" in os.environ else os.getppid())
         if self._asked:
             self._say_end()
@@ -152,7 +152,7 @@ class LaunchedSession:
             self._others.leave("its launcher has exited, so this rank exits too")
 
     def _lost(self, line: str) -> None:
-        """Print the message once for all ranks and end the session, because the test would otherwise wait forever."""
+        """Print the message once for all ranks, and end the session, because otherwise the test would wait forever."""
         lost = self._others.lost if self._others else {}
         here = launch()
         if self._session is not None and here is not None:
@@ -206,9 +206,9 @@ class LaunchedSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Send rank 0's exit status to the other ranks, and wait until they have received it.
+        """Send rank 0's exit status to the other ranks, and wait until the other ranks have received the status.
 
-        The wait is necessary because the store may end with this process.
+        The wait is necessary because the store may stop when this process exits.
         """
         if self._others is None or self._session is None:
             return
@@ -219,6 +219,6 @@ class LaunchedSession:
 
 
 def _why(report: pytest.TestReport) -> str:
-    """The message of a failure and its location."""
+    """Return the message of a failure and its location."""
     crash = getattr(report.longrepr, "reprcrash", None)
     return f"{crash.message}\n\n{report.longreprtext}" if crash else report.longreprtext

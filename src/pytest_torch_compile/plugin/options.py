@@ -63,7 +63,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read(config: pytest.Config) -> Settings:
-    """The settings from the command line, the ini file and the defaults, in this order.
+    """Return the settings from the command line, the ini file and the defaults, in this order.
 
     Raises: pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options cannot be combined.
     """
@@ -93,7 +93,7 @@ def read(config: pytest.Config) -> Settings:
         )
     if settings.write_tests and not settings.existing:
         raise pytest.UsageError("--compile-write-tests requires --compile-existing=PACKAGE")
-    # Times of aot_eager must never be mistaken for times of compiled code.
+    # Times measured with aot_eager must never be mistaken for times of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
         raise pytest.UsageError(
             "--compile-fast does not generate code that can be timed: remove --compile-fast or the option for speed "
@@ -105,7 +105,7 @@ def read(config: pytest.Config) -> Settings:
 
 
 def _seconds(text: str) -> float | None:
-    """A time limit; 0 means no limit, which allows the command line to turn off a limit in the ini file."""
+    """Parse a time limit. 0 means no limit, so that the command line can turn off a limit that the ini file sets."""
     try:
         seconds = float(text)
     except ValueError:
@@ -116,7 +116,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _number(option: str, text: str, what: str) -> float:
-    """A number above 0."""
+    """Parse a number greater than 0."""
     try:
         number = float(text)
     except ValueError:
@@ -127,7 +127,7 @@ def _number(option: str, text: str, what: str) -> float:
 
 
 def backend_asked_for(config: pytest.Config) -> str | None:
-    """The backend that is set on the command line or in the ini file."""
+    """Return the backend that is set on the command line or in the ini file."""
     return config.getoption("--compile-backend") or config.getini(_key("backend")) or None
 
 

@@ -1,5 +1,5 @@
-"""Terminate pytest-xdist workers at once if their session was killed. Otherwise, they would continue for up to 15
-seconds.
+"""Terminate pytest-xdist workers at once if their session was killed. Otherwise, the workers would continue for up to
+15 seconds.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-SECONDS = 1.0  # between two checks of the parent
-PARENT = os.getppid()  # read as early as possible, because a parent that ended earlier cannot be detected
+SECONDS = 1.0  # seconds between two checks of whether the parent runs
+PARENT = os.getppid()  # read as early as possible, because it cannot be detected that a parent exited before this line
 
 
 @cache

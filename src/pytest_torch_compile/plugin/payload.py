@@ -27,7 +27,7 @@ class Payload:
     structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
     accepted: dict[str, Any] | None = None  # breaks and recompiles that exceed the test's budget
     environment: dict[str, Any] = field(default_factory=dict)  # the environment of the process
-    usage_error: bool = False  # the test called the plugin incorrectly
+    usage_error: bool = False  # true if the test called the plugin incorrectly
 
 
 def begin(item: pytest.Item) -> None:
@@ -37,7 +37,7 @@ def begin(item: pytest.Item) -> None:
 
 
 def of(item: pytest.Item) -> Payload:
-    """The record of the running test."""
+    """Return the record of the running test."""
     return item.stash.setdefault(_KEY, Payload())
 
 
@@ -45,10 +45,10 @@ def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_
     """Attach the record to the report of a phase, unless it is empty; if ``always`` is true, attach an empty record as
     well.
 
-    Observations are attached only to the call phase; otherwise, they would be counted again in the teardown. A usage
-    error is attached to the phase that raised it.
+    Observations are attached only to the call phase; otherwise, the same observations would be counted again in the
+    teardown phase. A usage error is attached to the phase that raised it.
     """
-    noted = item.stash.get(_KEY, None)  # missing if the test does not use the plugin
+    noted = item.stash.get(_KEY, None)  # the record is missing if the test does not use the plugin
     if always or noted or usage_error:
         payload = asdict(noted if noted and report.when == "call" else Payload())
         if usage_error:
@@ -59,14 +59,14 @@ def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_
 
 
 def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
-    """The record that came with a report."""
+    """Return the record that came with a report."""
     sent = getattr(report, _ATTRIBUTE, None)
     return Payload(**sent) if sent is not None else None
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """All reports of the run that contain a record. There are none in a child or worker, whose parent shows and stores
-    them.
+    """Yield all reports of the run that contain a record. In a child or worker, there are none, because the parent
+    process shows and stores the records.
     """
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):

@@ -21,7 +21,8 @@ from .usage import shows_existing
 
 
 class StructureSession:
-    """Registered if ``--compile-perf`` or ``--compile-update-baselines`` requires baselines.
+    """The hooks for structure baselines, registered if ``--compile-perf`` or ``--compile-update-baselines`` requires
+    baselines.
 
     Under ``gate``, a test fails if its checks have a new graph break, or more graphs, recompiles, guards or CUDA graph
     skips than stored, even if its budget allows them. Other changes are listed at the end.

@@ -12,7 +12,9 @@ from ..findings import CompileCheckFailed, CompileUsageError
 
 
 class OwnFramesHidden:
-    """Registered unless ``--full-trace`` is set. Tracebacks of other errors are not changed."""
+    """The hook that shortens tracebacks, registered unless ``--full-trace`` is set. Tracebacks of other errors are not
+    changed.
+    """
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
         """Shorten the tracebacks of a check's exceptions before pytest formats them."""
@@ -28,13 +30,13 @@ class OwnFramesHidden:
 
 
 def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the plugin's frames and the contextlib frames that lead to them."""
+    """Return the traceback without the plugin's frames and the contextlib frames that lead to them."""
     entries = []
     while trace is not None:
         entries.append(trace)
         trace = trace.tb_next
     shortened: TracebackType | None = None
-    within = False  # whether the frame below is removed
+    within = False  # whether the frame that this frame called is removed
     for entry in reversed(entries):
         package = str(entry.tb_frame.f_globals.get("__name__", "")).split(".")[0]
         within = package == PACKAGE or (within and package == "contextlib")

@@ -26,8 +26,8 @@ _NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\
 
 
 def names_plugin(file: Path) -> bool:
-    """Whether a file seems to use the plugin. This searches the source text, because importing the file could import
-    torch, which takes seconds.
+    """Return whether a file seems to use the plugin. This function searches the source text, because importing the file
+    could import torch, which takes seconds.
     """
     try:
         return _NAMES.search(file.read_text(encoding="utf-8", errors="replace")) is not None
@@ -36,7 +36,7 @@ def names_plugin(file: Path) -> bool:
 
 
 def uses_plugin(item: pytest.Item) -> bool:
-    """Whether a test uses a fixture or marker of the plugin, or belongs to a CompileSuite."""
+    """Return whether a test uses a fixture or marker of the plugin, or belongs to a CompileSuite."""
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
     return (
         not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
@@ -48,17 +48,17 @@ def uses_plugin(item: pytest.Item) -> bool:
 
 
 def shows_existing(item: pytest.Item) -> bool:
-    """Whether a test is one of those that ``--compile-existing`` adds to show its results."""
+    """Return whether a test is one of the tests that ``--compile-existing`` adds to show its results."""
     return getattr(item, "shows_existing", False)
 
 
 def is_speed_test(item: pytest.Item) -> bool:
-    """Whether a test measures speed."""
+    """Return whether a test measures speed."""
     return SPEED_FIXTURE in getattr(item, "fixturenames", ())
 
 
 def starts_fresh(item: pytest.Item) -> bool:
-    """Whether a test uses the plugin, or its module imported ``compile_guard`` or its package."""
+    """Return whether a test uses the plugin, or its module imported ``compile_guard`` or its package."""
     guard = sys.modules.get(f"{PACKAGE}.check.compile_guard")
     known = [one for one in (sys.modules[PACKAGE], guard, getattr(guard, "compile_guard", None)) if one is not None]
     values = vars(getattr(item, "module", None) or object).values()
@@ -107,7 +107,7 @@ def reset() -> None:
 
 
 def speaker(config: pytest.Config) -> Callable[[str], None]:
-    """A function that writes a line to the terminal while a test runs."""
+    """Return a function that writes a line to the terminal while a test runs."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not hasattr(reporter, "ensure_newline"):  # a pytest-xdist worker has no terminal
         return lambda text: None

@@ -13,7 +13,7 @@ _NAME: pytest.StashKey[str] = pytest.StashKey()
 
 
 def one_for_each_gpu(config: pytest.Config) -> int | None:
-    """The number of workers for ``-n auto``; None lets pytest-xdist decide."""
+    """Return the number of workers for ``-n auto``; None lets pytest-xdist decide."""
     if options.read(config).perf == "off":
         return None
     from ..speed.gpus import visible
@@ -35,6 +35,6 @@ def measure_alone(config: pytest.Config) -> None:
 
 
 def say_so_again(config: pytest.Config) -> None:
-    """Restore the variables, which the user's tests may read."""
+    """Restore the environment variables, because the user's tests may read them."""
     if _NAME in config.stash:
         os.environ[VARIABLE] = config.stash[_NAME]

@@ -14,7 +14,8 @@ from ..findings import CompileUsageError, Finding
 from ..report.failure_text import count, cut, numbered
 from .progress import CheckSeen, Fact
 
-# Maps the names in ``same=`` to the quantities that are compared, with causes before effects.
+# Maps each name in ``same=`` to the quantity that is compared. A quantity that may cause differences in another
+# quantity comes first.
 SAME = {
     "graph_breaks": "graph break",
     "recompiles": "recompile",
@@ -40,23 +41,25 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """The observations of a rank's checks. ``stopped`` is true if the rank's last call failed or was terminated."""
+    """The observations of a rank's checks. ``stopped`` is true if the rank's most recent call failed or was
+    terminated.
+    """
 
     checks: Mapping[str, CheckSeen]
     stopped: bool = False
 
     def facts(self, check: str, kind: str) -> list[Fact]:
-        """A check's observations of one kind."""
+        """Return a check's observations of one kind."""
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """The number of the last compiled call that was observed completely; infinity if the check ended."""
+        """Return the highest number of a compiled call that was observed completely; infinity if the check ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
 
 def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Finding]:
-    """A finding for each check whose observations differ between ranks."""
+    """Return a finding for each check whose observations differ between ranks."""
     kinds = [kind for name, kind in SAME.items() if name in same and kind]
     findings = []
     for check in dict.fromkeys(check for seen in ranks.values() for check in seen.checks):
@@ -68,7 +71,7 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """A finding for ranks that returned while other ranks waited, in the same check or after it, until they were
+    """Return a finding for ranks that returned while other ranks waited, in the same check or after it, until they were
     terminated.
     """
     checks = ranks[returned[0]].checks if returned else ()
@@ -81,8 +84,8 @@ def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: 
 
 
 def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
-    """Groups of ranks that agree. The largest group comes first; among groups of equal size, the group with fewer
-    observations comes first.
+    """Return groups of ranks that agree. The largest group comes first; if groups have the same size, the group with
+    fewer observations comes first.
     """
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
@@ -92,8 +95,8 @@ def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[i
     stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
     if len(set(stories.values())) == 1:
         later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
-        # A rank that has made less progress does not count as different: only positions that both ranks reached are
-        # compared.
+        # A rank that has made less progress does not count as different: only positions that all compared ranks have
+        # reached are compared.
         for position in zip_longest(*later.values()):
             stories = {rank: key for rank, key in zip(later, position, strict=True) if key is not None}
             if len(set(stories.values())) > 1:
@@ -131,7 +134,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """The lines for each group of ranks that agree, with the observations that some groups do not have."""
+    """Return the lines for each group of ranks that agree, with the observations that some groups do not have."""
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []
     for group, found in zip(groups, facts, strict=True):
@@ -145,7 +148,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
 
 
 def _without(facts: Sequence[Fact], others: Sequence[Fact]) -> list[Fact]:
-    """The observations whose keys are missing or less frequent in other groups."""
+    """Return the observations whose keys are missing in other groups, or are less frequent there."""
     left = Counter(fact.key for fact in others)
     result = []
     for fact in facts:

@@ -1,4 +1,4 @@
-"""Combine the failures of several ranks into one, with each finding listed once."""
+"""Combine the failures of several ranks into one failure, in which each finding is listed once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from .worker import Outcome, Raised
 
 
 def named(ranks: Iterable[int]) -> str:
-    """``rank 1``, ``ranks 0, 1``."""
+    """Name ranks in text: ``rank 1``, ``ranks 0, 1``."""
     numbers = sorted(ranks)
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def merged(outcomes: Iterable[Outcome]) -> list[Finding]:
-    """The findings of all ranks, starting with the earliest failure. Identical findings of several ranks are merged."""
+    """Return the findings of all ranks, starting with the earliest failure. Identical findings of several ranks are
+    merged.
+    """
     groups: dict[object, list[tuple[int, Finding]]] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.ended):
         if raised := outcome.raised:
@@ -51,7 +53,7 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """The end of one rank's call. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
+    """How one rank's call ended. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
     ``place``, or is ``lost``.
 
     ``lost`` is the reason why there is no answer from the rank's process. ``checks`` contains the observations of its
@@ -69,7 +71,7 @@ class RankEnd:
 
     @property
     def was_ended(self) -> bool:
-        """Whether the rank was still running."""
+        """Whether the rank was still running, and therefore was terminated."""
         return self.outcome is None and not self.how_it_died
 
     @property
@@ -82,14 +84,14 @@ class RankEnd:
         return f"{how} before it returned a result"
 
     def seen(self) -> RankSeen:
-        """The observations of the rank's checks, and whether its last call is complete."""
+        """Return the observations of the rank's checks, and whether the rank's most recent call is complete."""
         failed = self.outcome is not None and self.outcome.raised is not None
         return RankSeen(self.checks, stopped=self.compiling or failed or bool(self.how_it_died))
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Findings about differences between ranks, followed by findings about ranks that died; if no rank died, about
-    ranks that raised an exception; and if no rank raised one, about ranks that hung.
+    """Return findings about differences between ranks, followed by findings about ranks that died; if no rank died,
+    about ranks that raised an exception; and if no rank raised one, about ranks that hung.
     """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]
@@ -118,7 +120,7 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
 
 
 def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
-    """A finding for each way in which ranks ended, with the effect on the other ranks as evidence."""
+    """Return a finding for each way in which ranks ended, with the effect on the other ranks as evidence."""
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []
     for how in dict.fromkeys(end.how_it_died for end in ends if end.how_it_died):
@@ -135,7 +137,7 @@ def _at(place: Location | None) -> str:
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:
-    """The combined failure of all ranks, with the report of the first rank whose check failed."""
+    """Return the combined failure of all ranks, with the report of the first rank whose check failed."""
     checks = [(outcome.rank, outcome.report) for outcome in outcomes if outcome.report and outcome.findings]
     if checks:
         first = checks[0][1]
@@ -151,7 +153,9 @@ def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterab
 
 
 def processes_with(token: str) -> list[int]:
-    """The processes with the token in their environment: a group's ranks and their child processes. Linux only."""
+    """Return the processes that have the token in their environment: a group's ranks and the ranks' child processes.
+    Linux only.
+    """
     processes = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:

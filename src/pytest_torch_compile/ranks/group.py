@@ -35,7 +35,7 @@ from .progress import checks_in
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
 
-# Seconds that the other ranks are given to fail or finish after one rank has failed.
+# Seconds that the other ranks have to fail or finish after one rank has failed.
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
 _STACK_SECONDS = 2.0
@@ -53,10 +53,10 @@ def run_ranks(
     """Run ``function(*args)`` in ``world_size`` fresh processes, which are the ranks of one process group.
 
     Each rank joins the default process group before the function starts and leaves it afterwards; under NCCL, rank n
-    uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` are set, which
-    Fabric, Accelerate and other libraries use to detect a launched process. The plugin's options also apply in the
-    ranks. Their output is printed here with the rank number, and checks and guards in the ranks are part of this test's
-    report. No process remains after the call, however it ends.
+    uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` are set; Fabric,
+    Accelerate and other libraries use these variables to detect a launched process. The plugin's options apply in the
+    ranks as well. The ranks' output is printed in this process with the rank number, and checks and guards in the ranks
+    are part of this test's report. However the call ends, no process remains afterwards.
 
     Args:
         function: a top-level function of a module, test module or script. A nested function or a lambda needs
@@ -67,7 +67,7 @@ def run_ranks(
         timeout: the time limit in seconds, after which all ranks are terminated.
         same: the quantities that must be the same on all ranks that run a check: ``"graph_breaks"``, ``"recompiles"``,
             ``"fallbacks"``, ``"collectives"`` (order, group and size), ``"graphs"`` (their ops) and ``"end"`` (no rank
-            returns while others wait). A difference is a ``rank-divergence``. Use ``()`` if the ranks differ on
+            returns while other ranks wait). A difference is a ``rank-divergence``. Use ``()`` if the ranks differ on
             purpose.
 
     Returns:
@@ -85,8 +85,8 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank, with the part of its log that was already shown and the ``outcome`` of its last job (None while the job
-    runs).
+    """A rank, with the part of its log that was already shown, and the ``outcome`` of its most recent job (None while
+    the job runs).
     """
 
     number: int
@@ -98,7 +98,7 @@ class _Rank:
 
     def hear(self, job: Job) -> None:
         """Receive a message from the rank: the outcome of its job, or None to request a job."""
-        with contextlib.suppress(EOFError, OSError):  # the rank has ended
+        with contextlib.suppress(EOFError, OSError):  # the rank has exited
             if self.connection.poll():
                 self.outcome = self.connection.recv()
                 if self.outcome is None:
@@ -109,8 +109,9 @@ class RankGroup:
     """Ranks that are kept for several calls to ``run``, for example in a module fixture, because starting them takes
     seconds.
 
-    The ranks start at the first call. Compiled code is discarded between calls; other state of the processes is kept.
-    After a failure, the ranks join a new process group; if a rank died or hung, all ranks are replaced.
+    The ranks are started when ``run`` is called for the first time. Compiled code is discarded between calls; other
+    state of the processes is kept. After a failure, the ranks join a new process group; if a rank died or hung, all
+    ranks are replaced.
 
     Args:
         world_size, backend, timeout, same: as in ``run_ranks``; ``timeout`` applies to each call.
@@ -191,7 +192,7 @@ class RankGroup:
     def close(self) -> None:
         """Stop the ranks after they have left their process group, and remove their files."""
         for rank in self._ranks:
-            with contextlib.suppress(OSError):  # it has already ended
+            with contextlib.suppress(OSError):  # the rank has already exited
                 rank.connection.send(None)
         deadline = time.monotonic() + _LEAVE_SECONDS
         try:
@@ -255,7 +256,7 @@ class RankGroup:
         try:
             for number in numbers:
                 local = number if one is None else local_rank()
-                # A rank needs its variables from the start, before it imports anything.
+                # A rank needs its variables before it imports anything.
                 os.environ.update(variables | {"RANK": str(number), "LOCAL_RANK": str(local)})
                 here, there = context.Pipe()
                 log_file, stack_file = folder / f"log-{number}", folder / f"stack-{number}"
@@ -274,7 +275,7 @@ class RankGroup:
     def _variables(self, folder: Path) -> dict[str, str]:
         threads = str(max(1, (os.cpu_count() or 1) // self.world_size))
         defaults = {"OMP_NUM_THREADS": threads, "TORCHELASTIC_RESTART_COUNT": "0"}
-        # The store already exists, so that no rank opens it.
+        # The store already exists, so that no rank has to open a store.
         world = {"WORLD_SIZE": str(self.world_size), "TORCHELASTIC_USE_AGENT_STORE": "True"}
         if (here := launch()) is None:
             self._store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -289,7 +290,9 @@ class RankGroup:
         return {**missing, **world, **master, TOKEN: str(folder), **self._environment}
 
     def _ask(self, folder: Path, payload: bytes, store: str, limit: float, failed: Callable[[], bool]) -> None:
-        """Run the call on all ranks until the time limit is reached, or until shortly after one of them has failed."""
+        """Run the call on all ranks until the time limit is reached, or until shortly after the first rank has
+        failed.
+        """
         deadline = time.monotonic() + limit
         self._jobs += 1
         self._seen = folder / f"seen-{self._jobs}"
@@ -302,7 +305,7 @@ class RankGroup:
             wait([rank.connection for rank in waiting], timeout=0.1)
             ended = [
                 rank for rank in waiting if not rank.process.is_alive()
-            ]  # checked first, because a rank may send its outcome and then end
+            ]  # checked first, because a rank may send its outcome and then exit
             for rank in waiting:
                 rank.hear(job)
             waiting = [rank for rank in waiting if rank.outcome is None and rank not in ended]
@@ -311,11 +314,11 @@ class RankGroup:
                 deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
 
     def _ends(self) -> list[RankEnd]:
-        """The end of each rank's call. A rank without an outcome died, or is about to be terminated."""
+        """Return how each rank's call ended. A rank without an outcome died, or is about to be terminated."""
         silent = [rank for rank in self._ranks if rank.outcome is None]
         for rank in silent:
             if rank.process.exitcode is None and rank.process.pid:
-                os.kill(rank.process.pid, signal.SIGUSR1)  # it writes its stacks even if it hangs
+                os.kill(rank.process.pid, signal.SIGUSR1)  # a rank writes its stacks even if it hangs
         deadline = time.monotonic() + _STACK_SECONDS
         stacks: dict[int, list[Location]] = {}
         while time.monotonic() < deadline:

@@ -1,6 +1,6 @@
 """Communication between ranks that torchrun or Slurm started. Each rank is a process that runs the same tests.
 
-They share a ``TCPStore``, which belongs to torchrun's agent or is opened by rank 0.
+The ranks share a ``TCPStore``, which belongs to torchrun's agent or is opened by rank 0.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class Launch:
 
 @cache
 def launch() -> Launch | None:
-    """The launch of this process; None if there is no launcher, or if the plugin started this rank."""
+    """Return the launch of this process, or None if there is no launcher, or if the plugin started this rank."""
     has = os.environ
     if TOKEN in has:
         return None
     if {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= has.keys():
-        agent = has.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # with etcd, agents do not share a store
+        agent = has.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # with etcd, torchrun's agents do not share a store
         found = Launch(int(has["RANK"]), int(has["WORLD_SIZE"]), has["MASTER_ADDR"], int(has["MASTER_PORT"]), agent)
     elif {
         "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS",
         "SLURM_STEP_NODELIST",
-    } <= has.keys():  # not set in the batch script itself
+    } <= has.keys():  # this variable is not set in the batch script itself
         rank, world_size = int(has["SLURM_PROCID"]), int(has["SLURM_STEP_NUM_TASKS"])
         # The first host of `node[03-07,12]`.
         first = re.sub(r"\[(\w+)[^\]]*\]", r"\1", has["SLURM_STEP_NODELIST"]).split(",")[0]
@@ -66,7 +66,7 @@ def launch() -> Launch | None:
 
 
 def local_rank() -> int:
-    """The rank of this process on its machine."""
+    """Return the rank of this process on its machine."""
     return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", 0)))
 
 
@@ -81,7 +81,7 @@ class Others:
         self._tell = tell
         self._store = _connect(here, first=True)
         self._ending, self._stopped = threading.Event(), threading.Event()
-        # The last heartbeat of each rank and its time; empty at first.
+        # The most recent heartbeat of each rank and the heartbeat's time; empty at first.
         self._beats = dict.fromkeys(self._all(), (b"", time.monotonic()))
         self._watch = threading.Thread(target=self._keep_in_touch, daemon=True, name="rank watch")
         self._watch.start()
@@ -93,29 +93,30 @@ class Others:
             self._store.set(key, pickle.dumps(value))
 
     def heard(self, key: str) -> bool:
-        """Whether a message is stored under a key."""
+        """Return whether a message is stored under a key."""
         with self._or_lost():
             return bool(self._store.check([key]))
         return False
 
     def turn(self, name: str) -> str:
-        """A new key for a call with this name. The key is equal on all ranks that make their calls in the same
-        order.
+        """Return a new key for a call with this name. The key is the same on all ranks that make their calls in the
+        same order.
         """
         with self._or_lost():
             return f"{name}/{self._store.add(f'{name}/{self.here.rank}', 1)}"
         return name
 
     def gather(self, key: str, ranks: range, seconds: float, *, after_tests: bool = False) -> dict[int, Any]:
-        """Maps ranks to their messages under ``key``, without ranks that are lost or do not answer in time.
+        """Return the messages that ranks stored under ``key``, by rank. Ranks that are lost or do not answer in time
+        are omitted.
 
-        If ``after_tests`` is set, ranks whose tests have ended are included.
+        If ``after_tests`` is set, ranks that have finished their tests are included.
         """
         values: dict[int, Any] = {}
         deadline = time.monotonic() + seconds
         over = False
         while not over and time.monotonic() < deadline:
-            # Checked first, because a rank stores its message before it ends.
+            # Checked first, because a rank stores its message before it exits.
             over = all(r in values or r in self.lost or (self._has_finished(r) and not after_tests) for r in ranks)
             for rank in ranks:
                 if rank not in values and self.heard(f"{key}/{rank}"):
@@ -125,7 +126,7 @@ class Others:
         return values
 
     def why_gone(self, rank: int, otherwise: str) -> str:
-        """The reason why a rank does not answer."""
+        """Return the reason why a rank does not answer."""
         if rank not in self.lost and self._has_finished(rank):
             return "has finished its tests: all ranks must run the same tests in the same order"
         return self.lost.get(rank, otherwise)
@@ -138,7 +139,7 @@ class Others:
         self.say(f"left/{self.here.rank}", why)
 
     def finish(self, seconds: float = 60.0) -> None:
-        """Wait for the other ranks after this rank's last test, because the store may end with this process."""
+        """Wait for the other ranks after this rank's final test, because the store may stop when this process exits."""
         self._ending.set()
         self.say(f"finished/{self.here.rank}")
         deadline = time.monotonic() + seconds
@@ -152,7 +153,9 @@ class Others:
 
     @contextlib.contextmanager
     def _or_lost(self) -> Iterator[None]:
-        """If an operation on the store fails, mark all ranks as lost, because the store no longer exists."""
+        """If an operation on the store fails inside the ``with`` block, mark all ranks as lost, because the store no
+        longer exists.
+        """
         try:
             yield
         except RuntimeError:
@@ -200,12 +203,12 @@ class Others:
 
 
 def _connect(here: Launch, *, first: bool = False) -> Any:
-    """Connect to the store. Raises RuntimeError if it is unreachable."""
+    """Connect to the store. Raises RuntimeError if the store is unreachable."""
     from torch import distributed
 
     if here.agent:
-        # The agent's store exists before any rank, so a refused connection means that it no longer exists; TCPStore
-        # would keep trying.
+        # The agent's store exists before any rank, so a refused connection means that the store no longer exists;
+        # TCPStore would keep trying.
         try:
             socket.create_connection((here.address, here.port), LOST_SECONDS).close()
         except OSError as error:
@@ -227,7 +230,9 @@ _others: Others | None = None
 
 
 def others(tell: Callable[[str], None] = lambda line: None) -> Others | None:
-    """The other ranks that a launcher started; None if there is no launcher. ``tell`` is called for lost ranks."""
+    """Return the other ranks that a launcher started, or None if there is no launcher. ``tell`` is called for lost
+    ranks.
+    """
     global _others
     if _others is None and (here := launch()) is not None:
         if "PYTEST_XDIST_WORKER" in os.environ:

@@ -10,10 +10,10 @@ from torch import distributed
 
 
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:
-    """A ``compile=`` function for ``check_compile`` on ranks that splits the batch and gathers the outputs.
+    """Create a ``compile=`` function for ``check_compile`` on ranks, which splits the batch and gathers the outputs.
 
     Eager runs the whole batch in one process. Data-parallel training averages the gradients of the parts, so on every
-    rank, the outputs, the gradients and the parameters after optimizer steps must match the results of that process.
+    rank, the outputs, the gradients and the parameters after optimizer steps must match the results of this eager run.
 
     Args:
         compile: creates the parallel, compiled target: ``lambda m: DistributedDataParallel(torch.compile(m))``.
@@ -35,7 +35,7 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
 
 
 def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """The part of a tensor for this rank."""
+    """Return the part of a tensor for this rank."""
     if batch.ndim <= dim:
         return batch
     ranks = distributed.get_world_size()
@@ -48,8 +48,8 @@ def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
 
 
 class _Gathered(torch.autograd.Function):
-    """Concatenate the parts of all ranks. Backward returns this rank's part, scaled so that the parts average
-    correctly.
+    """An autograd function that concatenates the parts of all ranks. Backward returns this rank's part, scaled so that
+    the parts average correctly.
     """
 
     @staticmethod

@@ -1,4 +1,6 @@
-"""Write a rank's observations while it runs, so that they are available even if it hangs or is killed."""
+"""Write a rank's observations while the rank runs, so that the observations are available even if the rank hangs or is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ..observation import Collective, Graph, GraphBreak, Location, Observation, 
 
 @dataclass(frozen=True)
 class Fact:
-    """One observation of a check. Equal observations on different ranks have equal keys; ``text`` is used in messages.
+    """One observation of a check. The same observation has the same key on all ranks; ``text`` is used in messages.
 
     ``during`` is the number of the call to a compiled function, counted from 1 over the whole check.
     """
@@ -44,7 +46,7 @@ class CheckSeen:
 
 
 def facts_of(seen: Observation) -> list[Fact]:
-    """The observations that are compared between ranks."""
+    """Return the observations that are compared between ranks."""
     facts = [_graph_break(graph_break) for graph_break in seen.graph_breaks]
     facts += [_recompile(recompile) for recompile in seen.recompiles]
     for one in seen.fallbacks:
@@ -56,7 +58,7 @@ def facts_of(seen: Observation) -> list[Fact]:
 
 
 def _graph_break(found: GraphBreak) -> Fact:
-    # Without `times`, which increases if a rank compiles the code again.
+    # `times` is not included, because it increases if a rank compiles the code again.
     text = f"{found.category} at {found.location.shown()}"
     return Fact("graph break", (found.fingerprint,), text, found.call, found.location)
 
@@ -70,7 +72,7 @@ def _recompile(found: Recompile) -> Fact:
 
 
 def _collectives(found: Sequence[Collective]) -> Fact:
-    """One observation for all collectives of a graph, because a graph is observed as a whole."""
+    """Return one observation for all collectives in a graph, because a graph is observed as a whole."""
     first = found[0]
     text = f"{first.graph} graph: {', '.join(map(_collective_text, found))}"
     key = (first.call, first.graph, *map(_collective_key, found))
@@ -98,7 +100,7 @@ def _graph(found: Graph) -> Fact:
 
 
 class Recorder:
-    """Writes the observations and the progress of the checks in this process to a file."""
+    """A recorder that writes the observations and the progress of this process's checks to a file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
@@ -132,7 +134,9 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """A key that changes only when there are new observations, because many torch events do not contain any."""
+        """Return a key that changes only when there are new observations, because many torch events contain no
+        observations.
+        """
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 
@@ -152,7 +156,7 @@ class Recorder:
 
 
 def checks_in(path: Path) -> dict[str, CheckSeen]:
-    """Reads the written observations. The key is the check's name and its number among the checks with this name."""
+    """Read the written observations. The key of a check is its name, and its number among the checks with this name."""
     checks: dict[int, CheckSeen] = {}
     with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
         while True:  # a killed rank may have left a partial line

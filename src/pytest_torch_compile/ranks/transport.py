@@ -23,7 +23,7 @@ Reduce = Callable[[Any], Any]
 def pack(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], reduce: Reduce | None = None
 ) -> bytes:
-    """A call as bytes, which ``pickle.loads`` restores in a process with ``ModulesOfParent``.
+    """Pack a call as bytes, which ``pickle.loads`` restores in a process with ``ModulesOfParent``.
 
     ``reduce`` decides how an object is packed, like ``Pickler.reducer_override``.
 
@@ -55,7 +55,7 @@ def pack(
 
 
 def pack_by_value(call: object, reduce: Reduce | None = None) -> bytes:
-    """A call as bytes, including the code of objects that cannot be imported by name."""
+    """Pack a call as bytes, including the code of objects that cannot be imported by name."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):
@@ -82,7 +82,9 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:
-    """Preserve inference tensors. pickle would turn them into normal tensors, which have different guards in dynamo."""
+    """Preserve inference tensors. pickle would turn inference tensors into normal tensors, which have different guards
+    in dynamo.
+    """
     import torch
 
     if not (isinstance(thing, torch.Tensor) and thing.is_inference()):
@@ -115,11 +117,11 @@ def unpack_value(packed: bytes) -> Any:
 
 
 def user_modules() -> dict[str, ModuleSpec]:
-    """The paths of imported modules that do not belong to an installed package, and of their packages."""
+    """Return the paths of imported modules that do not belong to an installed package, and of their packages."""
     specs: dict[str, ModuleSpec] = {}
     # Read from __dict__, because some torch modules return a value for any attribute.
     modules = {name: vars(module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
-    # Inductor loads generated files as modules below torch; each rank generates its own.
+    # Inductor loads generated files as submodules of torch; each rank generates its own files.
     installed = {name for name, module in modules.items() if is_library(module.get("__file__") or "")}
     for name, module in modules.items():
         file = module.get("__file__")
@@ -135,8 +137,8 @@ def user_modules() -> dict[str, ModuleSpec]:
 
 
 class ModulesOfParent(MetaPathFinder):
-    """Finds modules at the parent's paths, because modules that pytest imports in importlib mode are not on the search
-    path.
+    """An import hook that finds modules at the parent's paths, because modules that pytest imports in importlib mode
+    are not on the search path.
     """
 
     def __init__(self) -> None:
@@ -145,5 +147,5 @@ class ModulesOfParent(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of the parent's module; None to use the search path."""
+        """Return the spec of the parent's module; None to use the search path."""
         return self.specs.get(name)

@@ -1,4 +1,4 @@
-"""One rank of a group: a process that joins the group, runs functions and returns their outcomes."""
+"""Run one rank of a group: a process that joins the group, runs functions and returns their outcomes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Job:
 
     ``modules`` and ``options`` come from the parent, ``store`` is the store prefix for the rendezvous, and ``seen`` is
     the folder for observations. ``rejoin`` requests a new process group, because a failed call may have left unfinished
-    work in the old one.
+    work in the old group.
     """
 
     payload: bytes
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception that a rank's function raised. ``location`` is the user's line."""
+    """An exception that a rank's function raised. ``location`` is the line of user code."""
 
     type: str
     text: str
@@ -56,7 +56,7 @@ class Raised:
 
 @dataclass
 class Outcome:
-    """The end of one rank's call: a packed ``value``, an exception in ``raised``, or a failed check."""
+    """The outcome of one rank's call: a packed ``value``, an exception in ``raised``, or a failed check."""
 
     rank: int
     value: bytes | None = None
@@ -68,12 +68,13 @@ class Outcome:
 
 
 def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) -> None:
-    """Request and run jobs until there are no more. A rank exits at once if its parent exits.
+    """Request and run jobs until there are no more jobs. A rank exits at once if its parent exits.
 
-    Output goes to the log file. The stacks of all threads go to the other file, on SIGUSR1 or a crash.
+    Output is written to the log file. On SIGUSR1 or a crash, the stacks of all threads are written to the file for
+    stacks.
     """
     os.setsid()  # only the parent handles Ctrl-C; it then terminates the ranks
-    multiprocessing.set_start_method(None, force=True)  # avoids changing the default for code inside the function
+    multiprocessing.set_start_method(None, force=True)  # keeps the default for code inside the function
     log = log_file.open("a", encoding="utf-8", buffering=1)
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)

@@ -15,7 +15,7 @@ _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference of one test. ``worse`` is True if a gate should fail."""
+    """One difference in one test. ``worse`` is True if a gate should fail."""
 
     test: str
     what: str
@@ -23,7 +23,7 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """The differences, regressions first. Tests are matched by environment and id, then by id alone."""
+    """Return the differences, regressions first. Tests are matched by environment and id, and then by id alone."""
     before = {test["id"]: test for test in old["tests"]} | {document.key_of(test): test for test in old["tests"]}
     matched = [(before.get(document.key_of(test)) or before.get(test["id"]), test) for test in new["tests"]]
     found = [change for earlier, test in matched for change in _of(earlier, test)]
@@ -67,7 +67,9 @@ def _fingerprints(test: Mapping[str, Any]) -> Breaks:
 
 
 def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
-    """Compare breaks by fingerprint, so that a break matches even if it moved or a new torch version rewords it."""
+    """Compare breaks by fingerprint, so that a break matches even if its line moved or a new torch version words its
+    reason differently.
+    """
     for fingerprint, (first, *_) in sorted(after.items()):
         if len(after[fingerprint]) > len(before.get(fingerprint, ())):
             where = first["location"]
@@ -78,14 +80,14 @@ def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
 
 
 def as_text(found: Sequence[Change]) -> str:
-    """The differences, one per line."""
+    """Return the differences, one per line."""
     rows = [f"{'worse' if change.worse else '     '}  {change.test}  {change.what}" for change in found]
     lines = [*map(terminal, rows)]
     return "\n".join([*lines, _total(found)])
 
 
 def as_markdown(found: Sequence[Change]) -> str:
-    """The differences as a table."""
+    """Return the differences as a table."""
     rows = [f"| {'worse' if c.worse else ''} | {markdown_code(c.test)} | {markdown_code(c.what)} |" for c in found]
     table = ["| | test | change |", "|---|---|---|", *rows, ""] if rows else []
     return "\n".join([*table, _total(found)])
@@ -97,7 +99,7 @@ def _total(found: Sequence[Change]) -> str:
 
 
 def overview(made: Mapping[str, Any]) -> str:
-    """An overview of a document: the summary line, a row for each test, and the findings."""
+    """Return an overview of a document: the summary line, a row for each test, and the findings."""
     tests = made["tests"]
     width = max((len(test["id"]) for test in tests), default=4)
     head = f"{'test':{width}}  {'verdict':13}" + "".join(f"{name:>12}" for name in _COLUMNS)

@@ -20,7 +20,7 @@ FILE_NAME = "report.json"
 HISTORY_LENGTH = 30
 # The number of test selections (all tests, -k attention) that keep a separate history.
 SELECTIONS = 4
-# From best to worst; merging keeps the worst outcome of a test.
+# From best to worst; merging keeps a test's worst outcome.
 OUTCOMES = ("skipped", "passed", "xfailed", "failed", "error")
 Document = dict[str, Any]
 
@@ -40,9 +40,9 @@ def new(
     history: Sequence[Mapping[str, Any]] = (),
     selection: str = "",
 ) -> Document:
-    """A document with these tests. ``history`` contains the points of earlier documents, oldest first.
+    """Create a document with these tests. ``history`` contains the points of earlier documents, oldest first.
 
-    ``selection`` describes the selected tests, and is empty for all tests.
+    ``selection`` describes which tests were selected; it is empty for all tests.
     """
     entries = sorted((clean(test) for test in tests), key=lambda test: (test["id"], test["environment"]))
     document: Document = {
@@ -61,9 +61,10 @@ def new(
 
 
 def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The newest points of each selection that is kept: the last selection and the selections with the most tests.
+    """Return the newest history points of the selections that are kept: the most recent selection, and the selections
+    with the most tests.
 
-    Runs of a few tests do not displace runs of all tests.
+    So runs of a few tests do not displace runs of all tests.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for at in history:
@@ -76,7 +77,7 @@ def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
-    """The summary figures. ``speedup`` is the geometric mean over the speed tests, or None."""
+    """Return the summary figures. ``speedup`` is the geometric mean over the speed tests, or None."""
     outcomes = Counter(test["outcome"] for test in tests)
     checks = [check for test in tests for check in test["checks"]]
     speedups = [speed["speedup"] for test in tests for speed in test["speed"] if speed["speedup"]]
@@ -102,7 +103,7 @@ def _result(outcomes: Mapping[str, int], exit_status: int) -> str:
 
 
 def point(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The history point of this document: a few figures for each test."""
+    """Return the history point of this document: a few figures for each test."""
     return {
         "created": document["created"],
         "commit": document["commit"],
@@ -123,17 +124,17 @@ def _figures(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_seconds(check: Mapping[str, Any]) -> float:
-    """The seconds that a check spent on compilation, including the backward pass."""
+    """Return the seconds that a check spent on compilation, including the backward pass."""
     return float(check["compile_seconds"]["total"] + check["compile_seconds"]["backward"])
 
 
 def key_of(test: Mapping[str, Any]) -> str:
-    """The key of a test: its environment and id."""
+    """Return the key of a test: its environment and id."""
     return f"{test['environment']} {test['id']}"
 
 
 def clean(value: Any) -> Any:
-    """The value as strict JSON: finite numbers, lists, and text that can be encoded."""
+    """Convert a value to strict JSON: finite numbers, lists, and text that can be encoded."""
     if isinstance(value, Mapping):
         return {clean(str(name)): clean(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -146,7 +147,7 @@ def clean(value: Any) -> Any:
 
 
 def read(path: Path) -> Document:
-    """The document in a file, or in ``report.json`` of a folder.
+    """Return the document in a file, or in ``report.json`` of a folder.
 
     Raises:
         DocumentError: If the file is missing, cannot be parsed, or does not match the schema.
@@ -172,7 +173,7 @@ def read(path: Path) -> Document:
 
 @cache
 def report_schema() -> schema.Schema:
-    """The schema of reports, ``report.schema.json``."""
+    """Return the schema of reports, ``report.schema.json``."""
     text = resources.files(__package__).joinpath("report.schema.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
@@ -183,7 +184,7 @@ def write(document: Mapping[str, Any], path: Path) -> Path:
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """The JSON text of a document."""
+    """Return the JSON text of a document."""
     return json_text(document)
 
 
@@ -219,14 +220,16 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
 
 
 def _badness_of_status(status: int) -> tuple[int, int]:
-    """The sort key of pytest's exit status, from best to worst: 5 (no tests ran), 0 (passed), 1 (failed), and then
-    errors that stopped the run.
+    """Return the sort key of pytest's exit status, from best to worst: 5 (no tests ran), 0 (passed), 1 (failed), and
+    then errors that stopped the run.
     """
     return [5, 0, 1].index(status) if status in (5, 0, 1) else 3, status
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The history before the merged runs; the points of several shards of one commit are combined."""
+    """Return the history before the merged runs. If several shards of one commit have history points, these points are
+    combined.
+    """
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:
         for earlier in document["history"][:-1]:

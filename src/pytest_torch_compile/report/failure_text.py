@@ -1,4 +1,4 @@
-"""Reports as plain text, for the message of a failed check."""
+"""Convert reports to plain text, for the message of a failed check."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .safe_text import terminal_block
 
 
 def failure_text(report: CompileReport) -> str:
-    """The findings with limits, evidence and likely fixes, then the diagnosis, the calls and the command to run again.
+    """Return the findings with limits, evidence and likely fixes, followed by the diagnosis, the calls, and the command
+    that runs the test again.
 
-    For a check that passed, returns the verdict and a summary of the observations.
+    For a check that passed, return the verdict and a summary of the observations.
     """
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if report.diagnosis:
@@ -38,7 +39,7 @@ def failure_text(report: CompileReport) -> str:
 
 
 def not_compared_text(target: str, paths: Sequence[str]) -> str:
-    """The warning for a check that could not compare everything."""
+    """Return the warning for a check that could not compare everything."""
     return (
         f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ by more than rounding "
         "errors. Make the eager results deterministic (a seed, torch.use_deterministic_algorithms, initialised "
@@ -57,7 +58,7 @@ def _head(report: CompileReport) -> str:
 
 
 def finding_text(number: int, finding: Finding) -> str:
-    """One numbered finding: message, location, evidence, likely fix."""
+    """Return one numbered finding: message, location, evidence, likely fix."""
     lines = [f"{number}. {finding.kind}: {headline(finding)}"]
     if finding.location is not None:
         lines.append(f"   at {finding.location.shown()}")
@@ -70,8 +71,8 @@ def finding_text(number: int, finding: Finding) -> str:
 
 
 def sequence_table(calls: Sequence[CallReport]) -> str:
-    """The calls as an aligned table: the call, its shapes, whether it was compiled or reused, and the guard that
-    failed.
+    """Return the calls as an aligned table: the call, its shapes, whether it was compiled or reused a graph, and the
+    guard that failed.
     """
     rows = [("call", "arguments", "outcome", "guard that failed")]
     rows += [(call.label, cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
@@ -103,7 +104,7 @@ def _summary(report: CompileReport) -> str:
 
 
 def _by_package(breaks: Sequence[GraphBreak]) -> str:
-    """Text such as ``(1 in mypackage, 2 in kornia)`` if some breaks are in an installed package."""
+    """Return text such as ``(1 in mypackage, 2 in kornia)`` if some breaks are in an installed package."""
     packages = Counter(found.package for found in breaks)
     if not any(found.installed for found in breaks):
         return ""
@@ -111,7 +112,7 @@ def _by_package(breaks: Sequence[GraphBreak]) -> str:
 
 
 def headline(finding: Finding | Mapping[str, Any]) -> str:
-    """The one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
+    """Return the one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
 
     A finding from a report is a mapping; older versions included the calls and figures in its message.
     """
@@ -122,36 +123,38 @@ def headline(finding: Finding | Mapping[str, Any]) -> str:
 
 
 def _figures(data: Mapping[str, Any]) -> str:
-    """``largest error 0.5, limit 0.001 (500x)``. Infinity is null in a report."""
+    """Describe a measured value and its limit: ``largest error 0.5, limit 0.001 (500x)``. Infinity is null in a
+    report.
+    """
     measured, limit = (data[name] if data[name] is not None else math.inf for name in ("measured", "limit"))
     times = f" ({measured / limit:.3g}x)" if 0 < limit < math.inf and measured < math.inf else ""
     return f"{data['measure']} {number(measured)}, limit {number(limit)}{times}"
 
 
 def cudagraphs(runs: Sequence[Mapping[str, Any]]) -> str:
-    """The use of CUDA graphs: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
+    """Describe the use of CUDA graphs: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
     sums = {name: sum(run[name] for run in runs) for name in ("warmed_up", "recorded", "replayed")}
     sums["without"] = sum(len(run["without"]) for run in runs)
     return ", ".join(f"{total} {name.replace('_', ' ')}" for name, total in sums.items())
 
 
 def numbered(noun: str, numbers: Sequence[int]) -> str:
-    """``call 2``, ``calls 1, 2``."""
+    """Format a list of numbers: ``call 2``, ``calls 1, 2``."""
     return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def number(value: float | complex | None) -> str:
-    """A number with up to six digits, such as ``0.5`` or ``1.235e-05``; other values are returned unchanged."""
+    """Format a number with up to six digits, such as ``0.5`` or ``1.235e-05``; other values are returned unchanged."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"
 
 
 def count(number: int, noun: str) -> str:
-    """``1 graph``, ``2 graphs``."""
+    """Format a count: ``1 graph``, ``2 graphs``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def cut(text: str, width: int) -> str:
-    """The text, cut to at most ``width`` characters."""
+    """Cut a text to at most ``width`` characters."""
     return text if len(text) <= width else text[: max(0, width - 3)] + "..."

@@ -1,5 +1,5 @@
-"""GitHub annotations from a document: workflow commands for lines of user code, with the worst first, within GitHub's
-limits.
+"""Create GitHub annotations from a document: workflow commands for lines of user code, starting with the worst finding,
+within GitHub's limits.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ class Annotation:
     message: str
 
     def command(self) -> str:
-        """The workflow command, escaped so that its contents cannot end it or start another."""
+        """Return the workflow command, escaped so that its contents can neither end the command nor start another
+        command.
+        """
         where = f"file={safe_text.command_property(self.file)},line={self.line}," if self.file else ""
         message = safe_text.command_message(cut(self.message, MESSAGE_LIMIT))
         return f"::{self.level} {where}title={safe_text.command_property(self.title)}::{message}"
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
-    """The annotations that fit, worst first; if some do not fit, the last annotation of each level contains the number
-    of omitted findings.
+    """Return the annotations that fit within the limits, worst first. If some findings do not fit, the final annotation
+    of each level contains the number of omitted findings.
 
     ``prefix`` is the folder of the tests in the repository, if it is not the root.
     """
@@ -51,7 +53,7 @@ def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
 
 
 def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
-    """One annotation for each line and kind, so a break that many tests find appears only once."""
+    """Yield one annotation for each line and kind, so a break that many tests find appears only once."""
     groups: dict[tuple[str, str, int, str], list[Annotation]] = {}
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
@@ -70,7 +72,9 @@ def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
-    """The finding's line, or the test's line if the finding is outside the repository, where GitHub cannot show it."""
+    """Return the finding's line. If this line is outside the repository, where GitHub cannot show it, return the test's
+    line.
+    """
     inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
     file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))
     return (f"{prefix.rstrip('/')}/{file}" if prefix else file), max(1, line)

@@ -1,4 +1,4 @@
-"""The self-contained HTML page. Jinja2 escapes all untrusted text."""
+"""Create the self-contained HTML page. Jinja2 escapes all untrusted text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "spe
 
 
 def available() -> bool:
-    """Whether Jinja2 is installed."""
+    """Return whether Jinja2 is installed."""
     return find_spec("jinja2") is not None
 
 
 def page(made: Mapping[str, Any]) -> str:
-    """The document as one HTML file."""
+    """Return the document as one HTML file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -43,7 +43,7 @@ def page(made: Mapping[str, Any]) -> str:
     environment.filters.update(duration=view.duration, percent=view.percent)
     templates = resources.files(__package__) / "templates"
     style, script = (templates.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    # Totals of different selections cannot be compared.
+    # Totals for different selections cannot be compared.
     own = made.get("selection", "")
     alike = [point for point in made["history"] if point.get("selection", "") == own]
     names = _names([test["id"] for test in made["tests"]])
@@ -61,13 +61,13 @@ def page(made: Mapping[str, Any]) -> str:
 
 
 def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
-    """The sort key of a test: failures come first, ordered by their worst finding."""
+    """Return the sort key of a test: failures come first, ordered by their worst finding."""
     ranks = [view.rank(finding["kind"]) for check in test["checks"] for finding in check["findings"]]
     return -document.OUTCOMES.index(test["outcome"]), min(ranks, default=9)
 
 
 def _names(ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Maps each test id to the names shortened for a desktop and for a phone."""
+    """Return, for each test id, the name as shortened for a desktop and for a phone."""
     forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
     return {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
 
@@ -96,7 +96,7 @@ def _test(
 
 
 def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls, each with its recompiles and its outcome as a class name."""
+    """Return the calls, each with its recompiles, and with its outcome as a CSS class name."""
     states = {"errors": "eager", "fallbacks": "eager", "recompiles": "recompiled", "graphs": "compiled"}
     timeline = []
     for number, call in enumerate(check["calls"], 1):
@@ -108,8 +108,8 @@ def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The parts of the compile time, each with its width in percent."""
-    # torch's time for dynamo includes the time of AOTAutograd, which includes Inductor's.
+    """Return the parts of the compile time, each with its width in percent."""
+    # torch's time for dynamo includes AOTAutograd's time, which includes Inductor's time.
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)
     dynamo = max(0.0, seconds["dynamo"] - aot - inductor)
@@ -141,7 +141,7 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
-    """A change and the range that its baseline allows, in percent of the width of the plot."""
+    """Return a change, and the range that its baseline allows, in percent of the plot's width."""
     effect = change["effect"]
     # Null means that there is no limit: any change is allowed.
     floor = abs(effect if change["floor"] is None else change["floor"])

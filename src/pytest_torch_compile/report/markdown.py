@@ -1,4 +1,6 @@
-"""The Markdown summary for a step summary, comment or file, with the worst findings first and a limited size."""
+"""Create the Markdown summary for a step summary, comment or file. The summary has a limited size and starts with the
+worst findings.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _NOTE = 200  # bytes for the line that counts omitted pieces
 
 
 def summary(made: Mapping[str, Any], limit: int = STEP_LIMIT) -> str:
-    """The document as Markdown of at most ``limit`` bytes, with the number of pieces that did not fit."""
+    """Return the document as Markdown of at most ``limit`` bytes, including the number of pieces that did not fit."""
     text = f"## torch.compile: {view.RESULTS[made['summary']['result']]}\n\n{view.sentence(made)}.\n\n"
     if names := ", ".join(code(name) for name in sorted(made["environments"])[:20]):
         text += f"Environment: {names}\n\n"
@@ -54,7 +56,7 @@ def _finding(number: int, item: view.Found) -> str:
         fenced = block(evidence[:EVIDENCE_LINES], "   ")
         lines += ["   <details><summary>evidence</summary>", "", *fenced, "", "   </details>", ""]
     facts = [("cause", finding.get("cause")), ("fix", finding["hint"])]
-    # Details of the whole check appear once, with its last finding.
+    # Details about the whole check appear once, with the check's final finding.
     if check and finding is check["findings"][-1]:
         facts += [("diagnosis", line) for line in check.get("diagnosis", [])]
         facts += [("not torch's default", _setting(one)) for one in check.get("deviations", [])]

@@ -10,10 +10,11 @@ LEAST = 20
 
 
 def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
-    """The names, shortened to ``width``, or to the smallest larger width at which they stay distinct.
+    """Shorten the names to ``width`` characters, or, if they would no longer be distinct, to the smallest width at
+    which they stay distinct.
 
-    A name keeps its beginning and end. If it would then look like another name, it also keeps the part in which the two
-    names differ.
+    A name keeps its beginning and end. If the shortened name would look like another name, it keeps the part in which
+    the two names differ as well.
     """
     longest = max(map(len, names), default=0)
     for size in range(max(LEAST, width), longest, LEAST):
@@ -24,7 +25,7 @@ def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
 
 
 def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
-    """The names at this width; similar names keep the part where they start to differ."""
+    """Shorten the names to this width; similar names keep the part at which they start to differ."""
     short = {name: _middle_out(name, width, mark) for name in names}
     alike = defaultdict(set)
     for name, cut in short.items():
@@ -38,7 +39,9 @@ def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
 
 
 def _middle_out(name: str, width: int, mark: str) -> str:
-    """Use a third of the width for the beginning and the rest for the end, which contains the name of the test."""
+    """Use a third of the width for the beginning of the name and the rest for the end, which contains the test's own
+    name.
+    """
     if len(name) <= width:
         return name
     room = width - len(mark)
@@ -47,7 +50,7 @@ def _middle_out(name: str, width: int, mark: str) -> str:
 
 
 def _around(name: str, place: int, width: int, mark: str) -> str:
-    """The beginning, the part from ``place`` on, and the end."""
+    """Return the beginning of a name, the part that starts at ``place``, and the end."""
     room = width - 2 * len(mark)
     head, tail = room // 4, room // 3
     start = max(head, min(place, len(name) - (room - head)))

@@ -19,7 +19,9 @@ _OF_OBSERVATION = ("errors", "cudagraph_skips", "cudagraph_runs", "cache", "comp
 
 
 def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """A check from its report's ``to_dict()``, with op counts, relative paths and the source lines around locations."""
+    """Create a check's entry from its report's ``to_dict()``, with op counts, relative paths and the source lines
+    around locations.
+    """
     seen = report["observation"]
     return {
         **{name: report[name] for name in _OF_REPORT},
@@ -34,7 +36,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A speed test's result without the baseline entry and the raw rounds."""
+    """Return a speed test's result without the baseline entry and the raw rounds."""
     sample = {name: value for name, value in (result.get("sample") or {}).items() if name not in ("raw", "state")}
     wall = sample.get("wall")
     return {
@@ -47,7 +49,7 @@ def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _break(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """A graph break with the user's calls that led to it, without library calls in between."""
+    """Return a graph break with the calls in user code that led to it; library calls in between are omitted."""
     kept = {name: value for name, value in found.items() if name != "stack"}
     return {**_placed(kept, root), "callers": [_place(caller, root) for caller in found["callers"]]}
 
@@ -58,7 +60,7 @@ def _recompile(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _below(text: str, root: Path) -> str:
-    """The text of a guard, to which torch appends a source line, with paths below ``root`` made relative."""
+    """Make paths inside ``root`` relative in the text of a guard, to which torch appends a source line."""
     for folder in {os.path.realpath(root), str(root)}:
         text = text.replace(f"{folder}{os.sep}", "")
     return text
@@ -86,7 +88,7 @@ def _place(location: Mapping[str, Any] | None, root: Path) -> dict[str, Any] | N
 
 
 def relative(file: str, root: Path) -> str:
-    """A path below ``root`` as a relative path with slashes; other paths are returned unchanged."""
+    """Return a path inside ``root`` as a relative path with slashes, and any other path unchanged."""
     try:
         return Path(os.path.realpath(file)).relative_to(os.path.realpath(root)).as_posix()
     except ValueError:
@@ -94,7 +96,7 @@ def relative(file: str, root: Path) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """The environment of this process. torch is described only if it is already imported."""
+    """Describe the environment of this process. torch is described only if it is already imported."""
     torch = sys.modules.get("torch")
     return {
         "python": platform.python_version(),
@@ -106,13 +108,13 @@ def environment() -> dict[str, Any]:
 
 
 def _device(torch: Any) -> str:
-    """The accelerator in use. Does not query torch for devices, which would access the driver."""
+    """Return the accelerator in use. Does not query torch for devices, which would access the driver."""
     used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
     return next((str(module.get_device_name()) for module in used), "cpu")
 
 
 def environment_key(where: Mapping[str, Any]) -> str:
-    """A short name such as ``cpu_torch-2.13_python-3.11`` or ``NVIDIA-H200_torch-2.11_python-3.12``."""
+    """Return a short name such as ``cpu_torch-2.13_python-3.11`` or ``NVIDIA-H200_torch-2.11_python-3.12``."""
     parts = ["-".join(str(where["device"]).split())]
     for name in ("torch", "python"):
         if version := where[name]:

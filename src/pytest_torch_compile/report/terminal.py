@@ -1,4 +1,4 @@
-"""The terminal summary: one aligned row for each check, rendered with rich."""
+"""Create the terminal summary: one aligned row for each check, rendered with rich."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limi
 
 
 def row(test: str, report: dict[str, Any]) -> dict[str, str]:
-    """One row from a report's ``to_dict()``, as plain text that can be sent between processes."""
+    """Create a row from a report's ``to_dict()``, as plain text that can be sent between processes."""
     seen, numerics, seconds = report["observation"], report["numerics"], report["observation"]["compile_seconds"]
     not_compared = numerics["not_compared"]
     kinds = ", ".join(sorted({finding["kind"] for finding in report["findings"]}))
@@ -37,18 +37,18 @@ def row(test: str, report: dict[str, Any]) -> dict[str, str]:
 
 
 def usage_error(test: str) -> dict[str, str]:
-    """The row, without counts, of a test that called the plugin incorrectly."""
+    """Create the row for a test that called the plugin incorrectly; the row has no counts."""
     nothing = dict.fromkeys(COLUMNS, "-") | dict.fromkeys(("kinds", "not observable", "not compared", "remarks"), "")
     return {**nothing, "check": test, "verdict": USAGE_ERROR, "kinds": USAGE_ERROR}
 
 
 def expected(row: Mapping[str, str], why: str) -> dict[str, str]:
-    """The row of a check, marked as a known failure."""
+    """Return the row of a check, marked as a known failure."""
     return {**row, "verdict": f"{why} ({row['kinds']})"} if row["kinds"] else {**row}
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
-    """All rows as one table of ``width`` columns, followed by missing information and remarks.
+    """Return all rows as one table that is ``width`` characters wide, followed by missing information and remarks.
 
     Long check names are shortened but stay distinct.
     """

@@ -14,7 +14,7 @@ _FAILED = ("failed", "error")
 
 
 def of_run(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Plots of the whole run."""
+    """Create the plots for the whole run."""
     series: dict[str, Callable[[Sequence[Mapping[str, Any]]], float | None]] = {
         "failed tests": lambda tests: sum(t["outcome"] in _FAILED for t in tests),
         "graph breaks": lambda tests: sum(t["breaks"] for t in tests),
@@ -29,13 +29,13 @@ def of_run(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _mean_speedup(tests: Sequence[Mapping[str, Any]]) -> float | None:
-    """The geometric mean of the speedups, as in the summary."""
+    """Return the geometric mean of the speedups, as in the summary."""
     known = [test["speedup"] for test in tests if test["speedup"]]
     return math.exp(sum(map(math.log, known)) / len(known)) if known else None
 
 
 def of_test(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Plots of one test; empty plots are omitted."""
+    """Create the plots for one test; empty plots are omitted."""
     points = _points(test, history)
     plots = []
     for name in _OF_TEST:
@@ -49,7 +49,8 @@ def by_test(
     history: Sequence[Mapping[str, Any]],
     names: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """The tests with failures, breaks, recompiles or changes in earlier results, worst first, each with its plots.
+    """Return the tests with failures, breaks, recompiles or changes in earlier results, worst first, each with its
+    plots.
 
     ``more`` is the number of omitted tests.
     """
@@ -66,7 +67,7 @@ def by_test(
 
 
 def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """The sort key: changed verdicts first, then failures, changed counts, changed speed, counts."""
+    """Return the sort key: changed verdicts first, then failures, changed counts, changed speed, counts."""
     first, last = points[0], points[-1]
     changed = sum(abs(last[name] - first[name]) for name in ("breaks", "recompiles"))
     known = [point["speedup"] for point in points if point["speedup"]]
@@ -82,13 +83,13 @@ def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 def _points(
     test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The earlier results that contain this test, each with the test's figures."""
+    """Return the earlier results that contain this test, each with the test's figures."""
     key = document.key_of(test)
     return [(at, at["tests"][key]) for at in history if key in at["tests"]]
 
 
 def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, str]]) -> dict[str, Any] | None:
-    """A line over time in a box of 200 by 40; None if there are fewer than two points."""
+    """Create a line plot over time in a box of 200 by 40, or return None if there are fewer than two points."""
     known = [(at, value, outcome) for at, value, outcome in points if value is not None]
     if len(known) < 2:
         return None

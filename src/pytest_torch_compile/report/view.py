@@ -1,4 +1,4 @@
-"""Text shared by several output formats: verdicts, severity of findings, formatted figures."""
+"""Create text that several output formats share: verdicts, the severity of findings, formatted figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOTHING_MORE: dict[str, Any] = {"location": None, "evidence": "", "hint": ""}
 
 @dataclass(frozen=True)
 class Found:
-    """One finding and its test; ``check`` is None for a failure that no check reported."""
+    """One finding and the test that has it; ``check`` is None for a failure that no check reported."""
 
     test: Mapping[str, Any]
     check: Mapping[str, Any] | None
@@ -54,12 +54,12 @@ class Found:
 
 
 def rank(kind: str) -> int:
-    """The severity of a finding kind; 0 is the worst."""
+    """Return the severity of a finding kind; 0 is the worst."""
     return next((severity for severity, kinds in enumerate(SEVERITIES) if kind in kinds), len(SEVERITIES))
 
 
 def findings(made: Mapping[str, Any]) -> list[Found]:
-    """The findings that made tests fail, worst first; findings of known failures are omitted."""
+    """Return the findings that made tests fail, worst first; findings in known failures are omitted."""
     bad = [test for test in made["tests"] if test["outcome"] in ("failed", "error")]
     return sorted((found for test in bad for found in _of(test)), key=lambda found: rank(found.finding["kind"]))
 
@@ -77,7 +77,7 @@ def _of(test: Mapping[str, Any]) -> Iterator[Found]:
 
 
 def sentence(made: Mapping[str, Any]) -> str:
-    """The summary in one line."""
+    """Return the summary in one line."""
     figures = made["summary"]
     parts = [count(figures["tests"], "test")]
     named = {"failed": "failed", "error": "with errors", "xfailed": "known to fail", "skipped": "skipped"}
@@ -91,7 +91,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a test for a table; None for missing figures."""
+    """Return the figures of a test for a table; None for missing figures."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]
@@ -111,7 +111,9 @@ def row(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graphs(check: Mapping[str, Any]) -> str:
-    """``2 with 14 ops and 31 guards``; without guards if the report or torch did not count them."""
+    """Describe graphs, as ``2 with 14 ops and 31 guards``; guards are omitted if the report or torch did not count
+    them.
+    """
     guards = [graph.get("guards") for graph in check["graphs"]]
     parts = [count(sum(graph["ops"] for graph in check["graphs"]), "op")]
     parts += [count(sum(guards), "guard")] if guards and None not in guards else []
@@ -119,23 +121,23 @@ def graphs(check: Mapping[str, Any]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``12.3 us``, ``4.56 ms``, ``7.8 s``."""
+    """Format a time: ``12.3 us``, ``4.56 ms``, ``7.8 s``."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} us"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def size(number: float) -> str:
-    """Bytes as ``12.3 MB``, with decimal megabytes as in messages."""
+    """Format bytes as ``12.3 MB``, in decimal megabytes as in messages."""
     return f"{number / 1e6:,.1f} MB"
 
 
 def percent(log_ratio: float) -> str:
-    """A log ratio as a signed percentage."""
+    """Format a log ratio as a signed percentage."""
     return f"{100 * math.expm1(log_ratio):+.1f}%"
 
 
 def difference(exact: Mapping[str, Any]) -> str:
-    """A counted quantity before and after."""
+    """Format the values of a counted quantity before and after a change."""
     show = size if exact["quantity"] == "memory" else "{:,}".format
     return f"{exact['title']} {show(exact['before'])} -> {show(exact['after'])}"

@@ -29,7 +29,7 @@ class Unwritable(Exception):
 
 
 def is_users(value: Any) -> bool:
-    """Whether a function or class is defined in one of the user's files."""
+    """Return whether a function or class is defined in one of the user's files."""
     try:
         return is_own(inspect.getsourcefile(inspect.unwrap(value)) or "")
     except (TypeError, OSError):
@@ -37,7 +37,7 @@ def is_users(value: Any) -> bool:
 
 
 class Definitions:
-    """The upper part of a script: imports, constants, functions and classes, in the order of their dependencies.
+    """The first part of a script: imports, constants, functions and classes, in the order of their dependencies.
 
     ``value`` writes a variable whose value is not a definition. ``needs`` lists the required packages other than torch.
     """
@@ -62,7 +62,7 @@ class Definitions:
         return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
 
     def name_of(self, value: Any, wanted: str = "") -> str:
-        """The expression for a function, class or module; its definition or import is added to the script."""
+        """Return the expression for a function, class or module; its definition or import is added to the script."""
         if isinstance(value, types.ModuleType):
             return self._import(value.__name__)
         if is_users(value):
@@ -83,7 +83,7 @@ class Definitions:
         return path if module == "builtins" else f"{self._import(str(module))}.{path}"
 
     def _made_by_statement(self, value: Any) -> str:
-        """The user's variable that refers to a custom op."""
+        """Return the user's variable that refers to a custom op, and copy the statement that creates the op."""
         for module in [one for one in sys.modules.values() if is_own(getattr(one, "__file__", None) or "")]:
             for name, held in list(vars(module).items()):
                 if held is value:
@@ -117,7 +117,7 @@ class Definitions:
         return name
 
     def _reserve(self, name: str, value: Any) -> bool:
-        """Whether ``name``, which refers to ``value``, still has to be written."""
+        """Reserve ``name`` for ``value``, and return whether its definition still has to be written."""
         if name not in self._meanings:
             self._meanings[name] = value
             return True
@@ -126,8 +126,8 @@ class Definitions:
         return False
 
     def _need(self, source: str, names: Mapping[str, Any], owner: Any) -> None:
-        """Write the definitions of the names that a piece of source references, and of the torch.library ops that it
-        calls.
+        """Write the definitions of the names that a piece of source references, and of the torch.library ops that the
+        source calls.
         """
         stored = _stored(source)
         for name in _names(source):
@@ -182,7 +182,7 @@ def _source(value: Any) -> str:
 
 
 def _lambda_source(function: types.FunctionType) -> str:
-    """The source of a lambda, if it is the only one with the same code on its lines."""
+    """Return the source of a lambda, if no other lambda on its lines has the same code."""
     lines = _source(function)
     text = textwrap.dedent(lines).strip()
     for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
@@ -202,7 +202,7 @@ def _code(source: str) -> bytes:
 
 
 def _namespace(value: Any) -> dict[str, Any]:
-    """Maps the names in the source of a function or class to values: closed-over variables, then globals."""
+    """Return the values of the names in the source of a function or class: closed-over variables, and then globals."""
     functions = [value] if isinstance(value, types.FunctionType) else [*map(_function, vars(value).values())]
     names = dict(vars(sys.modules[value.__module__])) if value.__module__ in sys.modules else {}
     for function in filter(None, functions):
@@ -225,7 +225,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _names(source: str) -> list[str]:
-    """The free names of a piece of source, in order of appearance."""
+    """Return the free names in a piece of source, in the order in which they appear."""
     top = symtable.symtable(source, "source", "exec")
     wanted = {s.get_name() for t in _tables(top) for s in t.get_symbols() if s.is_global() and s.is_referenced()}
     wanted |= {s.get_name() for s in top.get_symbols() if s.is_referenced()}
@@ -234,13 +234,15 @@ def _names(source: str) -> list[str]:
 
 
 def _stored(source: str) -> set[str]:
-    """The outer names that a piece of source assigns to."""
+    """Return the outer names to which a piece of source assigns values."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Global, ast.Nonlocal))]
     return {name for node in nodes for name in node.names}
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a value is a custom op or a library, which can be created again only by running the user's statement."""
+    """Return whether a value is a custom op or a library, which can be created again only by running the user's
+    statement.
+    """
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 
@@ -252,7 +254,9 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def _is_about(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement binds ``name``, is decorated with it, or calls something with it: ``op.register_fake(f)``."""
+    """Return whether a statement binds ``name``, is decorated with ``name``, or passes ``name`` to a call:
+    ``op.register_fake(f)``.
+    """
     if name in _bound(statement):
         return True
     heads: list[ast.AST] = list(getattr(statement, "decorator_list", []))

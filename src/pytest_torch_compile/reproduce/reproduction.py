@@ -1,4 +1,6 @@
-"""Create a script that reproduces a finding, and keep it only if it fails in the same way in a fresh process."""
+"""Create a script that reproduces a finding, and keep the script only if it fails in the same way in a fresh
+process.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,15 @@ from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
-SECONDS = 180.0  # for all attempts of a check; each attempt imports torch and compiles code
+SECONDS = 180.0  # for all attempts to reproduce a check's failure, each of which imports torch and compiles
 GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
-_written: set[Path] = set()  # the files written by this process, because two checks of one test may fail
+_written: set[Path] = set()  # the files that this process has written, because two checks in one test may fail
 _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
 
 
 def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
-    """Write the script and add it to the report, or add the reason why there is no script. The failure is not
+    """Write the script and add it to the report, or add the reason why there is no script. The failure itself is not
     changed.
     """
     with doing("writing a reproduction"):
@@ -47,7 +49,7 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 
 
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
-    """The script, or the reason why there is none.
+    """Return the script, or the reason why there is none.
 
     Tries the smallest module before the whole target, and random tensor values before the original values.
     """
@@ -65,7 +67,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
                 reasons.append(str(error))
                 break
             if candidate.stored and not exact:
-                continue  # if some tensors need their original values, all tensors keep theirs
+                continue  # if some tensors need their original values, all tensors keep their values
             if (left := end_of_time - time.monotonic()) <= 0:
                 reasons.append(f"the time limit of {SECONDS:.0f} s was reached")
                 break
@@ -84,8 +86,8 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
 
 
 def _why_none(report: CompileReport) -> str:
-    """The reason why no script can be written. Times, memory and caches depend on the machine, and a script cannot
-    include several processes or settings.
+    """Return the reason why no script can be written. For example, times, memory and caches depend on the machine, and
+    a script cannot reproduce several processes or some settings.
     """
     if causes := [finding.cause for finding in report.findings if finding.cause]:
         return f"a torch setting causes the failure: {causes[0]}"
@@ -93,7 +95,7 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """The smallest module and its finding of this kind, followed by the whole target."""
+    """Yield the smallest module with its finding of this kind, and then the whole target."""
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
         try:
@@ -117,7 +119,9 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
 
 
 def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: float) -> str:
-    """Run the script, and keep it if it fails with the same kind and cause. Otherwise return a short reason."""
+    """Run the script, and keep the script if it fails with the same kind and cause. Otherwise, return a short
+    reason.
+    """
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
         file.write_text(candidate.text, encoding="utf-8")

@@ -38,7 +38,7 @@ _NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that do not
 
 @dataclass(frozen=True)
 class Script:
-    """A script: its text, the values that it loads, and the packages that it needs in addition to torch."""
+    """A script: its text, the values that the script loads, and the packages that it needs in addition to torch."""
 
     text: str
     stored: list[Any]
@@ -46,7 +46,7 @@ class Script:
 
 
 class Renamed:
-    """Rename the script's own names that conflict with the user's code, which is copied unchanged."""
+    """New names for those of the script's own names that conflict with the user's code, which is copied unchanged."""
 
     def __init__(self, taken: Collection[str], names: Iterable[str], templates: Iterable[str]) -> None:
         self._new = {name: self._free(name, taken) for name in (*names, *_defined(templates)) if name in taken}
@@ -58,14 +58,14 @@ class Renamed:
         return name
 
     def applied(self, text: str) -> str:
-        """The text with names renamed, including names in f-strings, but not attributes."""
+        """Return the text with names renamed, including names in f-strings, but not attributes."""
         for name, new in self._new.items():
             text = re.sub(rf"(?<![\w.]){name}(?!\w)", new, text)
         return text
 
 
 def _defined(templates: Iterable[str]) -> Iterator[str]:
-    """The top-level names of the templates."""
+    """Yield the top-level names of the templates."""
     for statement in (one for text in templates for one in ast.parse(text).body):
         if isinstance(statement, ast.FunctionDef):
             yield statement.name
@@ -75,7 +75,7 @@ def _defined(templates: Iterable[str]) -> Iterator[str]:
 
 
 def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, *, exact: bool) -> Script:
-    """The script for one finding of ``report``; ``exact`` keeps the original tensor values.
+    """Return the script for one finding of ``report``; ``exact`` keeps the original tensor values.
 
     Raises:
         Unwritable: If the target, its inputs or its options cannot be written as source.
@@ -110,8 +110,8 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
 
 
 def _judge(finding: Finding, compiling: Compiling) -> str:
-    """The name of the template with the assertion. With fullgraph, a break raises an exception; otherwise, breaks are
-    counted.
+    """Return the name of the template that contains the assertion. With fullgraph, a break raises an exception;
+    otherwise, breaks are counted.
     """
     return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
 
@@ -167,7 +167,7 @@ def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> 
 
 
 def _options(writer: Writer, compiling: Compiling) -> dict[str, str]:
-    """The non-default arguments of ``torch.compile``, as source."""
+    """Return the non-default arguments of ``torch.compile``, as source."""
     options: dict[str, Any] = {"fullgraph": compiling.fullgraph, "backend": compiling.backend, "mode": compiling.mode}
     options |= {"options": compiling.options, "dynamic": compiling.dynamic, **newer_arguments(compiling.more)}
     written = {name: writer.expression(value, name) for name, value in options.items() if value is not None}
@@ -180,7 +180,7 @@ def _mapping(options: dict[str, str]) -> str:
 
 
 def _settings(writer: Writer) -> str:
-    """The non-default torch settings that can be written as source."""
+    """Return the non-default torch settings that can be written as source."""
     own = process_settings()
     lines = [f"torch.set_default_dtype({own['dtype']})"] if own["dtype"] is not torch.float32 else []
     lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"] else []
@@ -197,7 +197,7 @@ def _settings(writer: Writer) -> str:
 
 
 def _modes(own: dict[str, Any]) -> list[str]:
-    """The global modes of the check, as source."""
+    """Return the global modes of the check, as source."""
     modes = [
         f"torch.autocast({device!r}, {own['autocast_dtypes'][device]}, cache_enabled={own['autocast_cache']})"
         for device in own["autocast"]

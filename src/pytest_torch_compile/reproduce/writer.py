@@ -53,8 +53,8 @@ def new_object(kind, **attributes):
 
 
 class Writer:
-    """Collects the statements that create values. If ``exact`` is set, tensors keep their values; otherwise they get
-    random values.
+    """A writer that collects the statements that create values. If ``exact`` is set, tensors keep their values;
+    otherwise, tensors get random values.
     """
 
     def __init__(self, *, exact: bool) -> None:
@@ -70,12 +70,12 @@ class Writer:
         self._storages: dict[int, str] = {}
 
     def call(self, call: Call) -> str:
-        """A call as ``(args, kwargs, contexts, actions)``."""
+        """Write a call as source: ``(args, kwargs, contexts, actions)``."""
         parts = (call.args, dict(call.kwargs), call.contexts, call.actions)
         return f"({', '.join(self.expression(part) for part in parts)})"
 
     def expression(self, value: Any, hint: str = "value") -> str:
-        """The expression for a value; statements that it depends on are written first."""
+        """Return the expression for a value. Statements on which the expression depends are written first."""
         if id(value) in self._made:
             return self._made[id(value)]
         if isinstance(value, torch.Tensor):
@@ -124,14 +124,16 @@ class Writer:
         return self._named(value, hint, f"new_object({', '.join([self.definitions.name_of(kind), *given])})")
 
     def _pickled(self, value: Any, hint: str) -> str:
-        """An object of a library, such as a model configuration, which is loaded from the file with the values."""
+        """Write an object that belongs to a library, such as a model configuration, as a value that the script loads
+        from its file of values.
+        """
         kind = type(value)
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
             raise Unwritable(f"{hint}, a {kind.__module__}.{kind.__qualname__}, cannot be written as source")
         return self._store(value)
 
     def _named(self, value: Any, hint: str, expression: str) -> str:
-        """A separate variable for a value that other values may refer to."""
+        """Create a separate variable for a value to which other values may refer."""
         name = self._free(hint)
         self.body.append(f"{name} = {expression}")
         self._made[id(value)] = name
@@ -187,7 +189,7 @@ class Writer:
         return expression
 
     def _numbers(self, tensor: torch.Tensor, hint: str) -> str:
-        """The tensor's values in its layout; views of one storage remain views of one storage."""
+        """Write the tensor's values, preserving its layout; views of one storage remain views of one storage."""
         whole = tensor.detach()
         storage = whole.untyped_storage()
         size = storage.nbytes() // whole.element_size()
@@ -236,7 +238,9 @@ class Writer:
         return name
 
     def _constructed(self, module: torch.nn.Module) -> str:
-        """A constructor call for a torch.nn module that has no submodules and whose ``repr`` shows its arguments."""
+        """Write a constructor call for a torch.nn module that has no submodules and whose ``repr`` shows the
+        constructor's arguments.
+        """
         kind = type(module)
         if getattr(torch.nn, kind.__name__, None) is not kind:
             return ""
@@ -254,7 +258,7 @@ class Writer:
         try:
             with torch.device("meta"):
                 twin = eval(text, {"torch": torch})
-        except Exception:  # its repr does not match its constructor
+        except Exception:  # the module's repr does not match its constructor
             return ""
         if not _is_like(twin, module) or any(id(tensor) in self._made for tensor in tensors):
             return ""
@@ -284,7 +288,7 @@ class Writer:
 
 
 def _packages(value: Any) -> set[str]:
-    """The packages, in addition to torch, that are needed to load a value."""
+    """Return the packages, in addition to torch, that are needed to load a value."""
     try:
         torch.save(value, data := io.BytesIO())
     except Exception as error:  # pickling may raise any exception
@@ -300,7 +304,7 @@ def _hint(name: str, module: torch.nn.Module) -> str:
 
 
 def _is_like(twin: torch.nn.Module, module: torch.nn.Module) -> bool:
-    """Whether a module recreated from its ``repr`` has the same tensors and attributes."""
+    """Return whether a module that is recreated from its ``repr`` has the same tensors and attributes."""
 
     def tensors(one: torch.nn.Module) -> dict[str, Any]:
         named = [*one.named_parameters(), *one.named_buffers()]
@@ -336,5 +340,5 @@ def _nested(numbers: Any) -> str:
 
 
 def listed(expressions: Sequence[str], indent: str) -> str:
-    """A list, written on several lines."""
+    """Write a list on several lines."""
     return "[\n" + "".join(f"{indent}    {one},\n" for one in expressions) + f"{indent}]"

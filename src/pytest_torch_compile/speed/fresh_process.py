@@ -23,7 +23,7 @@ CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
-    """Write the sample to the file given in the environment, if any."""
+    """Write the sample to the file that an environment variable names; do nothing if the variable is not set."""
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
         text = json.dumps({"test": test, "sample": sample.to_dict()})
@@ -33,7 +33,7 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 def run(
     child: Child, seconds: float, environment: Mapping[str, str | None] | None = None
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child; returns its samples by test id, and how it ended."""
+    """Run a child process; returns the child's samples by test id, and how the child ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
         # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
         ended = child.run({**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}, seconds)
@@ -59,7 +59,8 @@ def fresh_sample(
 
 
 def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) -> Sequence[SpeedSample]:
-    """One sample from each GPU on which no other process is measuring, taken in parallel; ``own`` is already locked.
+    """Take samples in parallel, one on each GPU on which no other process is measuring. This process has already locked
+    the GPU ``own``.
 
     Raises:
         NoFigures: If a process returned no samples.
@@ -70,7 +71,7 @@ def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) ->
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """The compiled cold start in seconds, first with an empty compile cache and then with the filled one.
+    """Measure the compiled cold start in seconds, first with an empty compile cache and then with the filled cache.
 
     Raises:
         NoFigures: If a process returned no measurements.

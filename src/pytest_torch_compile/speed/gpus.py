@@ -16,7 +16,7 @@ SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
 
 def visible() -> list[str]:
-    """The ids of the GPUs that this run may use; empty if nvidia-smi is missing."""
+    """Return the ids of the GPUs that this run may use, or an empty list if nvidia-smi is missing."""
     by_index = {row[0]: row[1] for row in nvidia_smi("--query-gpu=index,uuid")}
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
@@ -38,10 +38,12 @@ def give_worker_its_own(number: int, workers: int) -> None:
 
 @contextmanager
 def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
-    """The device that this process has locked, and other idle devices, which are locked for the ``with`` block."""
+    """Yield the device that this process has locked, and other idle devices, which are locked inside the ``with``
+    block.
+    """
     with ExitStack() as locks:
         gpus, others = [own], visible()
-        for uuid in others if own in others else []:  # tests on a CPU stay there
+        for uuid in others if own in others else []:  # tests on a CPU stay on the CPU
             if uuid != own and len(gpus) < at_most:
                 try:
                     locks.enter_context(device_lock(uuid, wait=0))
@@ -52,6 +54,6 @@ def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
 
 
 def only(uuid: str, gpus: Sequence[str]) -> dict[str, str | None]:
-    """The environment variables of a child that measures on one of the locked devices."""
+    """Return the environment variables for a child that measures on one of the locked devices."""
     seen = {} if uuid not in visible() else {VISIBLE: uuid}
     return {**seen, HELD_LOCK: os.pathsep.join(gpus)}

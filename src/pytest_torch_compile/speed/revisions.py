@@ -48,7 +48,7 @@ class Compared:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict of each test; returns 1 for a regression, 2 if nothing could be compared."""
+    """Print the verdict on each test; returns 1 if there is a regression, and 2 if nothing could be compared."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
     parser.add_argument(
@@ -71,7 +71,7 @@ def compare_with(
 
     ``arguments`` are passed to pytest. Each side runs its own tests against its own sources: the checkout, and its
     ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so unchanged graphs are
-    also compiled again. A test that looks unchanged after two rounds is excluded from later rounds.
+    compiled again as well. A test that looks unchanged after two rounds is excluded from later rounds.
 
     Raises:
         CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.
@@ -101,7 +101,7 @@ def compare_with(
 
 
 def judged(base: Mapping[str, Sequence[SpeedSample]], here: Mapping[str, Sequence[SpeedSample]]) -> list[Compared]:
-    """The verdict of each test."""
+    """Return the verdict of each test."""
     return [_one(test, base.get(test, ()), here[test], len(here)) for test in sorted(here)]
 
 
@@ -118,7 +118,7 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """The exact differences as a table, followed by each test with its times and their intervals."""
+    """Return the exact differences as a table, followed by each test with its times and their intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
     lines = ["counts: the same in all tests" if not rows else "counts:"]
@@ -150,7 +150,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
         # Each revision imports its own sources, even if another checkout is installed.
         sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
         path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
-        # By default, a child does not start workers.
+        # By default, a child does not start pytest-xdist workers.
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}
@@ -160,7 +160,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
 
 @contextmanager
 def checkout(root: Path, revision: str) -> Iterator[Path]:
-    """A temporary worktree for a revision."""
+    """Create a temporary worktree for a revision, for use inside the ``with`` block."""
     with TemporaryFolder("torch-compile-revision-") as folder:
         tree = folder / "base"
         _git("-C", str(root), "worktree", "add", "--detach", str(tree), revision)

@@ -14,10 +14,10 @@ SECONDS, PRECISION = 4.0, 0.002
 
 @dataclass(frozen=True)
 class Paired:
-    """One quantity of both legs, per call: seconds, or bytes for memory.
+    """One quantity in both legs, per call: seconds, or bytes for memory.
 
     ``log_ratio`` is log(compiled / eager) over interleaved rounds, positive if compiled code is slower; ``half_width``
-    is half of its 95% interval within this process.
+    is half the width of the ratio's 95% interval within this process.
     """
 
     eager: float
@@ -27,7 +27,7 @@ class Paired:
 
 
 class Times(NamedTuple):
-    """The times of both legs in seconds and the log of their ratio, in the form stored in a baseline."""
+    """The times of both legs in seconds and the log of the ratio of these times, in the form stored in a baseline."""
 
     eager: float
     compiled: float
@@ -36,9 +36,9 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact:
-    """Counts of one leg; None if not observed.
+    """The counts in one leg; a count is None if it was not observed.
 
-    The counts per call are launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``,
+    The counts per call are the launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``,
     ``syncs`` (waits of the host for the device), and ``python_calls``. ``memory`` is the peak in bytes. The other
     counts are taken during compilation and warm-up.
     """
@@ -56,7 +56,7 @@ class Exact:
     cudagraph_skips: int | None = None
 
     def counted(self) -> dict[str, int]:
-        """The observed counts, by name."""
+        """Return the observed counts, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -117,7 +117,7 @@ class SpeedSample:
         return self.wall.eager / self.wall.compiled
 
     def run(self) -> Run:
-        """The part of the sample that a baseline stores."""
+        """Return the part of the sample that a baseline stores."""
         wall, host, device = (
             Times(pair.eager, pair.compiled, pair.log_ratio) if pair else None
             for pair in (self.wall, self.host, self.device)
@@ -128,12 +128,12 @@ class SpeedSample:
         return Run(wall, host, device, cold, warm, self.code, uuid, self.kept_cache)
 
     def to_dict(self) -> dict[str, Any]:
-        """The sample as JSON-ready data."""
+        """Return the sample as JSON-ready data."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self), "exact": self.exact.counted()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
-        """The sample in the data that ``to_dict`` returned. Raises ValueError for a different schema."""
+        """Create a sample from the data that ``to_dict`` returned. Raises ValueError for a different schema."""
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"the speed sample has schema {data.get('schema_version')!r}, but {SCHEMA_VERSION} is expected"

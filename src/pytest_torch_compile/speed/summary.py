@@ -1,4 +1,4 @@
-"""The end of a session with speed tests: the table of verdicts, the update of the baselines, and unused entries."""
+"""Finish a session with speed tests: write the table of verdicts, update the baselines, and list unused entries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def finish(
     collected: Iterable[str] = (),
     selected: Iterable[str] = (),
 ) -> None:
-    """Write the table of verdicts and, if ``update`` is set, also the baselines and a table of their changes.
+    """Write the table of verdicts. If ``update`` is set, write the baselines and a table of their changes as well.
 
     Args:
         say: writes a line; accepts colours as keyword arguments, like pytest's terminal reporter.
@@ -51,7 +51,7 @@ def finish(
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The lines of the table, each with the outcome that determines its colour."""
+    """Return the lines of the table, each with the outcome that determines its colour."""
     width = max((len(r["test"]) for r in results), default=4)
     title = f"{'test':{width}}  {'verdict':12}  {'speedup':>8}  {'wall':>8}  {'device':>8}  {'kernels':>10}  runs"
     lines = [(title, "")]
@@ -98,7 +98,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
 
 
 def _figures(entry: Mapping[str, Any] | None) -> str:
-    """The mean speedups of an entry."""
+    """Return the mean speedups of an entry."""
     runs = stored_runs.runs_of(entry)
     if not runs:
         return "none"

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from .failures import Result
 from .groups import Group, bisected
 
-# Runs tests on a release and returns their outcomes; empty if the tests cannot be run on this release.
+# A function that runs tests on a release and returns their outcomes; empty if the tests cannot be run on this release.
 RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
 def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> list[Group]:
-    """The groups, each with the releases between which it first appeared. These are adjacent except for inconclusive
-    releases.
+    """Return the groups, each with the two releases between which the failure first appeared. Only inconclusive
+    releases may lie between these two.
 
     Args:
-        groups: Groups of failures that occur in the last release but not in the first.
-        releases: Oldest first, including both ends. Tests are not run twice on the same release.
+        groups: The groups of failures that occur in the newest release but not in the oldest.
+        releases: The releases, oldest first, including both ends. Tests are not run twice on the same release.
     """
     known: dict[tuple[str, str], Result | None] = {}
 
     def fails(release: str, group: Group) -> bool | None:
-        """Whether the failure occurs; None if the test does not run, or fails for a different cause."""
+        """Return whether the failure occurs, or None if the test does not run, or fails for a different cause."""
         test = group.example.test
         if (release, test) not in known:
             wanted = sorted({other.example.test for other in groups} - {t for r, t in known if r == release})

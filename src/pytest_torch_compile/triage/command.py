@@ -123,7 +123,7 @@ def _run(
 def _reproduced(
     groups: Sequence[Group], sides: Sequence[Environment], arguments: Sequence[str], folder: Path, say: Say
 ) -> list[Group]:
-    """All groups, each with a script that reproduces its failure, if one can be written."""
+    """Return all groups, each with a script that reproduces its failure, if one can be written."""
     of_old = {Status.GONE, Status.NOT_ON_NEW}
     of_new = {Status.NEW, Status.KNOWN, Status.NOT_ON_OLD}
     for side, statuses, name in zip(sides, (of_old, of_new), ("old", "new"), strict=True):
@@ -136,12 +136,12 @@ def _reproduced(
 def _bisected(
     groups: Sequence[Group], releases: Sequence[str], arguments: Sequence[str], install: Sequence[str], say: Say
 ) -> list[Group]:
-    """All groups; new groups include the release in which they first appeared."""
+    """Return all groups; new groups include the release in which they first appeared."""
 
     def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
         try:
             return _run(_environment(release, install, say), arguments, tests, say)
-        except TriageError as error:  # other releases may be enough
+        except TriageError as error:  # the other releases may be enough
             say(f"skipping torch {release}: {error}")
             return {}
 

@@ -1,4 +1,6 @@
-"""Provide environments for torch releases: environments created with uv and reused, or existing interpreters."""
+"""Provide environments for torch releases: environments that are created with uv and reused, or existing
+interpreters.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,16 @@ class Environment:
     packages: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, other: Environment) -> list[str]:
-        """Differences from another environment other than the torch version, such as ``numpy 1.26.4 -> 2.1.0``."""
+        """Return the differences from the ``other`` environment, except for the torch version, such as ``numpy 1.26.4
+        -> 2.1.0``.
+        """
         names = sorted({*self.packages, *other.packages} - {"torch"})
         versions = [(name, self.packages.get(name, "none"), other.packages.get(name, "none")) for name in names]
         return [f"{name} {old} -> {new}" for name, old, new in versions if old != new]
 
 
 def environment(given: str, install: Sequence[str], folder: Path | None = None) -> Environment:
-    """The environment for a torch release or the path of a Python interpreter.
+    """Return the environment for a torch release, or for the path of a Python interpreter.
 
     Args:
         install: Additional arguments for ``uv pip install`` in a new environment.
@@ -59,7 +63,7 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
     try:
         release = str(Version(given))
     except InvalidVersion:
-        python = Path(given).expanduser().absolute()  # not resolved, because the symlink identifies the environment
+        python = Path(given).expanduser().absolute()  # not resolved: the symlink identifies the environment
         if not os.access(python, os.X_OK) or python.is_dir():
             raise TriageError(f"{given!r} is neither a torch release, such as 2.13.0, nor an interpreter") from None
         return _examined(python)
@@ -67,13 +71,13 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
 
 
 def default_install() -> list[str]:
-    """The project in the current folder, if there is one."""
+    """Return the project in the current folder, if there is one."""
     return ["-e ."] if any(Path(name).exists() for name in ("pyproject.toml", "setup.py")) else []
 
 
 def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]:
-    """The releases from ``old`` to ``new`` (inclusive), oldest first: the releases in ``named``, or all releases that
-    pip finds.
+    """Return the releases from ``old`` to ``new`` (inclusive), oldest first: the releases in ``named``, or all releases
+    that pip finds.
 
     Raises:
         TriageError: If pip could not list the releases, or both releases are the same.
@@ -103,7 +107,9 @@ def _listed() -> list[str]:
 
 
 def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
-    """The environment of a release. It is created unless an environment with the same requirements exists."""
+    """Return the environment for a release. The environment is created unless an environment with the same requirements
+    exists.
+    """
     uv = shutil.which("uv")
     if uv is None:
         raise TriageError("uv is not on PATH: pip install uv, or use interpreters instead of releases")
@@ -132,7 +138,9 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
 
 
 def _ours() -> list[str]:
-    """The requirement for the plugin: the folder or file from which it was installed, or otherwise its version."""
+    """Return the requirement for the plugin: the folder or file from which it was installed, or otherwise its
+    version.
+    """
     try:
         text = metadata.distribution("pytest-torch-compile").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -158,7 +166,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _examined(python: Path) -> Environment:
-    """The environment of an interpreter that has torch and this plugin."""
+    """Return the environment of an interpreter that has torch and this plugin."""
     code = (
         "import json; from importlib.metadata import distributions, entry_points, version; "
         "plugin = any(one.name == 'torch_compile' for one in entry_points(group='pytest11')); "

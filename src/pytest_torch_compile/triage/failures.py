@@ -1,4 +1,4 @@
-"""The failures of a test run, each with a cause from its checks or its traceback.
+"""Read the failures of a test run, each with a cause that is taken from the test's checks or from the traceback.
 
 A cause consists of data that is the same in all affected tests and torch versions: the category and location of a graph
 break, the guard of a recompile, the stage of a wrong result, or the type and location of an exception.
@@ -19,7 +19,7 @@ UNKNOWN_STAGE = "unknown stage"
 
 
 class Route(Enum):
-    """The code to look at first for a failure; the value is shown to users."""
+    """Which code to examine first for a failure; the value is shown to users."""
 
     OWN_CODE = "own code"
     DYNAMO = "dynamo"
@@ -31,7 +31,8 @@ class Route(Enum):
 
 @dataclass(frozen=True)
 class Cause:
-    """The common cause of a group of failures, identified by ``what``, ``where`` and ``op`` within its kind.
+    """The common cause of a group of failures. Among causes of the same kind, ``what``, ``where`` and ``op`` identify
+    it.
 
     A diagnosis has a time limit, so it may find out less about a wrong result in one run than in another.
     """
@@ -46,14 +47,14 @@ class Cause:
         return f"{self.kind}: {self.what}{op}{where}"
 
     def may_be(self, other: Cause) -> bool:
-        """Whether both may be the same cause, as far as is known."""
+        """Return whether both causes may be the same, as far as is known."""
         whats, others = {self.what, other.what} - {UNKNOWN_STAGE}, [{self.where, other.where}, {self.op, other.op}]
         return self.kind == other.kind and all(len(values - {""}) < 2 for values in (whats, *others))
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure of one test. ``text`` describes it; ``rerun`` is the command that reproduces it.
+    """One failure of one test. ``text`` describes the failure, and ``rerun`` is the command that reproduces it.
 
     ``reproduction`` is the path of a standalone script, if one was requested and could be written. ``expected`` is true
     if the test is marked as a known failure.
@@ -89,10 +90,10 @@ class Result:
 
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
-    """Maps test ids to the results of a run, from pytest's reports of each phase, including files that cannot be
-    collected.
+    """Return the results of a run by test id, from pytest's reports on each phase. Files that cannot be collected are
+    included.
 
-    Reports include the observations of the test's checks, if any.
+    The reports include the observations of the test's checks, if the test has checks.
     """
     runs: dict[str, Result] = {}
     for report in reports:
@@ -110,7 +111,7 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
 
 
 def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
-    """Whether a test fails only because it passes despite a strict marker."""
+    """Return whether a test fails only because it unexpectedly passes and has a strict marker."""
     return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
 
 
@@ -147,7 +148,7 @@ def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
 
 
 def cause_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Cause:
-    """The cause of a finding, with details from its check: the break, the guard, the error or the stage."""
+    """Return the cause of a finding, with details from its check: the break, the guard, the error or the stage."""
     kind, where = str(finding["kind"]), place_of(finding["location"])
     fault = check.get("fault") or {}
     if kind == "graph-break":
@@ -181,7 +182,7 @@ _OF_KIND = {
     **dict.fromkeys(("numerics", "gradient", "metadata", "mutation", "state", "aliasing"), Route.NUMERICS),
 }
 # The part of torch that raised the exception, identified by its files, with the innermost part first. Operators are
-# ignored, because they also run user code.
+# ignored, because operators run user code, too.
 _OF_FOLDER = {
     "torch/_dynamo": Route.DYNAMO,
     "torch/_functorch": Route.AOT_AUTOGRAD,
@@ -191,7 +192,9 @@ _OF_FOLDER = {
 
 
 def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
-    """The route, determined by the first failing stage if it is known, and otherwise by the kind of finding."""
+    """Return the route, determined by the first failing stage if this stage is known, and otherwise by the kind of
+    finding.
+    """
     stage = (check.get("fault") or {}).get("stage", "")
     if stage and finding["kind"] in (*get_args(WrongResult), "compile-error"):
         return _OF_STAGE[stage]
@@ -203,7 +206,7 @@ def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
 
 
 def place_of(location: Mapping[str, Any] | None) -> str:
-    """A location that does not depend on the environment or the line number: ``models/vit.py in forward``."""
+    """Return a location that does not depend on the environment or the line number: ``models/vit.py in forward``."""
     if not location:
         return ""
     file = re.sub(r"^.*/(?:site-packages|dist-packages|python3\.\d+)/", "", location["file"].replace("\\", "/"))
@@ -211,12 +214,14 @@ def place_of(location: Mapping[str, Any] | None) -> str:
 
 
 def portable(text: str) -> str:
-    """The text, in which paths of installed files are shortened so that they do not contain folders of this machine."""
+    """Return the text, in which paths of installed files are shortened so that they do not contain folders of this
+    machine.
+    """
     return re.sub(r"(?:[A-Za-z]:)?[^\s:'\"]*/(?:site-packages|dist-packages|python3\.\d+)/", "", text)
 
 
 def _of_traceback(test: str, shown: Any) -> Failure:
-    """A failure without a check, identified by its exception and the innermost location of the traceback.
+    """Return a failure without a check, identified by its exception and the innermost location of the traceback.
 
     ``shown`` is pytest's serialized representation of the exception.
     """
@@ -241,7 +246,9 @@ def _of_traceback(test: str, shown: Any) -> Failure:
 
 
 def _last_line(text: str) -> str:
-    """The lines that pytest marks as the error (for a chain of exceptions, the last error), or else the last line."""
+    """Return the lines that pytest marks as the error (in a chain of exceptions, the final error); if there are none,
+    return the final line.
+    """
     marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
     named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
     plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
@@ -249,14 +256,16 @@ def _last_line(text: str) -> str:
 
 
 def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
-    """The part of torch that raised the exception: the part whose file comes last in the traceback."""
+    """Return the part of torch that raised the exception: the part to which the innermost of torch's files in the
+    traceback belongs.
+    """
     last = {folder: text.rfind(folder) for folder in _OF_FOLDER}
     folder = max(last, key=lambda name: last[name])
     return _OF_FOLDER[folder] if last[folder] >= 0 else otherwise
 
 
 def _normalised(text: str) -> str:
-    """The first line, without parts that vary between runs: addresses, numbers, temporary paths."""
+    """Return the first line, without parts that vary between runs: addresses, numbers, temporary paths."""
     line: str = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "ADDRESS", line)
     line = re.sub(r"(?<![\w.])/\S*/", "", line)

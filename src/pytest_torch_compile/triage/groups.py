@@ -1,4 +1,4 @@
-"""The failures of two runs, sorted into new, gone, known and flaky, and grouped by cause."""
+"""Sort the failures of two runs into new, gone, known and flaky failures, and group them by cause."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Group:
     """Failures with the same cause and status. ``example`` is the failure of the fastest test; ``first_bad`` comes from
     a bisection.
 
-    A group is identified by its number on the page.
+    On the page, each group is identified by a number.
     """
 
     status: Status
@@ -45,19 +45,20 @@ class Group:
 
 
 def unsure(old: Runs, new: Runs) -> list[str]:
-    """The tests that fail on only one torch version, which must be run again on both."""
+    """Return the tests that fail on only one torch version, which must be run again on both versions."""
     tests = {failure.test for failure in _failures(old) if not _has(new, failure)}
     return sorted(tests | {failure.test for failure in _failures(new) if not _has(old, failure)})
 
 
 def lost(old: Runs, new: Runs) -> dict[str, str]:
-    """Maps tests that ran only on the old torch version to their status on the new version."""
+    """Return the tests that ran only on the old torch version, with their status on the new version."""
     ran = [test for test in sorted(old) if _ran(old, test) and not _ran(new, test)]
     return {test: "skipped" if test in new else "missing" for test in ran}
 
 
 def grouped(old: Runs, new: Runs, old_again: Runs, new_again: Runs) -> list[Group]:
-    """Groups of failures, new and large groups first. ``..._again`` are second runs of the tests in ``unsure``.
+    """Group the failures; new and large groups come first. The arguments ``..._again`` contain second runs of the tests
+    in ``unsure``.
 
     A test is flaky if its two runs on one torch version differ. A test is not compared with a torch version on which it
     was skipped or missing.
@@ -87,20 +88,20 @@ def _failures(runs: Runs) -> list[Failure]:
 
 
 def _ran(runs: Runs, test: str) -> bool:
-    """Whether a test ran, or, for a file that could not be collected on the other version, whether any of its tests
-    ran.
+    """Return whether a test ran, or, for a file that could not be collected on the other version, whether any of its
+    tests ran.
     """
     own = [run for name, run in runs.items() if name == test or name.startswith(f"{test}::")]
     return any(run.outcome != "skipped" for run in own)
 
 
 def _passes(runs: Runs, failure: Failure) -> bool:
-    """Whether the test of a failure ran without any failure."""
+    """Return whether the test of a failure ran without any failure."""
     return failure.test in runs and runs[failure.test].outcome == "passed"
 
 
 def _has(runs: Runs, failure: Failure) -> bool:
-    """Whether the test fails for the same cause in these runs."""
+    """Return whether the test fails for the same cause in these runs."""
     run = runs.get(failure.test)
     return run is not None and any(failure.cause.may_be(other.cause) for other in run.failures)
 
@@ -111,12 +112,13 @@ def _group(status: Status, cause: Cause, failures: Sequence[Failure], seconds: M
 
 
 def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[str]:
-    """The fastest test of each group."""
+    """Return the fastest test of each group."""
     return sorted({group.example.test for group in groups if group.status in statuses})
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """The group with its failure from these runs, including the reproduction or the reason why there is none.
+    """Return the group with its failure as found in these runs, including the reproduction, or the reason why there is
+    none.
 
     A check writes one script, which reproduces only one of its findings.
     """
@@ -128,5 +130,5 @@ def reproduced(group: Group, runs: Runs) -> Group:
 
 
 def bisected(group: Group, last_good: str, first_bad: str) -> Group:
-    """The group with the two releases between which it first appeared."""
+    """Return the group with the two releases between which the failure first appeared."""
     return replace(group, last_good=last_good, first_bad=first_bad)

@@ -67,7 +67,7 @@ class Triage:
 
 
 def text(triage: Triage) -> str:
-    """The text for a terminal: a line for each group, with its tests."""
+    """Return the text for a terminal: a line for each group, with its tests."""
     lines = [triage.sentence, *triage.remarks]
     for number, group in enumerate(triage.groups, 1):
         tests = count(len(group.tests), "test")
@@ -82,7 +82,7 @@ def text(triage: Triage) -> str:
 
 
 def markdown(triage: Triage) -> str:
-    """A table of the groups, followed by the text of an issue for each group."""
+    """Return a table of the groups, followed by the text of an issue for each group."""
     lines = [f"# {safe_text.markdown(triage.sentence)}", ""]
     for remark in triage.remarks:
         lines += [safe_text.markdown(remark), ""]
@@ -97,7 +97,7 @@ def markdown(triage: Triage) -> str:
 
 
 def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
-    """The Markdown text of an issue about a group."""
+    """Yield the Markdown text of an issue about a group."""
     example = group.example
     yield f"## {number}. {code(cut(str(group.cause), 120))}"
     yield ""
@@ -135,7 +135,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
 
 
 def reproduction(group: Group) -> list[str]:
-    """The lines of the reproduction that fit into an issue."""
+    """Return the lines of the reproduction that fit into an issue."""
     if not group.example.reproduction:
         return []
     path = Path(group.example.reproduction)
@@ -145,7 +145,7 @@ def reproduction(group: Group) -> list[str]:
 
 
 def html(triage: Triage) -> str:
-    """The page as a self-contained HTML file."""
+    """Return the page as a self-contained HTML file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -175,5 +175,5 @@ def _began(group: Group) -> str:
 
 
 def _command(group: Group) -> str:
-    """The command that reproduces the failure of the fastest test."""
+    """Return the command that reproduces the failure of the fastest test."""
     return group.example.rerun or f"python -m pytest {safe_text.shell(group.example.test)}"

@@ -12,7 +12,7 @@ from ..child import Child, Job
 from .environments import Environment, TriageError
 from .failures import Result, runs_of
 
-_PHASES = ("setup", "call", "teardown")  # one report for each
+_PHASES = ("setup", "call", "teardown")  # pytest creates one report for each of these phases
 _COMPLETE = (0, 1, 5)  # pytest exit statuses: all passed, some failed, no tests collected
 # Compilation may take minutes, but if no test finishes for this long, the run is hanging.
 STUCK_SECONDS = 3600.0
@@ -23,8 +23,8 @@ class _Stuck(Exception):
 
 
 class _Progress:
-    """Reports the number of finished tests from time to time; raises ``_Stuck`` if no test finishes for
-    ``STUCK_SECONDS``.
+    """A progress callback that reports the number of finished tests from time to time, and raises ``_Stuck`` if no test
+    finishes for ``STUCK_SECONDS``.
     """
 
     def __init__(self, torch: str, say: Callable[[str], None]) -> None:
@@ -89,7 +89,7 @@ def run_tests(
 
 
 def _workers(environment: Environment, arguments: Sequence[str]) -> dict[str, object]:
-    """The options for one worker per core, or for the requested number of workers."""
+    """Return the options for one worker per core, or for the requested number of workers."""
     if "pytest-xdist" not in environment.packages:
         return {}
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

@@ -1,7 +1,7 @@
 """Stand-ins that let torch compile for a CUDA GPU on a machine without that GPU. For use only in a fresh process.
 
-They replace names in torch for the rest of the process, so ``put_all`` refuses to run in any other process. Each file
-describes what it replaces and why:
+The stand-ins replace names in torch for the rest of the process, so ``put_all`` refuses to run in a process that is
+used for anything else. Each file describes what it replaces and why:
 
 - ``card``: the driver's information about the device;
 - ``triton_target``: Triton's driver;
@@ -11,10 +11,10 @@ describes what it replaces and why:
 - ``constants``: constant folding, which would run operators on the card;
 - ``generated``: compiled kernels, which would need the card;
 - ``fake``: tensors on the card;
-- ``valued``: tensors on the card that also have values, and the card's operators computed on the CPU;
-- ``ptxas``: generated kernels, compiled for the card;
-- ``interpret``, ``language``: generated kernels, run on the CPU;
-- ``choices``: decisions that Inductor normally makes by timing, and that are fixed here.
+- ``valued``: tensors on the card that have values as well, because the card's operators are computed on the CPU;
+- ``ptxas``: compiling generated kernels for the card;
+- ``interpret``, ``language``: running generated kernels on the CPU;
+- ``choices``: fixed values for decisions that Inductor normally makes by timing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set for a process that the stand-i
 
 
 def missing() -> str:
-    """The reason why this machine cannot create a plan, or an empty string."""
+    """Return the reason why this machine cannot create a plan, or an empty string."""
     if Version(Version(torch.__version__).base_version) < OLDEST:
         return f"plans require torch {OLDEST} or newer, but this is torch {torch.__version__}"
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
@@ -47,7 +47,7 @@ def missing() -> str:
 
 
 def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
-    """Make this process compile for the card; ``assume`` is called for each rule that was not checked on such a
+    """Make this process compile for the card; ``assume`` is called for each rule that was not checked on this kind of
     card.
     """
     if os.environ.get(VARIABLE) != "1":

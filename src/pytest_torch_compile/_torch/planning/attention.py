@@ -1,4 +1,5 @@
-"""The kernel of ``scaled_dot_product_attention``, which C++ code chooses based on properties of the device.
+"""Choose the kernel of ``scaled_dot_product_attention``. In torch, C++ code chooses it based on properties of the
+device.
 
 Replaces the kernels of the operator for CUDA. The conditions are taken from torch's ``sdp_utils.cpp``, in the same
 order. ``RECORDED`` lists the choices that were checked on a real card; a plan lists every other choice as an
@@ -27,7 +28,7 @@ _library: Any = None
 
 @dataclass(frozen=True)
 class Inputs:
-    """One call of the operator, and the compute capability of the card."""
+    """The inputs of one call of the operator, and the card's compute capability."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -86,7 +87,7 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
 
 
 def kernel_of(inputs: Inputs) -> str:
-    """The first kernel in torch's order that supports the call."""
+    """Return the first kernel in torch's order that supports the call."""
     prefers_cudnn = inputs.capability in ((9, 0), (10, 0), (10, 3))
     order = (CUDNN, FLASH, EFFICIENT) if prefers_cudnn else (FLASH, EFFICIENT)
     return next((kernel for kernel in order if _POSSIBLE[kernel](inputs)), MATH)
@@ -128,7 +129,7 @@ _POSSIBLE: dict[str, Callable[[Inputs], bool]] = {CUDNN: _cudnn, FLASH: _flash, 
 
 
 def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> torch.Tensor:
-    """Call a kernel's operator in the same way as ``attention.cpp``."""
+    """Call the operator of a kernel in the same way as ``attention.cpp``."""
     ops = torch.ops.aten
     query, key, value, dropout, causal = inputs.query, inputs.key, inputs.value, inputs.dropout, inputs.causal
     mask = _additive(inputs.mask, query.dtype, -65504.0 if kernel == CUDNN else float("-inf"))
@@ -159,8 +160,8 @@ def _additive(mask: torch.Tensor | None, dtype: torch.dtype, out: float) -> torc
 
 
 def _aligned(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Like ``preprocess_mask``: pad rows to a multiple of 16 elements, take a view of the original size, and expand it
-    to every head.
+    """Align a mask as torch's ``preprocess_mask`` does: pad its rows to a multiple of 16 elements, take a view of the
+    original size, and expand the view to every head.
     """
     length = mask.shape[-1]
     if length % 16:

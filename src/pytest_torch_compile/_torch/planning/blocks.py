@@ -1,4 +1,4 @@
-"""The block sizes of a generated kernel, from the heuristics at its head.
+"""Read the block sizes of a generated kernel from the heuristics at the start of the kernel's source.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``PyCodeCache.load`` and ``CachingAutotuner.configs``.
 """
@@ -10,11 +10,11 @@ from typing import Any
 
 
 def blocks_of(name: str, source: str) -> tuple[Mapping[str, int], ...]:
-    """The candidates that Inductor times on the card; empty for a user-defined kernel."""
+    """Return the candidate block sizes that Inductor would time on the card; empty for a user-defined kernel."""
     from torch._inductor.codecache import PyCodeCache
 
     try:
         kernel: Any = getattr(PyCodeCache.load(source), name)
         return tuple({**config.kwargs, "num_warps": config.num_warps} for config in kernel.configs)
-    except Exception:  # block sizes are only shown, and a user-defined kernel may need the card
+    except Exception:  # block sizes are only shown, and reading a user-defined kernel may need the card
         return ()

@@ -1,7 +1,7 @@
-"""The card as torch sees it: properties, device, streams, memory figures and random state.
+"""Present the card to torch: properties, device, streams, memory figures and random state.
 
-Replaces functions of ``torch.cuda`` and ``torch._C`` that ask the driver, so that everything above them (the device
-interfaces of dynamo, Inductor's hints, ``has_triton``) works unchanged.
+Replaces functions of ``torch.cuda`` and ``torch._C`` that ask the driver, so that all code that calls these functions
+(dynamo's device interfaces, Inductor's hints, ``has_triton``) works unchanged.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: the names below, ``torch.cuda._initialized``,
 ``FakeTensorMode.avoid_device_init`` and ``init_gpu_context`` of ``torch._subclasses.fake_tensor``.
@@ -27,7 +27,7 @@ def put_card(card: Card) -> None:
     cuda.default_generators = (torch.Generator("cpu"),)
     cuda.device_count = lambda: 1
     cuda._get_device_properties = lambda device=0: properties
-    # Two functions, because dynamo has a handler for each.
+    # Two separate functions, because dynamo has a handler for each of the originals.
     cuda._exchange_device = lambda index: 0
     cuda._maybe_exchange_device = lambda index: 0
     cuda.synchronize = lambda device=None: None
@@ -49,7 +49,7 @@ def put_card(card: Card) -> None:
 
 
 def _properties(card: Card) -> SimpleNamespace:
-    """The result of ``torch.cuda.get_device_properties``."""
+    """Return the result of ``torch.cuda.get_device_properties``."""
     major, minor = card.capability
     return SimpleNamespace(
         name=card.name,

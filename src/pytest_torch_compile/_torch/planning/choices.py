@@ -1,7 +1,7 @@
-"""Fixes the decisions that Inductor makes by timing candidates on the card, so that a plan is always the same.
+"""Fix the decisions that Inductor makes by timing candidates on the card, so that a plan is always the same.
 
-It also turns off the fast path of torch's encoder layers, which is a C++ operator without generated code and cannot be
-traced without the card.
+The fast path of torch's encoder layers is turned off as well: it is a C++ operator without generated code, and cannot
+be traced without the card.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` below.
 """
@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-# The option, its value in a plan, and a text for the user. A plan lists only the choices that make a difference.
+# The option, its value in a plan, and a text for the user. A plan lists only choices that differ from the user's
+# settings.
 CHOICES: dict[str, tuple[Any, str]] = {
     "shape_padding": (False, "matrix products are not padded (shape_padding)"),
     "max_autotune": (False, "no autotuning: libraries compute matrix products and convolutions (max_autotune)"),
@@ -23,7 +24,7 @@ CHOICES: dict[str, tuple[Any, str]] = {
     "combo_kernels": (False, "no combined kernels (combo_kernels)"),
 }
 FAST_PATH = "torch.backends.mha"
-_asked: dict[str, Any] = {}  # the settings of the process before they were fixed
+_asked: dict[str, Any] = {}  # the process's settings before this module changed them
 
 
 def fix_choices() -> None:
@@ -40,7 +41,9 @@ def fix_choices() -> None:
 
 
 def fall_back_to_operators(*, on: bool) -> None:
-    """Draw random numbers by operators instead of generated code, so that eager code draws the same."""
+    """If ``on`` is true, draw random numbers with operators instead of generated code, so that eager code draws the
+    same numbers.
+    """
     config: Any = torch._inductor.config
     config.fallback_random = on
 
@@ -48,7 +51,9 @@ def fall_back_to_operators(*, on: bool) -> None:
 def choices_of(
     mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
 ) -> list[str]:
-    """The texts of the fixed choices that the settings, mode or options would leave to timing, and of the fast path."""
+    """Return a text for each fixed choice that the settings, mode or options would leave to timing, and a text if the
+    fast path was turned off.
+    """
     asked = {**_asked, **_options(mode, options)}
     fixed = [text for name, (value, text) in CHOICES.items() if asked.get(name, value) != value]
     fast = (torch.nn.TransformerEncoderLayer, torch.nn.TransformerEncoder, torch.nn.MultiheadAttention)
@@ -58,7 +63,7 @@ def choices_of(
 
 
 def fixed_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The Inductor options of a mode plus additional options, without the options that are fixed; None if none
+    """Return a mode's Inductor options and the additional ``options``, except for the fixed options; None if no options
     remain.
     """
     return {name: value for name, value in _options(mode, options).items() if name not in CHOICES} or None

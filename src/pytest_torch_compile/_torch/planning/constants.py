@@ -1,4 +1,4 @@
-"""Constant folding on the CPU.
+"""Run constant folding on the CPU.
 
 Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` on the device of the graph. The
 value of a constant does not depend on the device, so ``run_node`` and ``__init__`` of the pass are replaced with
@@ -24,7 +24,7 @@ class _OnCPU(TorchDispatchMode):
 
 
 def fold_on_cpu() -> None:
-    """Fold constants on the CPU from now on."""
+    """Make torch fold constants on the CPU for the rest of the process."""
     from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
 
     run_node, init = Folder.run_node, Folder.__init__

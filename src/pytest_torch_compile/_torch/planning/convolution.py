@@ -1,10 +1,10 @@
-"""The library and the memory layout of a convolution, which C++ code chooses based on what cuDNN reports about the
-device.
+"""Choose the library and the memory layout of a convolution. In torch, C++ code chooses them based on what cuDNN
+reports about the device.
 
 Replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format`` for tensors on CUDA,
 with cuDNN and its rule: the layout is channels last if the input or the weight has such strides. ``RECORDED`` lists the
-cards on which this was checked; a plan mentions it if its card is not in the list. Strides are judged by torch's Python
-version of the rule, ``suggest_memory_format`` of ``torch._prims_common``.
+cards on which this rule was checked; if a plan's card is not in the list, the plan lists the rule as an assumption.
+Strides are judged by torch's Python version of the rule, ``suggest_memory_format`` of ``torch._prims_common``.
 """
 
 from __future__ import annotations

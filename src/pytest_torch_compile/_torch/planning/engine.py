@@ -1,11 +1,11 @@
-"""Autograd without the card: calls the nodes of the graph from Python.
+"""Run autograd without the card, by calling the nodes of the graph from Python.
 
 Replaces ``torch.autograd.grad`` and ``torch.autograd.backward``, which ``Tensor.backward`` calls. For CUDA tensors,
-torch's C++ engine requests streams from the driver and uses a thread for each device. This engine uses the same order
-of nodes, the same sums over broadcast dimensions and the same casts. Tensor hooks do not run.
+torch's C++ engine requests streams from the driver and uses a thread for each device. This engine calls the nodes in
+the same order, and sums over broadcast dimensions and casts in the same way. Tensor hooks do not run.
 
-AOTAutograd queries the engine whether the graph is kept, and otherwise reuses its buffers, so this query is replaced as
-well.
+AOTAutograd asks the engine whether the graph is kept. If it is not kept, AOTAutograd reuses the graph's buffers. So the
+function that answers this question is replaced as well.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
 ``torch._C._autograd._get_current_graph_task_keep_graph``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
@@ -27,11 +27,11 @@ from torch.autograd.graph import get_gradient_edge
 
 Node = Any
 Edge = tuple[Node, int]
-_keeps_graph: list[bool] = []  # one entry for each running call, with the innermost last
+_keeps_graph: list[bool] = []  # one entry for each running call; the innermost call comes last
 
 
 def put_engine() -> None:
-    """Use this engine from now on."""
+    """Use this engine for the rest of the process."""
     torch.autograd.grad, torch.autograd.backward = grad, backward
     core: Any = torch._C._autograd
     core._get_current_graph_task_keep_graph = lambda: _keeps_graph[-1] if _keeps_graph else True
@@ -48,7 +48,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """Replaces ``torch.autograd.grad``."""
+    """Compute gradients in place of ``torch.autograd.grad``."""
     inputs = _as_list(inputs)
     edges = [_edge(tensor) for tensor in inputs]
     with _keeping(retain_graph, create_graph):
@@ -68,7 +68,9 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Replaces ``torch.autograd.backward``. The node of a leaf adds to the leaf's ``.grad`` when it is called."""
+    """Run backward in place of ``torch.autograd.backward``. When the node of a leaf is called, the node adds to the
+    leaf's ``.grad``.
+    """
     only = None if inputs is None else {_edge(tensor)[0] for tensor in _as_list(inputs)}
     with _keeping(retain_graph, create_graph):
         _walk(_roots(_as_list(tensors), grad_tensors), None, create_graph, only)
@@ -109,7 +111,7 @@ def _walk(
 ) -> dict[Edge, torch.Tensor]:
     """Run the nodes, starting with the roots, and return the gradients that arrive at the ``captured`` edges.
 
-    Without ``captured``, nodes run to the leaves, or to the nodes of ``leaves`` only.
+    If ``captured`` is None, backward continues to the nodes in ``leaves``, or to all leaves if ``leaves`` is None too.
     """
     nodes = _reachable(node for (node, _), _ in roots)
     ends = {node for node, _ in captured} if captured is not None else leaves
@@ -127,7 +129,7 @@ def _walk(
         at_node[position] = gradient if position not in at_node else at_node[position] + gradient
 
     def push(node: Node) -> None:
-        heapq.heappush(ready, (-node._sequence_nr(), next(tie), node))  # the latest node of forward runs first
+        heapq.heappush(ready, (-node._sequence_nr(), next(tie), node))  # the newest node of forward runs first
 
     for edge, gradient in roots:
         add(edge, gradient)
@@ -166,7 +168,7 @@ def _reachable(starts: Iterable[Node]) -> set[Node]:
 
 
 def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
-    """The nodes from which gradients flow to one of ``ends``, including the ends."""
+    """Return the nodes from which gradients flow to one of ``ends``, including the ends."""
     parents: dict[Node, list[Node]] = {}
     for node in nodes:
         for child, _ in node.next_functions:
@@ -181,8 +183,8 @@ def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
 
 
 def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
-    """The gradients that a node computes from its incoming gradients; missing gradients are zeros, as in torch's
-    engine.
+    """Call a node with its incoming gradients, and return the gradients that it computes. Missing gradients are zeros,
+    as in torch's engine.
     """
     given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
     for position, meta in enumerate(node._input_metadata):
@@ -193,15 +195,15 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
     results = results if isinstance(results, (tuple, list)) else [results]
     if len(results) == len(node.next_functions) or not hasattr(node, "needs_input_grad"):
         return results
-    # A node of compiled code also returns None for each input that is a size, for which it has no edge.
+    # A node of compiled code returns None for each input that is a size, although the node has no edge for a size.
     of_tensors = iter([result for result, needed in zip(results, node.needs_input_grad, strict=False) if needed])
     return [None if child is None else next(of_tensors, None) for child, _ in node.next_functions]
 
 
 @contextmanager
 def _stack_of(node: Node) -> Iterator[None]:
-    """Assign the user's line of the forward op to ops traced inside the ``with`` block, like AOTAutograd's node
-    hooks.
+    """Assign the forward op's line of user code to ops that are traced inside the ``with`` block, as AOTAutograd's node
+    hooks do.
     """
     stack = node.metadata.get("traceback_", [])
     fx_traceback.set_stack_trace(stack)
@@ -214,7 +216,7 @@ def _stack_of(node: Node) -> Iterator[None]:
 
 
 def _fitted(gradient: torch.Tensor, meta: Any) -> torch.Tensor:
-    """A gradient, summed and cast to the shape and dtype of its tensor."""
+    """Sum and cast a gradient, so that it has its tensor's shape and dtype."""
     shape = tuple(meta.shape)
     if tuple(gradient.shape) != shape:
         gradient = gradient.sum_to_size(shape) if gradient.ndim >= len(shape) else gradient.expand(shape)

@@ -1,4 +1,4 @@
-"""Fake tensors on the card, which have all properties except values, and the memory that they would use.
+"""Create fake tensors on the card, which have all properties except values, and count the memory that they would use.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the constructor of
 ``FakeTensor``, both from ``torch._subclasses``.
@@ -20,14 +20,16 @@ CARD = torch.device("cuda", 0)
 
 @dataclass
 class Memory:
-    """The bytes in use on the card, and their maximum so far. Each storage counts with its requested size."""
+    """The number of bytes in use on the card, and the maximum of this number so far. Each storage counts with its
+    requested size.
+    """
 
     used: int = 0
     peak: int = 0
     _known: dict[int, weakref.ref[Any]] = field(default_factory=dict)
 
     def note(self, tensor: torch.Tensor) -> None:
-        """Count the storage of a tensor, until it is freed."""
+        """Count a tensor's storage until the storage is freed."""
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._known:
@@ -67,7 +69,7 @@ class CardMode(FakeTensorMode):
         return result
 
     def tensor(self, shape: Shape) -> torch.Tensor:
-        """A fake tensor with this shape; shapes with the same storage become views of one storage."""
+        """Create a fake tensor from a description; tensors that share a storage become views of one storage."""
         if shape.storage not in self._storages:
             bytes_of_storage = torch.empty(shape.storage_bytes, dtype=torch.uint8, device="meta")
             self._storages[shape.storage] = bytes_of_storage
@@ -88,9 +90,10 @@ class CardMode(FakeTensorMode):
 
 @dataclass(frozen=True)
 class Shape:
-    """A tensor to create. ``storage`` identifies its storage among the tensors that are sent with it.
+    """The description of a tensor to create. ``storage`` identifies the tensor's storage among the storages of all
+    tensors that are sent together.
 
-    ``values`` is the content of the storage, if planned code runs on values.
+    ``values`` contains the contents of the storage if planned code runs on values, and None otherwise.
     """
 
     size: tuple[int, ...]
@@ -120,5 +123,5 @@ def tensors_made_in(mode: CardMode) -> Iterator[None]:
 
 
 def made(shape: Shape) -> torch.Tensor:
-    """Create a tensor that is unpickled in the planning process."""
+    """Create a tensor from its description, while the description is unpickled in the planning process."""
     return _modes[-1].tensor(shape)

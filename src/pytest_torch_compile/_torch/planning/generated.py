@@ -1,8 +1,8 @@
-"""The modules that Inductor generates. They are written and loaded as usual, but their kernels do nothing.
+"""Collect the modules that Inductor generates. Modules are written and loaded as usual, but their kernels do nothing.
 
-So planned code really runs, but on fake tensors. This covers graphs after a break, the backward pass, later calls and
-allocations. Replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions that a module
-imports from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
+So planned code runs, but on fake tensors. In this way, a plan includes graphs after a break, the backward pass, later
+calls and allocations. This module replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation
+functions that a module imports from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
 ``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache`` and
@@ -20,9 +20,10 @@ import torch
 
 @dataclass
 class Generated:
-    """One graph: its source, the user's stack for lines of the source, and Inductor's information about the graph.
+    """One generated graph: its source, the stack of user code for lines of the source, and Inductor's information about
+    the graph.
 
-    ``runs`` contains the number of the call for each run, ``kernels`` the sources by name.
+    ``runs`` contains, for each run of the graph, the number of the call; ``kernels`` maps kernel names to sources.
     """
 
     source: str
@@ -35,9 +36,9 @@ class Generated:
 
 @dataclass
 class Generator:
-    """The graphs generated so far. ``call`` is the number of the current call, starting with 1.
+    """The graphs that were generated so far. ``call`` is the number of the current call, starting with 1.
 
-    ``launch`` runs a kernel with its name, source and arguments, if planned code runs on values.
+    ``launch`` runs a kernel, given its name, source and arguments; it is set only if planned code runs on values.
     """
 
     graphs: list[Generated] = field(default_factory=list)
@@ -59,7 +60,7 @@ class _Kernel:
     source: str
 
     def run(self, *args: Any, **kwargs: Any) -> None:
-        """Launch it."""
+        """Launch the kernel."""
         if self.generator.launch is not None:
             self.generator.launch(self.name, self.source, args)
 
@@ -67,7 +68,7 @@ class _Kernel:
 
 
 def put_generator() -> Generator:
-    """Collect generated modules from now on, and load them with kernels that do nothing."""
+    """For the rest of the process, collect generated modules, and load them with kernels that do nothing."""
     from torch._inductor import compile_fx, cudagraph_utils
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.graph import GraphLowering
@@ -96,7 +97,7 @@ def put_generator() -> Generator:
 
     def cudagraphify(model: Callable[..., Any], static_input_idxs: Any = (), **more: Any) -> Callable[..., Any]:
         changed = [index for index in more.get("mutated_input_idxs", ()) if index not in static_input_idxs]
-        if changed:  # the CUDA graph would be given up when it first runs
+        if changed:  # torch would give up on the CUDA graph in its first run
             reason = cudagraph_utils.get_mutation_stack_trace(more["placeholders"], changed)
             cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
         else:
@@ -129,7 +130,7 @@ def _put_allocations() -> None:
 
 
 def _generated(graph: Any, code: Any) -> Generated:
-    """The record of a graph whose code was just generated."""
+    """Create the record of a graph whose code was just generated."""
     text, lines = code[0], getattr(code[0], "line_map", code[1])
     nodes = [(line, getattr(node, "stack_trace", None) or "") for line, node in lines or ()]
     try:

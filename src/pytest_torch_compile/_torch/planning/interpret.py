@@ -1,6 +1,7 @@
-"""Run a generated kernel on the CPU: its source, with ``language`` in place of Triton.
+"""Run the source of a generated kernel on the CPU, with ``language`` in place of Triton.
 
-Inductor's ``triton_helpers`` are run from their source too, so that reductions treat NaN and ties as on the card.
+The source of Inductor's ``triton_helpers`` is run in the same way, so that reductions treat NaN and ties as on the
+card.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; ``configs``, ``inductor_meta`` and
 ``triton_meta`` of ``CachingAutotuner``; ``GridExpr.from_meta`` and ``triton_helpers`` of ``torch._inductor.runtime``.
@@ -23,12 +24,12 @@ import torch
 
 from .language import INT1, MATHEMATICS, OF_TORCH, Block, Launch, NotInterpreted, Pointer, language
 
-# Programs are run together up to this many elements of a block, which bounds the memory of a launch.
+# The maximum number of block elements, in all programs that run together. It limits the memory that a launch needs.
 ELEMENTS = 2**22
 
 
 class _Names(SimpleNamespace):
-    """A module of Triton. A missing name is not interpreted."""
+    """A replacement for a module of Triton. A name that it does not define is a ``_Missing``."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -37,7 +38,7 @@ class _Names(SimpleNamespace):
 
 
 class _Missing:
-    """A name that is not interpreted, which matters only if a kernel uses it."""
+    """A name that has no replacement. It can be imported, and raises ``NotInterpreted`` only if a kernel calls it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -52,7 +53,7 @@ class _Missing:
             return args[0]
         raise NotInterpreted(self._name)
 
-    def __or__(self, other: Any) -> Any:  # in annotations of types
+    def __or__(self, other: Any) -> Any:  # used in type annotations
         return self
 
     __ror__ = __or__
@@ -60,7 +61,7 @@ class _Missing:
 
 @dataclass
 class Interpreted:
-    """A kernel that can be launched on tensors of the CPU."""
+    """A kernel that can be launched on CPU tensors."""
 
     name: str
     source: str
@@ -78,10 +79,10 @@ class Interpreted:
             self.why_not = f"{type(error).__name__}: {error}"
 
     def run(self, arguments: Sequence[Any]) -> list[str]:
-        """Launch the kernel, and return what it does wrong.
+        """Launch the kernel, and return its faults, such as an access outside a tensor.
 
         Raises:
-            NotInterpreted: It cannot run on the CPU.
+            NotInterpreted: If the kernel cannot run on the CPU.
         """
         if self.why_not:
             raise NotInterpreted(self.why_not)
@@ -116,7 +117,7 @@ class Interpreted:
         return [int(eval(str(size), scope)) for size in sizes]
 
     def _programs(self, function: Callable[..., Any], values: Mapping[str, Any], grid: list[int], most: int) -> None:
-        """Run the programs of a grid, ``most`` together."""
+        """Run the programs of a grid, at most ``most`` of them together."""
         self.launch.grid = grid
         for start in range(0, math.prod(grid), most):
             number = torch.arange(start, min(start + most, math.prod(grid)), dtype=torch.int32)
@@ -142,12 +143,12 @@ class Interpreted:
 
 
 def _helpers(names: Mapping[str, Any], modules: Any) -> Any:
-    """Inductor's helpers, with the same code and other modules."""
+    """Return Inductor's helpers, compiled from the same source but with replaced modules."""
     scope: dict[str, Any] = {"_logical": _logical, "_logical_not": _logical_not}
     for name, value in names.items():
-        function = getattr(value, "fn", None)  # of what triton.jit returned
+        function = getattr(value, "fn", None)  # the function inside the object that triton.jit returned
         if not inspect.isfunction(function):
-            scope[name] = getattr(value, "value", value)  # of a constexpr
+            scope[name] = getattr(value, "value", value)  # the number inside a constexpr
     scope |= {name: getattr(modules, name) for name in ("tl", "triton", "libdevice", "math")}
     for value in names.values():
         function = getattr(value, "fn", None)
@@ -168,7 +169,7 @@ def _decorator(function: Any = None, **_: Any) -> Any:
 
 
 def _executed(source: str, name: str, triton: Any, modules: Any) -> dict[str, Any]:
-    """Execute a source that imports Triton and Inductor's runtime, with other modules in their place."""
+    """Execute source code that imports Triton and Inductor's runtime, with replacements for these modules."""
 
     def imported(module: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
         if module.split(".")[0] == "triton":
@@ -191,7 +192,7 @@ def _executed(source: str, name: str, triton: Any, modules: Any) -> dict[str, An
 
 
 class _Logic(ast.NodeTransformer):
-    """``not``, ``and`` and ``or`` of blocks, which Triton computes for each element."""
+    """A transformer that makes ``not``, ``and`` and ``or`` of blocks apply to each element, as in Triton."""
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
@@ -213,7 +214,7 @@ def _logical_not(value: Any) -> Any:
 
 
 def _logical(operator: str, *operands: Callable[[], Any]) -> Any:
-    """Operands that are not blocks end the expression early, as in Python."""
+    """Compute ``and`` or ``or``. An operand that is not a block may end the evaluation early, as in Python."""
     result = operands[0]()
     for operand in operands[1:]:
         if not isinstance(result, Block):
@@ -227,7 +228,7 @@ def _logical(operator: str, *operands: Callable[[], Any]) -> Any:
 
 
 def _compiled(source: str, name: str, *, only_function: bool = False) -> CodeType:
-    """The code of a source, without annotations, which would be evaluated; a single function without decorators."""
+    """Compile source code without evaluating its annotations; with ``only_function``, decorators are removed."""
     tree = _Logic().visit(ast.parse(source.lstrip(), f"<{name}>"))
     if only_function:
         tree.body[0].decorator_list = []
@@ -240,7 +241,9 @@ _KEPT = ("AutotuneHint", "ReductionHint", "TileHint", "DeviceProperties", "insta
 
 
 def _argument(name: str, value: Any, kind: str) -> Any:
-    """An argument as a kernel sees it. Integers have the width of the signature, so that they overflow as on a card."""
+    """Convert an argument for a kernel. Integers get the width in the kernel's signature, so that they overflow as on a
+    card.
+    """
     if isinstance(value, torch.Tensor):
         if value.dtype not in OF_TORCH:
             raise NotInterpreted(f"a tensor of type {value.dtype}")
@@ -254,7 +257,9 @@ def _argument(name: str, value: Any, kind: str) -> Any:
 def _sort_with_index(
     x: Block, idxs: Block, rnumel: Any, dim: int, stable: bool = False, descending: bool = False
 ) -> Any:
-    """As the helper of this name; elements from ``rnumel`` on stay behind the others, and NaN is the largest value."""
+    """Replace Inductor's helper of this name. Elements from index ``rnumel`` on stay at the end, and NaN is the largest
+    value.
+    """
     size = x.data.shape[-1]
     data, index = torch.broadcast_tensors(x.data, idxs.data)
     count = size if rnumel is None else int(rnumel)

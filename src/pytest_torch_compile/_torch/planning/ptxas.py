@@ -1,6 +1,7 @@
 """Compile a generated kernel for the card, with Triton's compiler and the ``ptxas`` of its wheel.
 
-The driver would say how many registers a kernel uses when it loads the kernel; without one, ``ptxas`` says so.
+When the driver loads a kernel, it reports how many registers the kernel uses. Without a driver, ``ptxas`` reports this
+number.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``CachingAutotuner._precompile_config`` and ``configs``,
 ``PyCodeCache.load``; of Triton, ``triton.compile`` and the folder ``backends/nvidia/bin``.
@@ -19,7 +20,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Build:
-    """A compiled kernel: registers of a thread, bytes that it spills, and bytes of shared memory. Or an ``error``."""
+    """The result of compiling a kernel: registers per thread, bytes spilled per thread, and bytes of shared memory; or
+    an ``error``.
+    """
 
     registers: int = 0
     spills: int = 0
@@ -28,7 +31,9 @@ class Build:
 
 
 def built(name: str, source: str) -> Build:
-    """Compile all candidates of a kernel; the result is the one that spills least, which a card would choose."""
+    """Compile all candidates of a kernel, and return the candidate that spills least, which Inductor would choose on a
+    card.
+    """
     from torch._inductor.codecache import PyCodeCache
 
     try:
@@ -53,7 +58,7 @@ def _build(tuner: Any, config: Any) -> Build:
     try:
         tuner._precompile_config(config)
     except Exception as error:
-        if not made:  # what follows needs the card
+        if not made:  # only the steps after compilation need the card
             return Build(error=f"{type(error).__name__}: {error}")
     finally:
         triton.compile = compile_
@@ -62,7 +67,7 @@ def _build(tuner: Any, config: Any) -> Build:
 
 
 def _usage(ptx: str) -> tuple[int, int]:
-    """The registers of a thread, and the bytes that it spills."""
+    """Return the number of registers per thread, and of bytes spilled per thread."""
     import triton.backends.nvidia
 
     target = re.search(r"\.target\s+(\w+)", ptx)
@@ -72,7 +77,7 @@ def _usage(ptx: str) -> tuple[int, int]:
     with TemporaryDirectory(prefix="torch-compile-ptx-") as name:
         file = Path(name) / "kernel.ptx"
         file.write_text(ptx, encoding="utf-8")
-        # Triton has two versions, and the newer one reads all code.
+        # Triton's wheel contains two versions of ptxas, and the newer version can read all code.
         for tool in (tool for tool in (folder / "ptxas-blackwell", folder / "ptxas") if tool.exists()):
             command = [str(tool), "-v", f"--gpu-name={architecture}", str(file), "-o", str(Path(name) / "cubin")]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

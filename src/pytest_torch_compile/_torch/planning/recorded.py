@@ -14,13 +14,13 @@ CardAndTorch = tuple[tuple[int, int], str]
 
 
 def card_and_torch(card: Card) -> CardAndTorch:
-    """The compute capability and the torch version, such as ``((9, 0), "2.11")``."""
+    """Return the compute capability and the torch version, such as ``((9, 0), "2.11")``."""
     return card.capability, ".".join(str(torch.__version__).split(".")[:2])
 
 
 def not_recorded(card: Card, recorded: Container[CardAndTorch]) -> str:
-    """An empty string if the rule was checked for this capability and torch version; otherwise a sentence for the
-    plan.
+    """Return an empty string if the rule was checked for this capability and torch version, and otherwise a sentence
+    for the plan.
     """
     capability, release = card_and_torch(card)
     if (capability, release) in recorded:

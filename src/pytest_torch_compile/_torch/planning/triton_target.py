@@ -1,4 +1,4 @@
-"""The card as Triton sees it: a driver that provides only a target.
+"""Present the card to Triton, as a driver that provides only a target.
 
 Replaces Triton's active driver, from which Inductor reads the target when it writes the header of a kernel, and
 ``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real driver.

@@ -1,9 +1,10 @@
-"""Fake tensors that have values too: each operator also runs on the CPU, and generated kernels run there.
+"""Fake tensors that have values: each operator runs a second time on the CPU, and generated kernels run on the CPU.
 
-So code sees tensors on the card, as in every plan, and its results can be judged. Memory that was not written holds
-NaN or large integers. An operator that only the card has is computed by ``_SUBSTITUTES``, or named as not observable.
+So the planned code sees tensors on the card, as in every plan, and its results can be judged. Memory that was not
+written contains NaN or large integers. An operator that exists only on the card is computed by a function in
+``_SUBSTITUTES``; if there is none, the operator is listed as not observable.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: those of ``fake``, and ``OpOverload._schema``.
+Private names used, checked on torch 2.11, 2.13 and 2.15: the names listed in ``fake``, and ``OpOverload._schema``.
 """
 
 from __future__ import annotations
@@ -24,17 +25,19 @@ _CPU = torch.device("cpu")
 
 
 class ValuedMode(CardMode):
-    """The mode in which planned code runs on values. ``unknown`` names what could not be computed, and why."""
+    """The mode in which planned code runs on values. ``unknown`` lists the operators and kernels that could not be
+    computed, with reasons.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.unknown: list[str] = []
-        self.faults: list[tuple[str, str]] = []  # of kernels, with the kernel's name
+        self.faults: list[tuple[str, str]] = []  # pairs of a kernel's name and a fault
         self._values: dict[int, torch.Tensor] = {}
         self._kernels: dict[tuple[str, str], Interpreted] = {}
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] = {}) -> Any:
-        """Run an operator on fake tensors, and on their values."""
+        """Run an operator on fake tensors, and then on their values."""
         outermost = not self._depth
         result = super().dispatch(func, types, args, kwargs)
         if outermost and self._has_values(args, kwargs):
@@ -42,7 +45,7 @@ class ValuedMode(CardMode):
         return result
 
     def _has_values(self, args: Any, kwargs: Any) -> bool:
-        """Whether all tensors have values; those of a compiler that is tracing have none."""
+        """Return whether all tensors have values. Tensors that a compiler uses for tracing have no values."""
         return all(valued(leaf) for leaf in tree_flatten((args, dict(kwargs)))[0] if isinstance(leaf, torch.Tensor))
 
     def _compute(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -64,7 +67,7 @@ class ValuedMode(CardMode):
                     value = value.to(tensor.dtype)
                 value = _laid_out(value, tensor) if new else value
                 if substitute is _attention and value.shape != tensor.shape:
-                    value = value.new_zeros(tensor.shape)  # for backward of the same kernel, which computes it anew
+                    value = value.new_zeros(tensor.shape)  # backward of the same kernel computes this value again
                 if value.shape != tensor.shape or value.dtype != tensor.dtype:
                     self._not_known(str(func), NotInterpreted(f"{tuple(value.shape)} {value.dtype} on the CPU"))
                 else:
@@ -76,7 +79,7 @@ class ValuedMode(CardMode):
             self.unknown.append(text)
 
     def tensor(self, shape: Shape) -> torch.Tensor:
-        """A fake tensor with this shape and its values."""
+        """Return a fake tensor with this shape and its values."""
         made = super().tensor(shape)
         if shape.values is None:
             return made
@@ -88,7 +91,7 @@ class ValuedMode(CardMode):
         return made
 
     def forget_storages(self) -> None:
-        """Release the storages, so that each is freed with its last tensor."""
+        """Release the storages, so that each storage is freed together with the last tensor that uses it."""
         super().forget_storages()
         self._values.clear()
 
@@ -107,18 +110,18 @@ class ValuedMode(CardMode):
 
 
 def outside() -> AbstractContextManager[Any]:
-    """Work with values inside the ``with`` block, where operators would otherwise make fake tensors."""
+    """Inside the ``with`` block, let operators compute values instead of creating fake tensors."""
     context: AbstractContextManager[Any] = unset_fake_temporarily()
     return context
 
 
 def valued(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has values: a real one, or a fake one that was computed."""
+    """Return whether a tensor has values: it is a real tensor, or a fake tensor whose values were computed."""
     return not isinstance(tensor, FakeTensor) or hasattr(tensor, "value")
 
 
 def value_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The values of a tensor, on the CPU."""
+    """Return a tensor's values, on the CPU."""
     value: torch.Tensor = getattr(tensor, "value", tensor)
     return value
 
@@ -138,16 +141,16 @@ def _on_cpu(leaf: Any) -> Any:
 
 
 def _laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The values with the strides that the result has on the card."""
+    """Return the values with the strides that the result has on the card."""
     if value.shape != like.shape and value.numel() == like.numel():
-        value = value.reshape(like.shape)  # statistics of norms, which have other dimensions on the CPU
+        value = value.reshape(like.shape)  # statistics of norms have different dimensions on the CPU
     if value.stride() == like.stride() or value.layout is not torch.strided or value.shape != like.shape:
         return value
     return torch.empty_strided(value.shape, like.stride(), dtype=value.dtype).copy_(value)
 
 
 def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
-    """As eager code on the CPU draws it."""
+    """Compute dropout with the random numbers that eager code on the CPU draws."""
     given = _named(func, args, kwargs)
     values, rate = given["input"], given["p"]
     if given["train"] is False or rate == 0:
@@ -157,7 +160,7 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _norm(func: Any, args: Any, kwargs: Any) -> Any:
-    """A norm computed in float32, as on the card, whose statistics have that type too."""
+    """Compute a norm in float32, as on the card, where the statistics have type float32 as well."""
     wide = tree_map(lambda leaf: leaf.float() if _is_tensor(leaf) and leaf.dtype.itemsize == 2 else leaf, args)
     return func(*wide, **kwargs)
 
@@ -175,7 +178,7 @@ def _batch_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _attention(func: Any, args: Any, kwargs: Any) -> Any:
-    """Attention of a fused kernel in float32, with the logarithm of the sum that backward needs."""
+    """Compute a fused attention kernel in float32, with the logarithm of the sum, which backward needs."""
     given = _named(func, args, kwargs)
     weights, logsumexp, value = _weights(given)
     output = (weights @ value).to(given["query"].dtype)
@@ -206,7 +209,7 @@ def _attention_backward(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _weights(given: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The weights of attention, the logarithm of their sum, and the values for every head."""
+    """Return the attention weights, the logarithm of their sum, and the value tensor for every head."""
     if given.get("dropout_p"):
         raise NotInterpreted("random numbers inside a fused attention kernel")
     query, key, value = given["query"], given["key"], given["value"]
@@ -238,7 +241,7 @@ def _summed(gradient: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an operator by name, with its defaults."""
+    """Return an operator's arguments by name, including default values."""
     schema = func._schema.arguments
     defaults = {one.name: one.default_value for one in schema if one.has_default_value()}
     return {**defaults, **dict(zip((one.name for one in schema), args, strict=False)), **kwargs}

@@ -12,7 +12,7 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# Requests a number of additional compilations, and returns the available samples.
+# A function that requests a number of additional compilations, and returns the available samples.
 Another = Callable[[int], Sequence[SpeedSample]]
 
 
@@ -22,10 +22,10 @@ class NoFigures(RuntimeError):
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict on the times and counts of all compilations of a test.
+    """The verdict on a test, from the times and counts of all its compilations.
 
-    ``differences`` are certain. ``varying`` differences occurred in only one compilation, and may come from the
-    compiler's tuning.
+    ``differences`` contains the differences that are certain. ``varying`` contains differences that occurred in only
+    one compilation, and may come from the compiler's tuning.
     """
 
     samples: list[SpeedSample]
@@ -54,14 +54,16 @@ def decide(
     problems: Sequence[str] = (),
     until_red: bool = False,
 ) -> Decision:
-    """Request more compilations as long as the times seem to have changed but there are too few for a decision.
+    """Request more compilations as long as the times seem to have changed but there are too few compilations for a
+    decision.
 
-    A changed count that may depend on the compiler's tuning also needs a second compilation.
+    A second compilation is requested, too, for a changed count that may depend on the compiler's tuning.
 
     Args:
         until_red: stop as soon as a count is certainly worse, after at most two compilations, even if the times are
             undecided.
-        another: measures again in fresh processes and may raise NoFigures; None to skip the confirmation.
+        another: a function that measures again in fresh processes and may raise NoFigures; None to skip the
+            confirmation.
         problems: reasons why times must not be judged.
     """
     samples, reasons = [first], list(problems)

@@ -17,17 +17,18 @@ MAX_COMPILATIONS = 8
 # The spread of a few stored runs is a poor estimate, so it is combined with the typical spread, weighted like four more
 # runs.
 PRIOR_FREEDOM = 4
-# If the host time is more than this fraction of the wall time, a call waits for the host, and its time is compared with
-# eager's wall time.
+# If the host time is more than this fraction of the wall time, the calls wait for the host, and compiled wall time is
+# compared with eager's wall time.
 HOST_BOUND = 0.9
 # The maximum number of stored runs of an unchanged test.
 MAX_RUNS = 20
 # With runs from this many devices of one model, their variation is known, and any other device can be judged.
 ENOUGH_DEVICES = 3
-# If the kernels or the host cause more than this fraction of a change of wall time, only they are reported.
+# If the kernels or the host cause more than this fraction of a change in wall time, only the kernels or only the host
+# are reported.
 MOST = 0.7
 
-# Smaller changes of a time are not reported.
+# Smaller changes in a time are not reported.
 FLOORS = {"device": 0.01, "wall": 0.02, "start": 0.25, "warm_start": 0.25}
 # The typical standard deviation of the log of a time: between compilations, and between processes that share a
 # persistent cache and so run the same code.

@@ -1,8 +1,8 @@
-"""Exact comparison of counts, for which one stored run is enough. Imports neither torch nor pytest.
+"""Compare counts exactly, which requires only one stored run. Imports neither torch nor pytest.
 
 Inductor makes some decisions by timing alternatives, such as whether to pad a matrix product. So kernels, memory and
 Python calls may differ between two compilations of one graph. A baseline keeps every recorded value, and a value that
-exceeds all of them must also occur in a second compilation. All other quantities are deterministic.
+exceeds all of them counts only if it occurs in a second compilation as well. All other quantities are deterministic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
 
 # The stored values of each quantity.
 Stored = Mapping[str, Sequence[int]]
-# The allowed increase: a number, a fraction (float), or None to skip the quantity.
+# The allowed increase: a number (int), a fraction (float), or None to skip the quantity.
 AllowMore = Mapping[str, int | float | None]
 
 
@@ -36,7 +36,7 @@ class Quantity:
     tuned: bool = False
 
     def shown(self, value: int) -> str:
-        """A value as text."""
+        """Format a value as text."""
         return f"{value / 1e6:,.1f} MB" if self.name == "memory" else f"{value:,}"
 
 
@@ -72,13 +72,13 @@ class Difference:
         return f"{self.quantity.title} {shown(self.before)} -> {shown(self.after)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The difference as JSON-ready data."""
+        """Return the difference as JSON-ready data."""
         numbers = {"before": self.before, "after": self.after, "worse": self.worse}
         return {"quantity": self.quantity.name, "title": self.quantity.title, **numbers}
 
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
-    """The quantities that differ from every stored value in all new compilations of a test."""
+    """Return the quantities that differ from every stored value in all new compilations of a test."""
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
         more = allowed.get(quantity.name, 0)
@@ -98,12 +98,12 @@ def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | No
 
 
 def is_certain(difference: Difference, compilations: int) -> bool:
-    """Whether this number of compilations is enough to establish the difference."""
+    """Return whether this number of compilations is enough to establish the difference."""
     return compilations > 1 or not difference.quantity.tuned
 
 
 def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, list[int]]:
-    """The values to store: the new values and, unless the test has ``changed``, the known values."""
+    """Return the values to store: the new values and, unless the test has ``changed``, the values stored before."""
     names = [name for name in NAMES if any(getattr(exact, name) is not None for exact in new)]
     kept = {} if changed else stored
     values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}
@@ -111,7 +111,7 @@ def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, lis
 
 
 def _allowed(quantity: Quantity, value: int, asked: int | float) -> float:
-    """The allowed increase over ``value``."""
+    """Return the allowed increase over ``value``."""
     return max(_tolerance(quantity, value), asked * value if isinstance(asked, float) else asked)
 
 

@@ -32,7 +32,7 @@ class Split:
 
 
 def side_of(verdict: Verdict, split: Split | None) -> Side | None:
-    """The origin of a regression. Slower kernels are a regression even if host time hides them."""
+    """Return the origin of a regression. Slower kernels are a regression even if host time hides them."""
     slower = {change.metric for change in verdict.changed("regressed")}
     if "wall" not in slower:
         return "kernels" if "device" in slower else None

@@ -1,4 +1,4 @@
-"""Statistics that Python's ``statistics`` lacks: trimmed means, their intervals, Student's t.
+"""Compute statistics that Python's ``statistics`` lacks: trimmed means, their intervals, Student's t.
 
 Student's t is implemented here, because scipy is a hundred times the size of this package.
 """
@@ -13,13 +13,13 @@ TRIMMED = 0.25
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """The mean without the highest and the lowest quarter of the values."""
+    """Return the mean without the highest and the lowest quarter of the values."""
     drop = int(len(values) * TRIMMED)
     return fmean(sorted(values)[drop : len(values) - drop])
 
 
 def log_ratios(reference: Sequence[float], measured: Sequence[float]) -> list[float]:
-    """``log(measured / reference)`` for each pair; positive if the measured leg is slower."""
+    """Return ``log(measured / reference)`` for each pair, which is positive if the measured leg is slower."""
     return [math.log(m / r) for r, m in zip(reference, measured, strict=True)]
 
 
@@ -38,7 +38,7 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def t_tail(t: float, freedom: int) -> float:
-    """The probability that Student's t with ``freedom`` degrees of freedom exceeds ``t``.
+    """Return the probability that Student's t with ``freedom`` degrees of freedom exceeds ``t``.
 
     Computed as a finite sum for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4), accurate to
     about 1e-15.
@@ -56,7 +56,7 @@ def t_tail(t: float, freedom: int) -> float:
 
 
 def t_quantile(probability: float, freedom: int) -> float:
-    """The quantile of Student's t at ``probability``, by bisection."""
+    """Return the quantile of Student's t at ``probability``, by bisection."""
     low, high = -1e4, 1e4
     for _ in range(80):
         middle = (low + high) / 2

@@ -15,7 +15,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoredTest:
-    """The stored runs of one test, oldest first, and all recorded counts."""
+    """One test's stored runs, oldest first, and all its recorded counts."""
 
     runs: Sequence[Run] = ()
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ def _ours(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
-    """The stored runs of an entry, oldest first."""
+    """Return the stored runs of an entry, oldest first."""
     ours = _ours(entry)
     figures = ours.get("runs", [])
     columns = [ours.get(name) or [] for name in ("codes", "devices", "kept_caches")]
@@ -38,12 +38,12 @@ def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
 def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: Any) -> Run:
     wall, host, on_device = (Times(*figures[n]) if n in figures else None for n in ("wall", "host", "device"))
     cold, warm = (figures[name][1] if name in figures else None for name in ("start", "warm-start"))
-    assert wall is not None  # entries without it are rejected when the file is read
+    assert wall is not None  # an entry without this key is rejected when the file is read
     return Run(wall, host, on_device, cold, warm, code, device, bool(kept))
 
 
 def _figures(run: Run) -> dict[str, list[float]]:
-    """Times rounded to five significant digits, and their log ratio rounded to six decimals."""
+    """Round times to five significant digits, and the log of their ratio to six decimals."""
     three = {"wall": run.wall, "host": run.host, "device": run.device}
     figures = {
         name: [float(f"{time.eager:.5g}"), float(f"{time.compiled:.5g}"), round(time.log_ratio, 6)]
@@ -55,8 +55,8 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
-    """The reason why these runs cannot be used to judge a device, or ``""``: they include neither this device nor
-    enough other devices.
+    """Return the reason why these runs cannot be used to judge a device, or ``""``. They cannot be used if they include
+    neither this device nor enough other devices.
     """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
@@ -69,14 +69,14 @@ def unknown_device(runs: Sequence[Run], device: str) -> str:
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
-    """The reason why runs cannot be compared with runs that use a persistent compile cache, or ``""``."""
+    """Return the reason why runs cannot be compared with runs that use a persistent compile cache, or ``""``."""
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
     return "the baseline was recorded with a persistent compile cache; use the same --compile-cache, or record it again"
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
-    """A pytest-benchmark entry with one run for each sample of this test, without the individual rounds."""
+    """Return a pytest-benchmark entry with one run for each sample of this test, without the individual rounds."""
     stats = {name: value for name, value in (benchmark.get("stats") or {}).items() if name != "data"}
     entry = {name: benchmark.get(name) for name in ("group", "name", "param", "options")}
     ours = {"schema_version": SCHEMA_VERSION, "what": samples[0].what, "mode": samples[0].mode}
@@ -94,7 +94,7 @@ def _columns(runs: Sequence[Run]) -> Entry:
 
 
 def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
-    """The runs to store. A changed test starts over, and an unchanged test collects runs up to the maximum."""
+    """Return the runs to store. A changed test starts over, and an unchanged test collects runs up to the maximum."""
     stored, added = runs_of(old), runs_of(new)
     if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):
         return new
@@ -104,6 +104,6 @@ def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
 
 
 def alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two entries could belong to the same test, with the same work and mode."""
+    """Return whether two entries could belong to the same test, because they have the same work and mode."""
     one, other = _ours(first), _ours(second)
     return all(one.get(name) == other.get(name) for name in ("what", "mode"))

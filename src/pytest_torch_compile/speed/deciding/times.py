@@ -1,7 +1,7 @@
 """Derive a verdict on times from stored and new runs. Imports neither torch nor pytest.
 
 Noise comes from the compilation: two processes with the same code agree much better than two compilations of one graph.
-So new compilations are compared with the spread of the stored compilations:
+So the times of new compilations are compared with the spread among the stored compilations:
 
 1. If the time of the first run is unlikely to be chance, up to eight more compilations are requested.
 2. The first run is then excluded, because it was selected for being slow. The other runs are compared with the stored
@@ -45,12 +45,12 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """The change of new compilations relative to the stored compilations. ``effect`` is a log ratio, which is positive
-    if the new compilations are slower.
+    """How the times of new compilations differ from the times of the stored compilations. ``effect`` is a log ratio,
+    which is positive if the new compilations are slower.
 
     ``effect`` is the mean over the additional compilations (``compilations`` is their number), or the value of the
-    first compilation if there are none. ``low`` to ``high`` is its 95% interval, ``p_value`` is the one-sided
-    probability that it arose by chance, and ``against`` is the eager time by which both times are divided.
+    first compilation if there are none. ``low`` to ``high`` is the effect's 95% interval, ``p_value`` is the one-sided
+    probability that the effect arose by chance, and ``against`` is the eager time by which both times are divided.
     """
 
     metric: Metric
@@ -66,7 +66,7 @@ class Change:
 @dataclass(frozen=True)
 class Verdict:
     """The verdict on one test, with the change in each measured time. ``undecided`` is true if another compilation
-    would help.
+    would help to decide.
     """
 
     outcome: Outcome
@@ -75,7 +75,7 @@ class Verdict:
     undecided: bool = False
 
     def changed(self, outcome: Outcome) -> tuple[Change, ...]:
-        """The changes with this outcome."""
+        """Return the changes with this outcome."""
         return tuple(change for change in self.changes if change.outcome == outcome)
 
 
@@ -133,23 +133,23 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def are_enough(stored: int, further: int) -> bool:
-    """Whether this number of compilations is enough to show a change by their ranks alone."""
+    """Return whether this number of compilations is enough to show a change by their ranks alone."""
     return math.comb(stored + further, further) >= MIN_ORDERS
 
 
 def can_decide(stored: Sequence[Run]) -> bool:
-    """Whether enough runs are stored to decide on a change of a time."""
+    """Return whether enough runs are stored to decide whether a time has changed."""
     return are_enough(len(stored), MAX_COMPILATIONS - 1)
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of a test, from the outcomes of its times."""
+    """Return the outcome of a test, from the outcomes of its times."""
     order: tuple[Outcome, ...] = ("regressed", "inconclusive", "improved")
     return next((outcome for outcome in order if outcome in outcomes), "pass")
 
 
 def is_kept(runs: Sequence[Run]) -> bool:
-    """Whether the runs shared a compile cache, and so ran the same code."""
+    """Return whether the runs shared a compile cache, and therefore ran the same code."""
     return bool(runs) and all(run.kept_cache for run in runs)
 
 
@@ -158,7 +158,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
 
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
-    """The change of one time, and whether another compilation is needed to decide."""
+    """Return the change in one time, and whether another compilation is needed to decide."""
     against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)
@@ -170,7 +170,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
     if slower != (first > fmean(before)) or not large:
-        return change, False  # this is chance, because the first run was selected for being unusual
+        return change, False  # the difference is chance, because the first run was selected for being unusual
     if slower and _only_eager_changed(metric, stored, new):
         return change, False
     if are_enough(len(before), len(further)) and change.p_value <= level:
@@ -181,7 +181,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
 
 
 def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequence[float], kept: bool) -> Change:
-    """A t test of two samples, whose spread is combined with the typical spread."""
+    """Run a t test of two samples, in which the samples' spread is combined with the typical spread."""
     typical = (SPREADS_OF_A_KEPT_CACHE if kept else SPREADS)[metric]
     effect = fmean(after) - fmean(before)
     squares = sum((value - fmean(values)) ** 2 for values in (before, after) for value in values)
@@ -195,10 +195,10 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 
 
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
-    """The eager time by which a time is divided, so that the speed of the machine cancels out.
+    """Return the eager time by which a time is divided, so that the speed of the machine cancels out.
 
-    If compiled code waits for its kernels, a slower host slows it down less than eager, so its wall time is compared
-    with the device time of eager.
+    If compiled code waits for its kernels, a slower host slows down compiled code less than eager, so compiled wall
+    time is compared with eager's device time.
     """
     if metric == "wall":
         return "wall" if host_bound(new) or not all(run.device for run in (*stored, *new)) else "device"
@@ -206,13 +206,15 @@ def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> 
 
 
 def host_bound(runs: Sequence[Run]) -> bool:
-    """Whether the host takes nearly all of the compiled wall time. Also true if host and device times are unknown."""
+    """Return whether the host takes nearly all of the compiled wall time. Also true if host and device times are
+    unknown.
+    """
     shares = [run.host.compiled / run.wall.compiled for run in runs if run.host and run.device]
     return not shares or fmean(shares) > HOST_BOUND
 
 
 def _value(run: Run, metric: Metric, against: str) -> float:
-    """The log of the compiled time, or of its ratio to the eager time."""
+    """Return the log of the compiled time, or of its ratio to the eager time."""
     if not against:
         return math.log(getattr(run, metric))
     times = getattr(run, metric)
@@ -220,8 +222,8 @@ def _value(run: Run, metric: Metric, against: str) -> float:
 
 
 def _only_eager_changed(metric: Metric, stored: Sequence[Run], new: Sequence[Run]) -> bool:
-    """Whether eager became faster and compiled code did not become slower, in which case a lower speedup is not a
-    regression.
+    """Return whether eager became faster and compiled code did not become slower, in which case a lower speedup is not
+    a regression.
     """
     if metric not in ("device", "wall"):
         return False

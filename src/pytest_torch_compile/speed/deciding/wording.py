@@ -1,4 +1,4 @@
-"""The texts of verdicts. Imports neither torch nor pytest."""
+"""Write the texts of verdicts. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _seconds(value: float) -> str:
 
 
 def headline(change: Change) -> str:
-    """One line with the change, its size and its interval."""
+    """Return one line with the change, its size and its interval."""
     against = f" relative to eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
     size = f"{abs(100 * math.expm1(change.effect)):.1f}% {'slower' if change.effect > 0 else 'faster'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
@@ -29,13 +29,13 @@ def headline(change: Change) -> str:
 
 
 def interval(change: Change) -> str:
-    """The size of a change with its interval, short enough for a table."""
+    """Return the size of a change with its interval, short enough for a table."""
     low, high = (100 * math.expm1(bound) for bound in (change.low, change.high))
     return f"{METRICS[change.metric][0]} {percent(change.effect)} ({low:+.1f} to {high:+.1f}%)"
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
-    """The origin of a regression, kernels or host, with the parts of a wall time regression."""
+    """Describe where a regression comes from, kernels or host; a regression of wall time is split into both."""
     split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
     side = side_of(decision.times, split)
     if split is None or side is None:
@@ -47,7 +47,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
-    """The times of both legs before and after the change, which show whether eager became faster."""
+    """Return the times of both legs before and after the change, which show whether eager became faster."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
     new = [sample.run() for sample in samples]
     for name in ("wall", "host", "device"):
@@ -64,7 +64,7 @@ def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
 
 
 def explain(test: str, decision: Decision, stored: StoredTest) -> str:
-    """The text of a failure: the regressions, the times, their origin, and how to accept them."""
+    """Return the text of a failure: the regressions, the times, their origin, and how to accept them."""
     lines = [str(difference) for difference in decision.worse]
     if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):
         lines += [f"    {place}" for place in decision.samples[0].breaks]
@@ -81,7 +81,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
 
 
 def summary(decision: Decision) -> str:
-    """The change, or the reason for the verdict, short enough for a table."""
+    """Return the change, or the reason for the verdict, short enough for a table."""
     outcome = decision.times.outcome
     words = [str(difference) for difference in decision.differences]
     words += [f"{difference} in one compilation only" for difference in decision.varying]
@@ -92,5 +92,5 @@ def summary(decision: Decision) -> str:
 
 
 def percent(log_ratio: float) -> str:
-    """A log ratio as a signed percentage."""
+    """Format a log ratio as a signed percentage."""
     return f"{round(100 * math.expm1(log_ratio), 1) + 0.0:+.1f}%"

@@ -48,10 +48,10 @@ class WarmLeg:
 class Bench:
     """Warm eager and compiled legs of ``target(*args, **kwargs)``, each with its own copy of the target and the inputs.
 
-    ``train=True`` adds the backward pass through every floating-point output, a callable ``train`` computes the loss,
-    and ``optimizer`` (``params -> Optimizer``) measures a whole training step. ``compile`` is any ``callable(target) ->
-    compiled``; if it is not set, ``torch.compile`` is called with the options given here. ``dynamic_dims`` are marked
-    as dynamic for the compiled leg, as in a check.
+    ``train=True`` adds the backward pass through every floating-point output. If ``train`` is a callable, it computes
+    the loss. With ``optimizer`` (``params -> Optimizer``), a whole training step is measured. ``compile`` is any
+    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here.
+    ``dynamic_dims`` are marked as dynamic for the compiled leg, as in a check.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -166,7 +166,8 @@ class Bench:
             memory.free_leftovers()
             leg.run()
             leg.memory = memory.bytes_in_use() - before + memory.transient_memory(leg.run)
-            # A synchronized call takes longer than a call in a block, so the size of the block is computed again.
+            # A single synchronized call takes longer than a call in a block of calls, so the block's size is computed
+            # again.
             leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
 
@@ -199,7 +200,7 @@ def measure_compile(
 
 
 def _exact(seen: Observation, session: kernels.Profiled | None, memory: int | None, python_calls: int | None) -> Exact:
-    """The counts of the compiled leg; counts that this torch version does not provide are None, not zero."""
+    """Return the counts of the compiled leg; counts that this torch version does not provide are None, not zero."""
     guards = [graph.guards for graph in seen.graphs]
     exact = Exact(memory=memory, python_calls=python_calls)
     if session is not None:
@@ -235,7 +236,7 @@ def _bytes(eager: int, compiled: int) -> Paired | None:
 
 
 def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> torch.device:
-    """The device of the first parameter, buffer or tensor argument; the CPU if there is none."""
+    """Return the device of the first parameter, buffer or tensor argument; the CPU if there is none."""
     own = (t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers()))
     tensor = next(own, None)
     if tensor is None:
@@ -244,7 +245,7 @@ def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | No
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
-    """The device name and id, and the versions of torch, CUDA and Python."""
+    """Return the device name and id, and the versions of torch, CUDA and Python."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     versions = {"torch": torch.__version__.split("+")[0], "cuda": None, "python": python}
     environment: dict[str, Any] = {"device": device.type, **versions}

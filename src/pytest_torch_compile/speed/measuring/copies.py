@@ -1,4 +1,6 @@
-"""Copy the timed target, so that its memory belongs to the leg and training does not change the caller's model."""
+"""Copy the timed target, so that the copy's memory belongs to the leg, and training does not change the caller's
+model.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CORES = 4
 
 @contextmanager
 def own_cores(directory: Path | None = None) -> Iterator[None]:
-    """Inside the ``with`` block, keep this process's threads on a few cores that no other measuring process has
+    """Inside the ``with`` block, keep this process's threads on a few cores, which no other measuring process has
     locked.
     """
     if not hasattr(os, "sched_setaffinity"):
@@ -37,7 +37,9 @@ def own_cores(directory: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _free_cores(directory: Path | None) -> Iterator[set[int]]:
-    """Lock free cores, starting from the last. Yields the last cores if all cores are locked."""
+    """Find cores that no other process has locked, lock them and yield them, starting with the highest-numbered cores.
+    If all cores are locked, yield the highest-numbered cores.
+    """
     cores = sorted(os.sched_getaffinity(0), reverse=True)
     for start in range(0, len(cores) - CORES + 1, CORES):
         group = cores[start : start + CORES]

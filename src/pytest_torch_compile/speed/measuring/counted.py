@@ -19,12 +19,12 @@ from .kernels import Run
 from .workload import workload
 
 WARM_UPS = 3  # a CUDA graph warms up, is recorded, and is then replayed
-PROFILED = 4  # enough calls that the profiler's own events average below one per call
+PROFILED = 4  # so many calls that there is less than one of the profiler's own events per call
 
 
 @dataclass(frozen=True)
 class Counted:
-    """The counts of one warm call. ``sync_lines`` are the user's lines that synchronized; None if unknown."""
+    """The counts of one warm call. ``sync_lines`` are the lines of user code that synchronized; None if unknown."""
 
     kernels: int
     memory: int
@@ -33,7 +33,9 @@ class Counted:
 
 
 def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
-    """Run a call on copies until it is warm, and then count. If ``compiling`` is None, the call runs in eager."""
+    """Run a call on copies of its arguments until the call is warm, and then count. If ``compiling`` is None, the call
+    runs in eager.
+    """
     with ExitStack() as stack:
         if compiling is None:
             stack.enter_context(torch.compiler.set_stance("force_eager"))

@@ -15,8 +15,8 @@ from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
-# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal, but the following reasons
-# are not.
+# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal reasons, but the following
+# reasons are not.
 THROTTLE_REASONS = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
@@ -37,7 +37,7 @@ QUERIED = {
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Clocks, temperature, power, throttle reasons and processes; ``{}`` if nvidia-smi is missing."""
+    """Return clocks, temperature, power, throttle reasons and processes; ``{}`` if nvidia-smi is missing."""
     row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
@@ -54,7 +54,7 @@ def device_state(uuid: str) -> dict[str, Any]:
 
 
 def nvidia_smi(query: str) -> list[list[str]]:
-    """The output rows of nvidia-smi; none if the command is missing."""
+    """Return the output rows of nvidia-smi; none if the command is missing."""
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
@@ -64,8 +64,8 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """The reasons not to gate times that were measured between two states: the device was throttled, or other processes
-    used it.
+    """Return the reasons not to gate times that were measured between two device states: the device was throttled, or
+    other processes used it.
     """
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
@@ -116,7 +116,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """The number of processes of this run that may use the device: the workers, and one process that confirms
+    """Return how many of this run's processes may use the device: the workers, and one process that confirms
     changes.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))

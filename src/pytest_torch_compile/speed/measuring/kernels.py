@@ -36,11 +36,15 @@ class Profiled:
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
-        """A count per call. It is rounded down to exclude the session's own events, which are fewer than the calls."""
+        """Return a count per call. The count is rounded down to exclude the session's own events, which are fewer than
+        the calls.
+        """
         return count // self.calls
 
     def seconds(self) -> list[float]:
-        """Device time of each call, distributed evenly if the calls differ in kernels."""
+        """Return the device time of each call. If the calls differ in kernels, the total time is divided evenly among
+        the calls.
+        """
         kernels, rest = divmod(len(self.took), self.calls)
         if rest or not kernels:
             return [sum(self.took) / self.calls / 1e6] * self.calls
@@ -54,7 +58,7 @@ def start_profiler() -> None:
 
 
 def profiled(run: Run, calls: int) -> Profiled:
-    """One profiler session of ``calls`` calls."""
+    """Run one profiler session of ``calls`` calls, and return its results."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         for _ in range(calls):
@@ -75,7 +79,9 @@ def profiled(run: Run, calls: int) -> Profiled:
 def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
-    """For each leg, the median device seconds per call of each profiler session, and its last session."""
+    """Run profiler sessions of all legs alternately. Returns, for each leg, the median device seconds per call in each
+    session, and the final session.
+    """
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     last: dict[str, Profiled] = {}

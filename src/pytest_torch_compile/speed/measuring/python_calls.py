@@ -1,4 +1,4 @@
-"""Measure the work of the host as the number of function calls in one call of a target."""
+"""Measure the host's work, as the number of function calls in one call to a target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPEATS = 3
 
 
 def python_calls(run: Callable[[], object]) -> int | None:
-    """The number of function calls in one ``run()``, including builtins; None if another profiler is active.
+    """Return the number of function calls in one ``run()``, including builtins, or None if another profiler is active.
 
     Returns the minimum of a few runs, because other threads may interfere. Since Python 3.12, all threads are counted,
     because backward on a CUDA device runs in an autograd thread. On older versions, only the current thread is counted.

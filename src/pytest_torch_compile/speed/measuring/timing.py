@@ -30,8 +30,8 @@ class Timer:
             self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def block(self, run: Run, calls: int) -> tuple[float, float]:
-        """The wall time per call, and the host time per call until the last call of the block is enqueued, both in
-        seconds.
+        """Run a block of calls. Returns the wall time per call, and the host time per call until the block's final call
+        is enqueued, both in seconds.
         """
         self.synchronize()
         if self._cuda:
@@ -53,8 +53,8 @@ class Timer:
 
 
 def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
-    """Call the leg until its time is steady. Returns the cold start (the time until then) and the steady time per call,
-    in seconds.
+    """Call the leg until the time per call is steady. Returns the cold start (the total time until then) and the steady
+    time per call, in seconds.
     """
     times: list[float] = []
     while True:
@@ -86,7 +86,7 @@ def quiet_host() -> Iterator[None]:
 
 
 def calls_per_block(steady: float) -> int:
-    """The number of calls in one block, if a call takes ``steady`` seconds."""
+    """Return the number of calls in one block, if a call takes ``steady`` seconds."""
     return max(1, min(2000, round(BLOCK_SECONDS / max(steady, 1e-7))))
 
 

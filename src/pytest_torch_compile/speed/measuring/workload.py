@@ -19,7 +19,7 @@ def workload(
     optimizer: Callable[[list[Any]], Any] | None = None,
     compile: Callable[[Any], Any] | None = None,
 ) -> Callable[[], object]:
-    """A function without arguments that runs ``target`` once on the inputs."""
+    """Return a function without arguments that runs ``target`` once on the inputs."""
     modules = modules_of(target).values()
     parameters = list(dict.fromkeys(p for module in modules for p in module.parameters() if p.requires_grad))
     kwargs = kwargs or {}
@@ -72,7 +72,7 @@ def _backward_of(loss: Callable[[Any], Any] | None) -> Callable[[Any], None]:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in nested tuples, lists, mappings and dataclasses."""
+    """Yield the tensors in nested tuples, lists, mappings and dataclasses."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
