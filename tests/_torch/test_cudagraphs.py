@@ -130,7 +130,7 @@ def test_warm_up_recording_and_replay_are_no_finding():
 def test_runs_without_a_graph_are_a_finding_that_names_their_calls():
     (finding,) = judged([CudagraphRuns(1, warmed_up=1), CudagraphRuns(3, without=("why",)), CudagraphRuns(4, 0, 0, 1)])
     assert finding.kind == "cudagraph-skip"
-    assert finding.message == "CUDA graphs were requested but not used in 1 run (call 3), 0 allowed"
+    assert finding.message == "CUDA graphs were requested, but not used in 1 run (call 3); 0 allowed"
     assert finding.evidence == "why (x1)\nruns: 1 warmed up, 0 recorded, 1 replayed, 1 without a CUDA graph"
 
 
@@ -140,7 +140,7 @@ def test_skips_and_runs_are_one_finding():
     )
     assert (
         finding.message
-        == "CUDA graphs were requested but skipped 1 time and not used in 2 runs (calls 2, 3), 0 allowed"
+        == "CUDA graphs were requested, but skipped 1 time and not used in 2 runs (calls 2, 3); 0 allowed"
     )
 
 

@@ -215,7 +215,8 @@ def test_hanging_test_ends_the_command(interpreters, tmp_path, capsys, monkeypat
     assert main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"]) == 2
     said = capsys.readouterr()
     assert (
-        f"no test finished for 0 minutes under torch {torch.__version__.partition('+')[0]}, after 1 of 2." in said.err
+        f"no test finished for 0 minutes under torch {torch.__version__.partition('+')[0]}, after 1 of 2 tests."
+        in said.err
     )
     assert (
         "Still running: test_models.py::test_hangs. To stop a check that hangs, use --compile-timeout=SECONDS"

@@ -39,7 +39,7 @@ def test_sentence_counts_failures_and_groups():
 def test_what_may_hide_or_explain_a_difference_is_said():
     triage = replace(TRIAGE, differences=["numpy 1.26.4 -> 2.1.0"], lost={"test_c.py::test": "skipped"})
     for text in (page.text(triage), page.markdown(triage).replace("\\", ""), page.html(triage)):
-        assert "1 test ran with torch 2.13.0 but not with 2.15.0 (1 skipped): test_c.py::test" in text.replace(
+        assert "1 test ran with torch 2.13.0 but not with torch 2.15.0 (1 skipped): test_c.py::test" in text.replace(
             "\n", " "
         )
         assert "numpy 1.26.4 -" in text

@@ -213,7 +213,7 @@ def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> l
         parts.append(f"not used in {count(without.total(), 'run')}{where}")
     lines = [f"{reason} (x{times})" for reason, times in (Counter(reasons) + without).items()]
     lines += [f"runs: {cudagraphs([asdict(run) for run in runs])} a CUDA graph"] if runs else []
-    message = f"CUDA graphs were requested, but {' and '.join(parts)} (0 allowed)"
+    message = f"CUDA graphs were requested, but {' and '.join(parts)}; 0 allowed"
     total = len(reasons) + without.total()
     return [Finding("cudagraph-skip", message, None, "\n".join(lines), advice.CUDAGRAPHS, measured=total, limit=0)]
 

@@ -111,7 +111,7 @@ class Recorder:
     def _value(self, tensor: torch.Tensor) -> torch.Tensor:
         if not valued(tensor):
             self._mode.unknown.append("a result has no known values")
-            return torch.empty(tensor.shape, dtype=tensor.dtype)
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         value = value_of(tensor).detach()
         return value.requires_grad_(tensor.requires_grad) if value.is_floating_point() else value
 
@@ -122,7 +122,7 @@ class Recorder:
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
     """Copy a tensor, preserving its strides even if elements overlap."""
     storage = tensor.untyped_storage().clone()
-    plain = torch.empty(0, dtype=tensor.dtype)
+    plain = torch.empty(0, dtype=tensor.dtype, device="cpu")
     plain.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
     return plain.requires_grad_(tensor.requires_grad)
 

@@ -120,7 +120,7 @@ class Interpreted:
         """Run the programs of a grid, at most ``most`` of them together."""
         self.launch.grid = grid
         for start in range(0, math.prod(grid), most):
-            number = torch.arange(start, min(start + most, math.prod(grid)), dtype=torch.int32)
+            number = torch.arange(start, min(start + most, math.prod(grid)), dtype=torch.int32, device="cpu")
             self.launch.ids = (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
             function(**values)
 
@@ -251,7 +251,7 @@ def _argument(name: str, value: Any, kind: str) -> Any:
     if isinstance(value, bool) or kind == "constexpr" or not isinstance(value, (int, float)):
         return value
     dtypes = {"i32": torch.int32, "i64": torch.int64, "fp32": torch.float32, "fp64": torch.float64}
-    return Block(torch.tensor([value], dtype=dtypes[kind])) if kind in dtypes else value
+    return Block(torch.tensor([value], dtype=dtypes[kind], device="cpu")) if kind in dtypes else value
 
 
 def _sort_with_index(
@@ -264,5 +264,5 @@ def _sort_with_index(
     data, index = torch.broadcast_tensors(x.data, idxs.data)
     count = size if rnumel is None else int(rnumel)
     order = data[..., :count].sort(dim=-1, stable=True, descending=descending).indices
-    order = torch.cat([order, torch.arange(count, size).expand(*order.shape[:-1], size - count)], -1)
+    order = torch.cat([order, torch.arange(count, size, device="cpu").expand(*order.shape[:-1], size - count)], -1)
     return Block(data.gather(-1, order), x.dtype), Block(index.gather(-1, order), idxs.dtype)

@@ -125,7 +125,7 @@ def aligned(*values: Any) -> list[torch.Tensor]:
     """Return the tensors of the values, with the same number of dimensions. Missing dimensions are inserted after the
     dimension of the programs.
     """
-    tensors = [value.data if isinstance(value, Block) else torch.tensor([value]) for value in values]
+    tensors = [value.data if isinstance(value, Block) else torch.tensor([value], device="cpu") for value in values]
     most = max(tensor.ndim for tensor in tensors)
     return [t.reshape(t.shape[0], *[1] * (most - t.ndim), *t.shape[1:]) for t in tensors]
 
@@ -253,7 +253,7 @@ class Pointer:
         """
         storage = self.tensor.untyped_storage()
         size = storage.nbytes() // self.tensor.dtype.itemsize
-        flat = torch.empty(0, dtype=self.tensor.dtype).set_(storage, 0, (size,), (1,))
+        flat = torch.empty(0, dtype=self.tensor.dtype, device="cpu").set_(storage, 0, (size,), (1,))
         values = aligned(self.offset, True if mask is None else mask)
         index, active = torch.broadcast_tensors(values[0].long() + self.tensor.storage_offset(), values[1].bool())
         wrong = active & ((index < 0) | (index >= size))
@@ -286,7 +286,7 @@ def language(launch: Launch) -> dict[str, Any]:
         flat, index, active = pointer.places(mask, launch, "reads")
         values = flat[index] if flat.numel() else flat.new_zeros(index.shape)
         if active is not None and not active.all():
-            outside = poison(torch.empty(1, dtype=flat.dtype))
+            outside = poison(torch.empty(1, dtype=flat.dtype, device="cpu"))
             if other is not None:
                 outside = aligned(other, Block(values))[0].to(flat.dtype)
             values = torch.where(active, values, outside)
@@ -330,13 +330,13 @@ def language(launch: Launch) -> dict[str, Any]:
         "range": lambda *bounds, **_: range(*map(int, bounds)),
         "static_range": lambda *bounds, **_: range(*map(int, bounds)),
         "program_id": lambda axis: Block(launch.ids[axis]),
-        "num_programs": lambda axis: Block(torch.tensor([launch.grid[axis]], dtype=torch.int32)),
+        "num_programs": lambda axis: Block(torch.tensor([launch.grid[axis]], dtype=torch.int32, device="cpu")),
     }
     return names
 
 
 def _arange(start: int, end: int) -> Block:
-    return Block(torch.arange(int(start), int(end), dtype=torch.int32)[None])
+    return Block(torch.arange(int(start), int(end), dtype=torch.int32, device="cpu")[None])
 
 
 def _full(shape: Any, value: Any, dtype: DType) -> Block:

@@ -86,7 +86,7 @@ class ValuedMode(CardMode):
         if shape.storage not in self._values:
             content = bytearray(shape.values) or bytearray(1)
             self._values[shape.storage] = torch.frombuffer(content, dtype=torch.uint8).clone()
-        value = torch.empty(0, dtype=shape.dtype)
+        value = torch.empty(0, dtype=shape.dtype, device="cpu")
         _keep(made, value.set_(self._values[shape.storage].untyped_storage(), shape.offset, shape.size, shape.stride))
         return made
 
@@ -146,7 +146,7 @@ def _laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         value = value.reshape(like.shape)  # statistics of norms have different dimensions on the CPU
     if value.stride() == like.stride() or value.layout is not torch.strided or value.shape != like.shape:
         return value
-    return torch.empty_strided(value.shape, like.stride(), dtype=value.dtype).copy_(value)
+    return torch.empty_strided(value.shape, like.stride(), dtype=value.dtype, device="cpu").copy_(value)
 
 
 def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
@@ -167,7 +167,7 @@ def _norm(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     given = list(_named(func, args, kwargs).values())
-    return *torch.ops.aten.native_batch_norm.default(*given), torch.empty(0, dtype=torch.uint8)
+    return *torch.ops.aten.native_batch_norm.default(*given), torch.empty(0, dtype=torch.uint8, device="cpu")
 
 
 def _batch_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
@@ -184,10 +184,10 @@ def _attention(func: Any, args: Any, kwargs: Any) -> Any:
     output = (weights @ value).to(given["query"].dtype)
     if given["query"].shape[-1] == output.shape[-1] and given["query"].stride(1) < given["query"].stride(2):
         output = output.transpose(1, 2).contiguous().transpose(1, 2)
-    zero = torch.zeros((), dtype=torch.int64)
+    zero = torch.zeros((), dtype=torch.int64, device="cpu")
     if "efficient" in str(func):
         return output, logsumexp, zero, zero
-    return output, logsumexp, None, None, 0, 0, torch.zeros(2, dtype=torch.int64), zero, zero
+    return output, logsumexp, None, None, 0, 0, torch.zeros(2, dtype=torch.int64, device="cpu"), zero, zero
 
 
 def _attention_backward(func: Any, args: Any, kwargs: Any) -> Any:
@@ -215,7 +215,7 @@ def _weights(given: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torc
     query, key, value = given["query"], given["key"], given["value"]
     scores = _wide(query) @ _wide(_repeated(key, query)).transpose(-1, -2) * _scale(given)
     if given.get("is_causal"):
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device="cpu").triu(1)
         scores = scores.masked_fill(hidden, float("-inf"))
     if given.get("attn_bias") is not None:
         scores = scores + given["attn_bias"]
