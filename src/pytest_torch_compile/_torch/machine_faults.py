@@ -1,8 +1,8 @@
 """Detect machine problems that look like errors in the checked code.
 
-The problems are lack of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They are
-recognized by error messages of torch (read on 2.6, 2.8, 2.11, 2.13 and 2.15), of g++ and clang++, and of Triton 3.2 and
-3.9.
+The problems are a lack of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They
+are recognized by the error messages of torch (checked on 2.6, 2.8, 2.11, 2.13 and 2.15), g++, clang++, and Triton
+(checked on 3.2 and 3.9).
 """
 
 from __future__ import annotations

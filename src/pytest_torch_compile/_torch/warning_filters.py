@@ -32,7 +32,7 @@ _STDLIB = (sysconfig.get_paths()["stdlib"], "<frozen ")
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """Inside the ``with`` block, apply filters that turn warnings into errors only to the user's code."""
+    """Inside the ``with`` block, restrict filters that turn warnings into errors to the user's code."""
     if all(entry[0] != "error" for entry in _filters()):
         yield
         return

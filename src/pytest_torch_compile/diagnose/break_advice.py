@@ -96,10 +96,11 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
 
 
 def _without_the_backend(subject: Subject) -> CompileReport:
-    """Return the check with which trials are compared. It uses the backend "eager", because the changes are tried with
-    this backend.
+    """Return the check that serves as the baseline for trials. Trials run with the backend "eager", so the baseline
+    does too.
 
-    If a failing backend caused some of the breaks, this is the check with only the backend changed to eager.
+    If a failing backend caused some of the breaks, the baseline is the original check, run again with only the backend
+    changed.
     """
     if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in subject.report.graph_breaks):
         return _tried(subject, [], backend="eager") or subject.report

@@ -148,8 +148,8 @@ class Ledger:
         return self.time.limit * self.time.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """Return a family's earlier calls, and the number of recompiles that the sizes of these calls and of the next
-        call require.
+        """Return a family's earlier calls, and the number of recompiles required by the sizes of these calls and the
+        next.
         """
         earlier = [copied.call() for copied in family.earlier]
         if len(earlier) < family.shapes:  # an earlier call could not be copied, so the recompiles are unknown

@@ -165,7 +165,7 @@ def _tensor(tensor: torch.Tensor) -> str:
 
 def _bounds(low: float, high: float, floating: bool) -> list[str]:
     """Return arguments for a range that contains the values. The range is exact for integers; for floating-point
-    numbers, the bounds are rounded up to a power of ten.
+    numbers, the bounds are widened to powers of ten.
     """
     if floating:
         if low >= 0 and high <= 1:

@@ -167,7 +167,7 @@ class ExistingSession:
         """Yield lines about the comparison with the baseline, the baseline's update, and the test files that were
         written.
 
-        There are no lines for a run that did not reach its end.
+        There are no lines for a run that did not finish.
         """
         if self._baseline is None:
             return

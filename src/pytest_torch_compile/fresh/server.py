@@ -37,8 +37,7 @@ class ForkedProcess:
         self._code: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the forked process, and return its exit code, or the negative number of the signal that terminated
-        it.
+        """Wait for the forked process, and return its exit code, or minus the number of the signal that terminated it.
 
         Raises:
             subprocess.TimeoutExpired: If the process has not exited after ``timeout`` seconds.

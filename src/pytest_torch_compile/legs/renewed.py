@@ -42,7 +42,9 @@ class SharedItems:
 
 
 def renewal(value: Any) -> Callable[[], Any] | None:
-    """Return a function that creates an object at the same position as ``value``; None if this is not needed."""
+    """Return a function that creates an object in the same state of iteration as ``value``; None if this is not
+    needed.
+    """
     if is_a(value, types.GeneratorType):
         has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED
         return SharedItems(value).from_start if has_started else functools.partial(_made_again, value)

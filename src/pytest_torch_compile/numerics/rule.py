@@ -185,7 +185,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
 
 
 def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradient: bool = False) -> list[Measured]:
-    """Return the measured errors, with limits that are widened by eager runs with perturbed rounding."""
+    """Return the measured errors, with limits widened according to eager runs with perturbed rounding."""
     multiple, largest = (PERTURBED_GRADIENT, PERTURBED_GRADIENT_LARGEST) if gradient else (PERTURBED, PERTURBED)
     reached: dict[str, float] = {
         "error": multiple * max(run.rms_eager for run in perturbed),

@@ -202,7 +202,9 @@ def _code(source: str) -> bytes:
 
 
 def _namespace(value: Any) -> dict[str, Any]:
-    """Return the values of the names in the source of a function or class: closed-over variables, and then globals."""
+    """Return the values of the names that a function or class uses, looked up first in its closure and then in its
+    globals.
+    """
     functions = [value] if isinstance(value, types.FunctionType) else [*map(_function, vars(value).values())]
     names = dict(vars(sys.modules[value.__module__])) if value.__module__ in sys.modules else {}
     for function in filter(None, functions):

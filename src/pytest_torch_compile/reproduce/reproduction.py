@@ -87,7 +87,7 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
 
 def _why_none(report: CompileReport) -> str:
     """Return the reason why no script can be written. For example, times, memory and caches depend on the machine, and
-    a script cannot reproduce several processes or some settings.
+    a script cannot reproduce a run of several processes or certain settings.
     """
     if causes := [finding.cause for finding in report.findings if finding.cause]:
         return f"a torch setting causes the failure: {causes[0]}"

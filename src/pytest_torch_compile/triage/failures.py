@@ -256,8 +256,8 @@ def _last_line(text: str) -> str:
 
 
 def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
-    """Return the part of torch that raised the exception: the part to which the innermost of torch's files in the
-    traceback belongs.
+    """Return the part of torch that raised the exception: the part that contains the innermost torch file in the
+    traceback.
     """
     last = {folder: text.rfind(folder) for folder in _OF_FOLDER}
     folder = max(last, key=lambda name: last[name])

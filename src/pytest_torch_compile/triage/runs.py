@@ -46,13 +46,14 @@ def run_tests(
     say: Callable[[str], None] = print,
     **options: object,
 ) -> dict[str, Result]:
-    """Run the tests. ``arguments`` are passed to pytest; ``tests``, if set, replace the tests that they select.
+    """Run the tests. ``arguments`` are passed to pytest. If ``tests`` is set, it replaces the selection of tests in
+    ``arguments``.
 
     ``options`` are pytest and plugin options by name. If ``arguments`` does not set the number of workers, there is one
     worker for each core.
 
     Raises:
-        TriageError: If pytest did not finish, a test hangs, or no tests were collected.
+        TriageError: If pytest does not finish, a test hangs, or no tests are collected.
     """
     # -x would skip all tests after the first failure.
     all_tests = {"continue_on_collection_errors": True, "maxfail": 0}

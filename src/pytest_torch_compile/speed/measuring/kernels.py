@@ -42,8 +42,8 @@ class Profiled:
         return count // self.calls
 
     def seconds(self) -> list[float]:
-        """Return the device time of each call. If the calls differ in kernels, the total time is divided evenly among
-        the calls.
+        """Return the device time of each call. If the calls do not all run the same kernels, the total time is divided
+        evenly among the calls.
         """
         kernels, rest = divmod(len(self.took), self.calls)
         if rest or not kernels:
