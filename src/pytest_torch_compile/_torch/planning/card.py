@@ -24,6 +24,9 @@ def put_card(card: Card) -> None:
     properties = _properties(card)
     cuda: Any = torch.cuda
     cuda._initialized = True  # so that nothing initialises CUDA
+    # On some versions, importing torch's compiler counts the devices, and torch then refuses to use CUDA in a forked
+    # process. A plan does not use CUDA.
+    cuda._is_in_bad_fork = lambda: False
     cuda.default_generators = (torch.Generator("cpu"),)
     cuda.device_count = lambda: 1
     cuda._get_device_properties = lambda device=0: properties
