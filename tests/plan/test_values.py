@@ -8,7 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_torch_compile import CompileUsageError, Plan, check_plan
+from pytest_torch_compile import CompileUsageError, Plan, call, check_plan
+from pytest_torch_compile._torch.sandbox import sandbox
+from pytest_torch_compile.legs.leg import Leg, Work
+from pytest_torch_compile.numerics import flatten
+from pytest_torch_compile.plan.values import SEED, Judge, Values
 from tests.plan.faults import FAULTS
 from tests.plan.innocents import CASES
 from tests.plan.together import Case, plans_of
@@ -64,3 +68,15 @@ def test_values_need_tensors_with_values() -> None:
         check_plan(model, x, values=True)
     with pytest.raises(CompileUsageError, match="values=True needs a model and inputs with values on the CPU"):
         check_plan(nn.Linear(4, 4), x, values=True)
+
+
+def test_a_reference_that_draws_other_random_numbers_is_reported() -> None:
+    target, calls = torch.nn.Linear(4, 4), [call(torch.randn(2, 4)).under(torch.no_grad)]
+    with sandbox():
+        eager, planned = (Leg(Work(target, calls, False, None, seed=SEED), holds_records=True).run(0) for _ in range(2))
+    eager.rng = {"cpu": torch.zeros_like(torch.get_rng_state())}
+    (output,) = planned.output.tensors.values()
+    planned.output = flatten(output + 1)
+    judge = Judge(target, calls, False, None)
+    assert {finding.kind for finding in judge.findings(Values([eager], [planned]), {})} == {"numerics"}
+    assert any("random numbers are drawn differently" in line for line in judge.not_observable)

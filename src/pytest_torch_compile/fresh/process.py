@@ -71,7 +71,7 @@ def run_fresh(
         (folder / "job").write_bytes(pickle.dumps(job))
         process: ForkedProcess | subprocess.Popen[bytes] | None = None
         if preload and sys.platform == "linux":
-            process = server.fork(folder, preload, variables)
+            process = server.fork(folder, preload, variables, seconds)
         if process is None:
             process = _started(folder, variables)
         try:

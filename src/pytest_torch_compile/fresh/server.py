@@ -63,8 +63,12 @@ class _Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket = socket.socket()
 
-    def fork(self, folder: Path, preload: Sequence[str], variables: Mapping[str, str]) -> ForkedProcess | None:
-        """Fork a process that runs the job in the folder. Returns None while another forked process is running."""
+    def fork(
+        self, folder: Path, preload: Sequence[str], variables: Mapping[str, str], seconds: float
+    ) -> ForkedProcess | None:
+        """Fork a process that runs the job in the folder. Returns None while another forked process is running, and if
+        the server is not ready within ``seconds``.
+        """
         if not self._lock.acquire(blocking=False):
             return None
         process = None
@@ -72,16 +76,16 @@ class _Server:
             with contextlib.suppress(OSError):
                 self._ensure({name: value for name, value in variables.items() if name not in _READ_LATE})
                 late = {name: variables[name] for name in _READ_LATE if name in variables}
-                process = self._request({"folder": str(folder), "preload": [*preload], "late": late})
+                process = self._request({"folder": str(folder), "preload": [*preload], "late": late}, seconds)
             return process
         finally:
             if process is None:
                 self.stop()
                 self._lock.release()
 
-    def _request(self, request: Mapping[str, object]) -> ForkedProcess | None:
+    def _request(self, request: Mapping[str, object], seconds: float) -> ForkedProcess | None:
         end_of_child, alive = os.pipe()
-        self._socket.settimeout(None)
+        self._socket.settimeout(seconds)
         try:
             message = json.dumps({**request, "cwd": os.getcwd()}).encode()
             socket.send_fds(self._socket, [message], [end_of_child])

@@ -174,6 +174,7 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
         if task.judge is not None:
             places = {kernel.name: kernel.location for kernel in plan.kernels}
             plan.findings += task.judge.findings(answer.values, places)
+            plan.observation.not_observable += task.judge.not_observable
         plan.findings += _of_card(plan)
     elif answer.raised is not None:
         message = f"the planning process raised {answer.raised.type}"

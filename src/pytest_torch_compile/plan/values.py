@@ -16,6 +16,7 @@ from .._torch.sandbox import sandbox
 from .._torch.warning_filters import calm
 from ..check.judge import merged_over_calls
 from ..check.leg_errors import machine_faults_named
+from ..check.remarks import not_judged_by
 from ..check.requirements import require_values
 from ..findings import CompileUsageError, Finding
 from ..legs import leg as legs
@@ -168,7 +169,7 @@ class Judge:
     calls: Sequence[Call]
     train: bool | legs.Loss
     optimizer: Any
-    remarks: list[str] = field(default_factory=list)
+    not_observable: list[str] = field(default_factory=list)
 
     def findings(self, values: Values, locations: Mapping[str, Location | None]) -> list[Finding]:
         """Return all findings about values; ``locations`` maps each kernel to its line of user code."""
@@ -183,6 +184,7 @@ class Judge:
                 references.compared(index, eager, planned)
                 for index, (eager, planned) in enumerate(zip(values.eager, values.planned, strict=False))
             ]
+            self.not_observable += references.not_judged()
         return found + merged_over_calls(finding for one in comparisons for finding in one.findings)
 
 
@@ -192,9 +194,10 @@ class _References:
     def __init__(self, judge: Judge, values: Values, box: Any) -> None:
         calls = [call if judge.train else call.under(torch.no_grad) for call in judge.calls]
         self._work = legs.Work(judge.target, calls, judge.train, judge.optimizer, seed=SEED)
-        self._values, self._box, self._remarks = values, box, judge.remarks
+        self._values, self._box = values, box
         self._eager: legs.Leg | None = None
         self._reference = legs.LazyLeg(lambda: ReferenceLeg(self._work, self._ran()))
+        self._perturbed_legs = PerturbedLegs(self._work)
         self._repeat = legs.LazyLeg(lambda: legs.Leg(self._work, self._ran().world))
 
     def compared(self, index: int, eager: CallRecord, planned: CallRecord) -> Comparison:
@@ -209,7 +212,16 @@ class _References:
         )
 
     def _perturbed(self, index: int) -> Iterable[CallRecord]:
-        return PerturbedLegs(self._work, self._ran().world).records(index)
+        try:
+            self._perturbed_legs.world = self._ran().world
+        except CompileUsageError as error:
+            self._perturbed_legs.why_not = error
+            return ()
+        return self._perturbed_legs.records(index)
+
+    def not_judged(self) -> Iterable[str]:
+        """Return a line for each kind of reference run that could not run."""
+        return not_judged_by(self._reference.why_not, self._perturbed_legs.why_not)
 
     def _ran(self) -> legs.Leg:
         """Return the eager leg, after it has run all calls.

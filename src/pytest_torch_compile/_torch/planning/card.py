@@ -3,8 +3,9 @@
 Replaces functions of ``torch.cuda`` and ``torch._C`` that ask the driver, so that all code that calls these functions
 (dynamo's device interfaces, Inductor's hints, ``has_triton``) works unchanged.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the names below, ``torch.cuda._initialized``,
-``FakeTensorMode.avoid_device_init`` and ``init_gpu_context`` of ``torch._subclasses.fake_tensor``.
+Private names used, checked on torch 2.11, 2.13 and 2.15: the names below, ``torch.cuda._initialized`` and
+``torch.cuda._is_in_bad_fork``, ``FakeTensorMode.avoid_device_init`` and ``init_gpu_context`` of
+``torch._subclasses.fake_tensor``.
 """
 
 from __future__ import annotations

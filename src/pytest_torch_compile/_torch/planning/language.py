@@ -449,7 +449,8 @@ def _sum(block: Block, axis: int | None = None, keep_dims: bool = False, dtype: 
     if dtype is None and block.dtype.is_int() and block.dtype.primitive_bitwidth < 32:
         dtype = INT32
     block = block.to(dtype) if dtype else block
-    return reduce(block, axis, lambda one, other: one + other, keep_dims)  # type: ignore[no-any-return]
+    result: Block = reduce(block, axis, operator.add, keep_dims)
+    return result
 
 
 def _extreme(compare: Callable[[Any, Any], Any]) -> Callable[..., Any]:
