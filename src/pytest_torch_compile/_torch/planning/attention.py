@@ -2,8 +2,7 @@
 device.
 
 Replaces the kernels of the operator for CUDA. The conditions are taken from torch's ``sdp_utils.cpp``, in the same
-order. ``RECORDED`` lists the choices that were checked on a real card; a plan lists every other choice as an
-assumption.
+order. If they were not checked on the card, the plan lists each choice as an assumption.
 """
 
 from __future__ import annotations
@@ -14,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .recorded import card_and_torch, not_recorded
+from .recorded import not_recorded
 
 if TYPE_CHECKING:
     from ...plan.cards import Card
 
 CUDNN, FLASH, EFFICIENT, MATH = "cuDNN", "flash", "memory-efficient", "math"
-# The kernels that were chosen on a real card under these conditions, by capability and torch version.
-RECORDED = {((9, 0), "2.11"): (CUDNN, MATH)}
 _HALF = (torch.float16, torch.bfloat16)
 _library: Any = None
 
@@ -57,9 +54,11 @@ class Inputs:
 
 
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
-    """Choose the kernel as torch does on the card; ``assume`` is called for each choice that is not recorded."""
+    """Choose the kernel as torch does on the card; ``assume`` is called if the rules were not checked
+    on it.
+    """
     global _library
-    kernels = RECORDED.get(card_and_torch(card), ())
+    unsure = not_recorded(card)
 
     def attention(
         query: torch.Tensor,
@@ -74,11 +73,8 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
     ) -> torch.Tensor:
         inputs = Inputs(query, key, value, attn_mask, dropout_p, is_causal, card.capability)
         kernel = kernel_of(inputs)
-        if kernel not in kernels:
-            assume(
-                f"attention uses the {kernel} kernel, according to the rules in torch's source; "
-                f"{not_recorded(card, ())}"
-            )
+        if unsure:
+            assume(f"attention uses the {kernel} kernel, according to the rules in torch's source; {unsure}")
         return _run(kernel, inputs, scale, enable_gqa)
 
     _library = torch.library.Library("aten", "IMPL")
@@ -101,7 +97,8 @@ def _fits(inputs: Inputs) -> bool:
 
 def _cudnn(inputs: Inputs) -> bool:
     heads = (inputs.head, int(inputs.value.shape[-1]))
-    sizes = all(head <= 128 and head % 8 == 0 for head in heads)
+    largest = 256 if inputs.capability == (9, 0) else 128
+    sizes = all(head <= largest and head % 8 == 0 for head in heads)
     lengths = inputs.key.shape[2] != 1 and not (inputs.query.shape[2] == 1 and inputs.dropout)
     allowed = torch.backends.cuda.cudnn_sdp_enabled() and not torch.are_deterministic_algorithms_enabled()
     return allowed and _fits(inputs) and inputs.query.dtype in _HALF and sizes and lengths

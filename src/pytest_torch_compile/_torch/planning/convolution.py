@@ -2,8 +2,8 @@
 reports about the device.
 
 Replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format`` for tensors on CUDA,
-with cuDNN and its rule: the layout is channels last if the input or the weight has such strides. ``RECORDED`` lists the
-cards on which this rule was checked; if a plan's card is not in the list, the plan lists the rule as an assumption.
+with cuDNN and its rule: the layout is channels last if the input or the weight has such strides. If the rule was not
+checked on the card, the plan lists it as an assumption.
 Strides are judged by torch's Python version of the rule, ``suggest_memory_format`` of ``torch._prims_common``.
 """
 
@@ -20,8 +20,6 @@ from .recorded import not_recorded
 if TYPE_CHECKING:
     from ...plan.cards import Card
 
-RECORDED = {((9, 0), "2.11")}
-
 
 def put_convolutions(card: Card, assume: Callable[[str], None]) -> None:
     """Decide convolutions on CUDA in the same way as cuDNN; ``assume`` is called if the rule was not checked on the
@@ -29,7 +27,7 @@ def put_convolutions(card: Card, assume: Callable[[str], None]) -> None:
     """
     core: Any = torch._C
     select, layout = core._select_conv_backend, core._conv_determine_backend_memory_format
-    unsure = not_recorded(card, RECORDED)
+    unsure = not_recorded(card)
 
     def select_on_card(*args: Any, **kwargs: Any) -> Any:
         tensor = kwargs["input"] if "input" in kwargs else args[0]

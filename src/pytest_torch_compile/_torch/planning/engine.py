@@ -183,13 +183,16 @@ def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
 
 
 def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
-    """Call a node with its incoming gradients, and return the gradients that it computes. Missing gradients are zeros,
-    as in torch's engine.
+    """Call a node with its incoming gradients, and return the gradients that it computes.
+
+    As in torch's engine, a gradient that is missing is None for a node in C++, which may choose another formula then,
+    and zeros for an ``autograd.Function``.
     """
     given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
-    for position, meta in enumerate(node._input_metadata):
-        if given[position] is None:
-            given[position] = torch.zeros(tuple(meta.shape), dtype=meta.dtype, device=meta.device)
+    if not callable(node):
+        for position, meta in enumerate(node._input_metadata):
+            if given[position] is None:
+                given[position] = torch.zeros(tuple(meta.shape), dtype=meta.dtype, device=meta.device)
     with torch.set_grad_enabled(create_graph), _stack_of(node):
         results = node(*given) if callable(node) else node.apply(*given)
     results = results if isinstance(results, (tuple, list)) else [results]
