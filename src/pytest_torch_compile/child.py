@@ -127,8 +127,10 @@ class Child:
         seconds: float | None = None,
         too_long: tuple[type[BaseException], ...] = (),
         progress: Callable[[int], None] | None = None,
+        stop: threading.Event | None = None,
     ) -> Ended:
-        """Start the child and wait at most ``seconds``; an exception from ``too_long`` terminates the child as well.
+        """Start the child and wait at most ``seconds``. The child is also terminated by an exception from ``too_long``,
+        and when another thread sets ``stop``.
 
         ``environment`` adds variables, and removes the variables that are set to None. Without ``seconds``,
         ``progress`` is called from time to time with the number of results. Processes that the child started are
@@ -145,7 +147,7 @@ class Child:
                         process.wait(PROGRESS_SECONDS)
                     lines = _text(Path(job.results)).splitlines(keepends=True)
                     progress(sum(line.endswith("\n") and not line.startswith(f'{{"{OF_RUN}"') for line in lines))
-                status: int | None = process.wait(seconds)
+                status = process.wait(seconds) if stop is None else _wait(process, seconds, stop)
                 why = ""
             except subprocess.TimeoutExpired:
                 _write_stacks(process, Path(job.stacks))
@@ -193,6 +195,17 @@ class Child:
         finally:
             os.close(end_of_child)
         return process, end_of_parent
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float | None, stop: threading.Event) -> int | None:
+    """Return the child's exit status, or None if ``stop`` was set before the child ended."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while not stop.is_set():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(0.1)
+        if deadline is not None and time.monotonic() > deadline:
+            raise subprocess.TimeoutExpired(process.args, seconds or 0.0)
+    return None
 
 
 def _is_of_run(result: Any) -> bool:

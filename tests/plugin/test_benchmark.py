@@ -50,7 +50,7 @@ CONFTEST = """
         def again(child, at_most, **options):
             ASKED.append(at_most)
             print("further compilation, at most", at_most)
-            return [figures(*names)]
+            yield figures(*names)
 
         described = lambda device: figures("SLOWER").environment
         monkeypatch.setattr(measure, "environment_of", described)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -20,7 +20,7 @@ from ..baselines import structure
 from ..cache.folder import INDUCTOR, empty_cache, is_kept
 from ..child import Child
 from ..findings import CompileCheckFailed, CompileUsageError, Finding
-from ..speed import fresh_process
+from ..speed import fresh_process, gpus, turns
 from ..speed.deciding import exact, stored_runs, times, wording
 from ..speed.deciding.confirmation import Decision, NoFigures, decide
 from ..speed.deciding.constants import FLOORS
@@ -113,8 +113,9 @@ class CompileBenchmark:
                 kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
                     bench = _bench(target, args, chosen)
-                    sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
-                    self._time(bench)
+                    with turns.turn():
+                        sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
+                        self._time(bench)
                     del bench
                 if cold_start and not os.environ.get(fresh_process.CONFIRMS):
                     sample = self._with_start(sample)
@@ -189,13 +190,17 @@ class CompileBenchmark:
         ]
         raise CompileCheckFailed(wording.explain(self._item.nodeid, decision, stored), None, findings)
 
-    def _further(self, first: SpeedSample, at_most: int) -> Sequence[SpeedSample]:
-        """Return samples of this test from fresh processes that compile in the same way as the first process."""
+    def _further(self, first: SpeedSample, at_most: int) -> Generator[SpeedSample, None, None]:
+        """Yield samples of this test from fresh processes that compile in the same way as the first process."""
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
-        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache)
+        room = gpus.room(first.memory, own)
+        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache, room=room)
         samples = self._in_fresh_processes(run)
-        return samples if first.start is None else [self._with_start(sample) for sample in samples]
+        if first.start is None:
+            yield from samples
+        else:  # the cold start is measured when no other process compiles
+            yield from map(self._with_start, list(samples))
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from ..sample import SpeedSample
@@ -12,8 +13,8 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# A function that requests a number of additional compilations, and returns the available samples.
-Another = Callable[[int], Sequence[SpeedSample]]
+# A function that requests a number of additional compilations, and yields their samples as they become available.
+Another = Callable[[int], Generator[SpeedSample, None, None]]
 
 
 class NoFigures(RuntimeError):
@@ -67,22 +68,28 @@ def decide(
         problems: reasons why times must not be judged.
     """
     samples, reasons = [first], list(problems)
-    while True:
-        verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests)
-        if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:
-            verdict = Verdict("inconclusive", verdict.changes, "; ".join(why))
-        shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)
-        uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
-        if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
-            break
-        worse = until_red and any(difference.worse for difference in shown)
-        if worse and len(samples) > 1:  # after two compilations, every count is certain
-            break
-        try:
-            samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1)
-        except NoFigures as error:
-            reasons.append(f"a change was measured, but not confirmed: {error}")
-            another = None
+    further: Iterator[SpeedSample] = iter(())
+    with ExitStack() as running:  # compilations that are no longer needed are ended
+        while True:
+            verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests)
+            if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:
+                verdict = Verdict("inconclusive", verdict.changes, "; ".join(why))
+            shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)
+            uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
+            if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
+                break
+            worse = until_red and any(difference.worse for difference in shown)
+            if worse and len(samples) > 1:  # after two compilations, every count is certain
+                break
+            try:
+                if (sample := next(further, None)) is None:
+                    wanted = MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1
+                    further = running.enter_context(closing(another(wanted)))
+                    sample = next(further)
+                samples.append(sample)
+            except NoFigures as error:
+                reasons.append(f"a change was measured, but not confirmed: {error}")
+                another = None
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}
     at_first = exact.differences(stored.counts, [first.exact], allow_more)

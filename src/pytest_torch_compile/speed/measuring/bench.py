@@ -112,6 +112,11 @@ class Bench:
         """Compare the compiled leg with the eager leg. The arguments are the same as for ``measure_compile``."""
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
+        if self._cuda:
+            # A synchronized call takes longer than a call in a block of calls, and other processes may have used the
+            # device during the warm-up, so the sizes of the blocks are computed again.
+            blocks = {name: self.timer.block(run, calls[name])[0] for name, run in runs.items()}
+            calls = {name: timing.calls_per_block(seconds) for name, seconds in blocks.items()}
         device: dict[str, list[float]] = {}
         sessions: dict[str, kernels.Profiled] = {}
         with timing.quiet_host():
@@ -144,7 +149,7 @@ class Bench:
             mode=self.mode,
             code=code.identity(self._loaded),
             rounds=len(rounds["eager"]),
-            calls_per_round=(eager.calls, compiled.calls),
+            calls_per_round=(calls["eager"], calls["compiled"]),
             environment=environment_of(self.device),
             state=state,
             problems=problems,
@@ -166,9 +171,6 @@ class Bench:
             memory.free_leftovers()
             leg.run()
             leg.memory = memory.bytes_in_use() - before + memory.transient_memory(leg.run)
-            # A single synchronized call takes longer than a call in a block of calls, so the block's size is computed
-            # again.
-            leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
 
     def _state(self) -> dict[str, Any]:

@@ -116,8 +116,8 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """Return how many of this run's processes may use the device: the workers, and one process that confirms
-    changes.
+    """Return how many of this run's processes may use the device: the workers, and the processes that confirm a
+    change.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
-    return workers + bool(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS"))
+    return workers + int(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS", "0"))
