@@ -98,7 +98,7 @@ CASES = {
     "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: must be at least 1"),
     "nothing to train": (
         lambda: check_compile(sine, X, backend="eager", train=True),
-        "train=True, but no output requires a gradient in any call",
+        "train=True, but no call has an output that requires grad",
     ),
     "dynamic_dims of no argument": (
         lambda: check_compile(sine, X, dynamic_dims={"y": 0}),
