@@ -148,11 +148,11 @@ CASES = {
     "invariance on meta": (lambda: check_invariance(sine, torch.ones(4, 4, device="meta")), "on the meta device"),
     "breaks by version and package": (
         lambda: check_compile(sine, X, max_graph_breaks={"<2.8": 2, "mypackage": 0}),
-        "max_graph_breaks names torch versions .'<2.8'. and packages .'mypackage'.; use only versions or only packages",
+        "max_graph_breaks mixes torch versions .'<2.8'. and packages .'mypackage'.; use only versions or only packages",
     ),
     "breaks by package and version in a guard": (
         lambda: compile_guard(max_graph_breaks={"*": 3, ">=2.8": 0}).__enter__(),
-        "names torch versions",
+        "mixes torch versions",
     ),
     "recompiles by package": (
         lambda: check_compile(sine, X, max_recompiles={"mypackage": 0}),

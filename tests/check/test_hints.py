@@ -271,7 +271,7 @@ class Resized(torch.nn.Module):
 def test_numpy_number_that_breaks_the_graph_is_named():
     np = pytest.importorskip("numpy")
     finding = only(found_in(Resized(np.float64(0.5)), torch.ones(1, 1, 4), diagnose="off"), "graph-break")
-    assert finding.hint.startswith("self.scale: torch traces a NumPy number as a tensor")
+    assert finding.hint.startswith("self.scale: torch traces a NumPy scalar as a tensor")
     assert "running in eager" not in finding.evidence + finding.hint
     assert check_compile(Resized(0.5), torch.ones(1, 1, 4), backend="eager").ok
 

@@ -115,8 +115,8 @@ def check_compile(
         compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``; it must apply any
             of the preceding options itself.
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
-            A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same string
-            as equal in size: ``{"x": {0: "batch"}}``.
+            A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same
+            string as equal in size: ``{"x": {0: "batch"}}``.
         train: If True, run backward from every floating-point output, with random cotangents. If a callable, it
             computes the loss from the output.
         optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer steps.
