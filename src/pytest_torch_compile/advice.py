@@ -174,7 +174,8 @@ RANDOM_STREAM = (
 )
 ONLY_COMPILED_RAISES = "try backend='eager' to find out whether tracing or the backend raises the exception"
 ONLY_EAGER_RAISES = (
-    "compiled code skips a check that runs in eager; use torch._check() to check data, and check shapes before the call"
+    "compiled code skips a check that eager code performs; use torch._check() to check data, and check shapes "
+    "before the call"
 )
 RAISES_SOMETHING_ELSE = (
     "callers that catch the eager exception do not catch the compiled code's exception; raise it outside the compiled "
@@ -217,7 +218,7 @@ ARTIFACT_REFUSES = (
     "specializes it to a constant: set TORCH_LOGS=+dynamic to see where"
 )
 ARTIFACT_SIZES = (
-    "the artifact was built for the sizes of call 1, but does not reject other sizes; declare the dimensions that "
+    "the artifact was built for the sizes in call 1, but does not reject other sizes; declare the dimensions that "
     "vary with dynamic_dims={'x': 0}"
 )
 COMPARE_ARTIFACT = (
@@ -293,7 +294,7 @@ def for_artifact(hint: str) -> str:
 def after_break(line: int) -> str:
     """Return the fix for recompiles of code after a graph break."""
     return (
-        f"the graph breaks at line {line}, so the code after it is compiled separately, with guards "
+        f"the graph breaks at line {line}, so the code after the break is compiled separately, with guards "
         "on all its inputs. Remove the break first"
     )
 

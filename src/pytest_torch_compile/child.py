@@ -1,9 +1,9 @@
 """Start child processes that run pytest in the same way as their parent, apart from a few options.
 
-Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment. So the
-child has the same ini file, plugins, conftest files and options, including other plugins' options. Options that must
-differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled,
-because addopts may contain its options, which pytest would then reject.
+Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment.
+Therefore, the child has the same ini file, plugins, conftest files and options, including other plugins' options.
+Options that must differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin
+is disabled, because pytest would then reject the plugin's options in addopts.
 """
 
 from __future__ import annotations

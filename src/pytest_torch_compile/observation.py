@@ -121,7 +121,7 @@ class Recompile:
 
     @property
     def guard(self) -> str:
-        """The most informative failed guard, as text."""
+        """The most informative failed guard, as a string."""
         return self.guards[0].text if self.guards else ""
 
 

@@ -32,8 +32,8 @@ _TYPES: dict[str, Any] = {
 
 
 class Refused(ValueError):
-    """Raised for a document that cannot be used; the message completes a sentence such as "the file ...", for example
-    "is not valid JSON".
+    """Raised for a document that cannot be used; the message is a predicate without a subject, such as "is not valid
+    JSON".
     """
 
 

@@ -213,7 +213,9 @@ def test_recompiles_of_what_comes_after_a_break_name_the_break():
     (finding,) = [finding for finding in failed.report.findings if finding.kind == "recompile"]
     line = failed.report.graph_breaks[0].location.line
     assert f"breaks_by_value after the graph break at line {line}" in finding.evidence
-    assert finding.hint.startswith(f"the graph breaks at line {line}, so the code after it is compiled separately")
+    assert finding.hint.startswith(
+        f"the graph breaks at line {line}, so the code after the break is compiled separately"
+    )
 
 
 def test_recompiles_without_a_break_name_none():

@@ -109,7 +109,7 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """Return the findings except those about exceptions in calls in which a compilation failed, because the failed
+    """Return the findings without those about exceptions in a call in which a compilation failed, because the failed
     compilation is already a finding.
     """
     failed = {error.call for error in seen.errors if not error.swallowed}

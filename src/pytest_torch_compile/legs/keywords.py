@@ -59,7 +59,7 @@ class Keywords:
         """Split the keywords of one call into options and the target's keywords.
 
         Raises:
-            CompileUsageError: In the same cases as for ``require_clear``.
+            CompileUsageError: For the same reasons as ``require_clear``.
         """
         self.require_clear(target, args, given)
         options = {name: value for name, value in given.items() if name in self.options}

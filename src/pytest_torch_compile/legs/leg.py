@@ -388,8 +388,8 @@ class LazyLeg:
 
 
 def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Return random gradients for backward, which are the same in every leg. A plain sum would hide errors that cancel
-    each other out.
+    """Return random gradients for backward, which are the same in every leg. Backward from the sum of all elements
+    would hide errors that cancel each other out.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
     return [_cotangent(tensor, generator) for tensor in tensors]

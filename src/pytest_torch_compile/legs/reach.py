@@ -1,7 +1,7 @@
 """Walk the contents of objects: attributes, items, closed-over variables, defaults, gradients, hooks.
 
-This never runs user code: it does not call ``len``, ``==``, ``bool``, ``repr``, ``hash``, properties or ``__getattr__``
-of an object's class.
+This never runs user code: it does not call an object's properties or ``__getattr__``, and it does not apply ``len``,
+``==``, ``bool``, ``repr`` or ``hash`` to an object.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class SharedItems:
 
 
 def renewal(value: Any) -> Callable[[], Any] | None:
-    """Return a function that creates an object in the same state of iteration as ``value``; None if this is not
-    needed.
+    """Return a function that creates an object in the same iteration state as ``value``; None if the legs can share
+    ``value``.
     """
     if is_a(value, types.GeneratorType):
         has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED

@@ -45,7 +45,7 @@ def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> st
         keys = [node.shape.removeprefix(KEYS) for node in (eager, compiled)]
         if keys[0] != eager.shape and sorted(keys[0].split(", ")) == sorted(keys[1].split(", ")):
             return f"{path} has its keys in the order {keys[0]} in eager, but {keys[1]} in compiled code"
-        return f"{path} has {eager.shape or 'no parts'} in eager, but {compiled.shape or 'no parts'} in compiled code"
+        return f"{path} has {eager.shape or 'no items'} in eager, but {compiled.shape or 'no items'} in compiled code"
     return ""
 
 

@@ -88,7 +88,7 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
     if worst.worst.name == "wrong elements":
         lines.append(f"{worst.differing} of {worst.elements} elements differ, but they must be equal")
     elif worst.rule == "fp64":
-        runs = f", or of the error of {worst.perturbed_runs} eager runs with perturbed rounding"
+        runs = f", or of the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
         limit = f"the limit is a multiple of eager's own error{runs if worst.perturbed_runs else ''}"
         lines.append(f"errors are measured against an eager fp64 run; {limit}")
     elif worst.rule == "spread":
@@ -96,7 +96,7 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
             "the eager result is not deterministic here; the limit is a multiple of the spread between two eager runs"
         )
     elif worst.perturbed_runs:
-        reached = f"the error of {worst.perturbed_runs} eager runs with perturbed rounding"
+        reached = f"the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
         lines.append(f"an fp64 run was not possible, so the limit is a multiple of {reached}")
     elif reference is Reference.TWO_EAGER_RUNS:
         lines.append("an fp64 run was not possible, so the limit is the tolerance for the dtype")

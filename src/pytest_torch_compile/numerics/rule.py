@@ -127,7 +127,7 @@ def alone(dtype: torch.dtype, scale: float) -> Tolerance:
 
 @dataclass(frozen=True)
 class Level:
-    """What is usual for one kind of leaf in this call: the median of eager's relative errors, and the median scale."""
+    """The usual values for one kind of leaf in a call: the median of eager's relative errors, and the median scale."""
 
     relative: float = 0.0
     scale: float = 0.0
