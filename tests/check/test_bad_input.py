@@ -98,7 +98,7 @@ CASES = {
     "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: must be at least 1"),
     "nothing to train": (
         lambda: check_compile(sine, X, backend="eager", train=True),
-        "train=True, but no output requires a gradient in any call",
+        "train=True, but no call has an output that requires grad",
     ),
     "dynamic_dims of no argument": (
         lambda: check_compile(sine, X, dynamic_dims={"y": 0}),
@@ -148,11 +148,11 @@ CASES = {
     "invariance on meta": (lambda: check_invariance(sine, torch.ones(4, 4, device="meta")), "on the meta device"),
     "breaks by version and package": (
         lambda: check_compile(sine, X, max_graph_breaks={"<2.8": 2, "mypackage": 0}),
-        "max_graph_breaks names torch versions .'<2.8'. and packages .'mypackage'.; use only versions or only packages",
+        "max_graph_breaks mixes torch versions .'<2.8'. and packages .'mypackage'.; use only versions or only packages",
     ),
     "breaks by package and version in a guard": (
         lambda: compile_guard(max_graph_breaks={"*": 3, ">=2.8": 0}).__enter__(),
-        "names torch versions",
+        "mixes torch versions",
     ),
     "recompiles by package": (
         lambda: check_compile(sine, X, max_recompiles={"mypackage": 0}),

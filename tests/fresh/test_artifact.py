@@ -378,7 +378,7 @@ def test_advice_for_an_artifact_names_no_option_that_it_does_not_have():
 def test_package_that_answers_for_other_sizes_is_told_of_dynamic_dims():
     calls = [torch.ones(4), torch.ones(8)]
     (hint,) = hints(KeepsItsSize(), calls=calls)
-    assert hint.startswith("the artifact was built for the sizes of call 1") and "dynamic_dims=" in hint
+    assert hint.startswith("the artifact was built for the sizes in call 1") and "dynamic_dims=" in hint
     assert check_artifact(KeepsItsSize(), calls=calls, dynamic_dims={"x": 0}).ok
 
 

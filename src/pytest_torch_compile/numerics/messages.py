@@ -43,7 +43,7 @@ def value_finding(
     """Return one finding for all wrong leaves of one kind, with the numbers of the worst leaf and the names of the
     other leaves.
 
-    ``metadata`` contains other differences in these leaves, which are included so that no leaf has two findings.
+    ``metadata`` contains the metadata differences of these leaves, which are included so that no leaf has two findings.
     """
     worst = max(leaves, key=lambda leaf: leaf.ratio)
     figures = worst.worst
@@ -88,15 +88,15 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
     if worst.worst.name == "wrong elements":
         lines.append(f"{worst.differing} of {worst.elements} elements differ, but they must be equal")
     elif worst.rule == "fp64":
-        runs = f", or of the error of {worst.perturbed_runs} eager runs with perturbed rounding"
+        runs = f", or of the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
         limit = f"the limit is a multiple of eager's own error{runs if worst.perturbed_runs else ''}"
-        lines.append(f"errors are measured against an fp64 run of eager; {limit}")
+        lines.append(f"errors are measured against an eager fp64 run; {limit}")
     elif worst.rule == "spread":
         lines.append(
             "the eager result is not deterministic here; the limit is a multiple of the spread between two eager runs"
         )
     elif worst.perturbed_runs:
-        reached = f"the error of {worst.perturbed_runs} eager runs with perturbed rounding"
+        reached = f"the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
         lines.append(f"an fp64 run was not possible, so the limit is a multiple of {reached}")
     elif reference is Reference.TWO_EAGER_RUNS:
         lines.append("an fp64 run was not possible, so the limit is the tolerance for the dtype")
@@ -127,7 +127,7 @@ def structure_finding(record: CallRecord, section: SectionName, path: str, line:
 def metadata_finding(
     record: CallRecord, section: SectionName, path: str, differences: Sequence[MetadataDifference]
 ) -> Finding:
-    """Return the finding for the shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
+    """Return the finding for a tensor whose shape, dtype, device, layout, strides or ``requires_grad`` differs."""
     return Finding(
         METADATA_KINDS.get(section, "metadata"),
         f"{path} differs from eager in {differences[0]}",
@@ -139,7 +139,7 @@ def metadata_finding(
 
 
 def plain_finding(record: CallRecord, section: SectionName, path: str, line: str) -> Finding:
-    """Return the finding for a value that is not a tensor."""
+    """Return the finding for a value that differs and is not a tensor."""
     hint = advice.keep_out_of_state(path) if section == "kept" else ""
     return Finding(VALUE_KINDS[section], line, hint=hint, calls=(record.number,), subject=path)
 
@@ -164,8 +164,8 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Return whether the exceptions' classes are equal, one class is a subclass of the other class, or the compiled
-    leg's exception wraps the eager exception.
+    """Return whether the exceptions' classes are equal or one is a subclass of the other, or whether the compiled leg's
+    exception wraps the eager exception.
     """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True
