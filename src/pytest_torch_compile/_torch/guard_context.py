@@ -1,7 +1,7 @@
 """Find recompile causes that the text of a failed guard does not show: variables of enclosing functions, and modes.
 
 A guard on a closed-over variable looks like a guard on an argument: ``n == 2``. Inference mode removes dispatch keys
-from every tensor, which looks like a change of the tensor. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+from every tensor, which looks like a change to the tensor. Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GuardContext:
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
-        """Add to the guards that just failed the causes that their text does not show."""
+        """Return the guards that just failed, after replacing each cause that the guard's text does not show."""
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
         users = location is not None and not is_torch(location.file)

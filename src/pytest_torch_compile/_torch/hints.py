@@ -39,11 +39,11 @@ def without_doubt(said: str) -> str:
 
 
 def dynamic_output_hint(reason: str) -> str:
-    """Return the alternative to an op with a data-dependent output shape; ``reason`` is torch's message with the op."""
+    """Return an alternative to the op with a data-dependent output shape that torch's message ``reason`` mentions."""
     for op, hint in _DYNAMIC_OUTPUTS.items():
         if re.search(rf"aten\.{op}", reason):
             return f"{hint}; {_CAPTURE}"
     return (
         "the op's output shape depends on data; use an alternative with a fixed "
-        f"shape, or call it outside the compiled function; {_CAPTURE}"
+        f"shape, or call the op outside the compiled function; {_CAPTURE}"
     )

@@ -1,9 +1,8 @@
-"""Choose the kernel of ``scaled_dot_product_attention``. In torch, C++ code chooses it based on properties of the
-device.
+"""Choose the kernel for ``scaled_dot_product_attention``. In torch, C++ code makes this choice based on device
+properties.
 
-Replaces the kernels of the operator for CUDA. The conditions are taken from torch's ``sdp_utils.cpp``, in the same
-order. ``RECORDED`` lists the choices that were checked on a real card; a plan lists every other choice as an
-assumption.
+Replaces the operator's CUDA implementation. The conditions and their order are taken from torch's ``sdp_utils.cpp``.
+``RECORDED`` lists the choices that were verified on a real GPU; a plan lists every other choice as an assumption.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ...plan.cards import Card
 
 CUDNN, FLASH, EFFICIENT, MATH = "cuDNN", "flash", "memory-efficient", "math"
-# The kernels that were chosen on a real card under these conditions, by capability and torch version.
+# The kernels whose conditions were verified on a real GPU, by compute capability and torch version.
 RECORDED = {((9, 0), "2.11"): (CUDNN, MATH)}
 _HALF = (torch.float16, torch.bfloat16)
 _library: Any = None
@@ -28,7 +27,7 @@ _library: Any = None
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of one call of the operator, and the card's compute capability."""
+    """The inputs of one call to the operator, and the GPU's compute capability."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -57,7 +56,7 @@ class Inputs:
 
 
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
-    """Choose the kernel as torch does on the card; ``assume`` is called for each choice that is not recorded."""
+    """Choose the kernel as torch does on the GPU; ``assume`` is called for each choice that is not in ``RECORDED``."""
     global _library
     kernels = RECORDED.get(card_and_torch(card), ())
 
@@ -129,7 +128,7 @@ _POSSIBLE: dict[str, Callable[[Inputs], bool]] = {CUDNN: _cudnn, FLASH: _flash, 
 
 
 def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> torch.Tensor:
-    """Call the operator of a kernel in the same way as ``attention.cpp``."""
+    """Call a kernel's operator as torch's ``attention.cpp`` does."""
     ops = torch.ops.aten
     query, key, value, dropout, causal = inputs.query, inputs.key, inputs.value, inputs.dropout, inputs.causal
     mask = _additive(inputs.mask, query.dtype, -65504.0 if kernel == CUDNN else float("-inf"))

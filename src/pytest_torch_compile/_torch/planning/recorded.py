@@ -1,4 +1,4 @@
-"""The cards on which a rule was checked, by compute capability and torch version."""
+"""Whether a rule was verified on a GPU, by compute capability and torch version."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ CardAndTorch = tuple[tuple[int, int], str]
 
 
 def card_and_torch(card: Card) -> CardAndTorch:
-    """Return the compute capability and the torch version, such as ``((9, 0), "2.11")``."""
+    """Return the GPU's compute capability and this torch version, such as ``((9, 0), "2.11")``."""
     return card.capability, ".".join(str(torch.__version__).split(".")[:2])
 
 
 def not_recorded(card: Card, recorded: Container[CardAndTorch]) -> str:
-    """Return an empty string if the rule was checked for this capability and torch version, and otherwise a sentence
+    """Return an empty string if ``recorded`` contains the GPU's capability with this torch version; otherwise, a clause
     for the plan.
     """
     capability, release = card_and_torch(card)
     if (capability, release) in recorded:
         return ""
-    return f"no recording exists for a card of compute capability {capability[0]}.{capability[1]} with torch {release}"
+    return f"no recording exists for GPUs of compute capability {capability[0]}.{capability[1]} with torch {release}"
