@@ -169,7 +169,7 @@ def error_stack(trace: str) -> list[Location]:
 
 
 def is_given_up(graph_break: GraphBreak) -> bool:
-    """Return whether this break only repeats an earlier break, because of which torch runs the frame eagerly."""
+    """Return whether this break only repeats an earlier break, which made torch run the frame eagerly."""
     return graph_break.reason.startswith("WON'T CONVERT")
 
 
@@ -188,7 +188,7 @@ def _labelled(text: str, label: str) -> list[str]:
 
 
 def categorise(reason: str) -> str:
-    """Return the category of a reason, which is the same on every torch version."""
+    """Return the category of a reason. The category is the same on every torch version."""
     return categories(_ADVICE.sub("", reason))[0]
 
 

@@ -140,8 +140,8 @@ def has_formula(op: Any, device: str) -> bool:
 
 
 def wrong_stride(sample: Sample) -> str:
-    """Return a message if an output of the op and the same output of its fake implementation have different strides,
-    and otherwise an empty string. With torch 2.6, opcheck does not report such a difference on the CPU.
+    """Return a message if an output of the op and the corresponding output of its fake implementation have different
+    strides; otherwise, an empty string. With torch 2.6, opcheck does not report such a difference on the CPU.
 
     opcheck itself reports a fake implementation that fails or whose outputs have different shapes.
     """

@@ -32,7 +32,7 @@ _DYNAMIC_OUTPUTS = {
 
 
 def without_doubt(said: str) -> str:
-    """Remove from torch's text the hint that the code may fail in eager, because the eager run has already
+    """Remove from torch's message the hint that the code may fail in eager mode, because the eager run has already
     succeeded.
     """
     return _DOUBT.sub("", said)

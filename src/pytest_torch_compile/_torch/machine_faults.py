@@ -23,10 +23,10 @@ _TOO_LARGE = r"\[Errno 27\] File too large|: File too large$|File size limit exc
 _TOLD = re.compile(rf"No space left on device|Disk quota exceeded|Read-only file system|{_TOO_LARGE}", re.M)
 _NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'")
 _NO_C_COMPILER = "Failed to find C compiler"  # from Triton
-# Maps C++ compiler messages that the compiled code does not cause to advice.
+# C++ compiler messages that indicate a problem with the machine, each with advice.
 _OF_COMPILER = {
     r"Killed signal terminated|virtual memory exhausted|out of memory allocating": (
-        "It ran out of memory: free some memory, or use fewer workers"
+        "The compiler ran out of memory: free some memory, or use fewer workers"
     ),
     r"fatal error: '?Python\.h": "Install Python's headers (for example the package python3-dev or python3-devel)",
     r"fatal error: \S+(: No such file or directory| file not found)": "Install the missing file",

@@ -103,8 +103,7 @@ class PerturbedRounding(PausableMode):
 
 
 def _is_table(func: Any, args: Any) -> bool:
-    """Return whether a result does not depend on floating-point inputs, such as positions, masks, and other values that
-    are derived only from integers and constants.
+    """Return whether a result is derived only from integers and constants, such as a position or a mask.
 
     Such results are not perturbed, because they often lie exactly on a boundary, like the logarithms from which T5 and
     DeBERTa compute position buckets. A constant from ``torch.tensor`` appears as the result of ``lift_fresh``.
@@ -139,8 +138,8 @@ def _takes_tf32(func: Any) -> bool:
     """Return whether an op is a matrix product or convolution for which TF32 is allowed. Not every kernel then uses
     TF32.
 
-    TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so the error does
-    not average out in the channels' means over rows.
+    TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so averaging over
+    rows does not cancel this error.
     """
     name = func.overloadpacket.__name__
     if "convolution" in name:

@@ -14,8 +14,8 @@ import torch
 from .defaults import Defaults, defaults, set_defaults
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
-# torch and its compilers set variables with these prefixes themselves (also with a leading underscore) and depend on
-# them.
+# torch and its compilers set and use variables with these prefixes themselves, with or without a leading
+# underscore.
 _TORCHS = ("TORCH", "PYTORCH", "TRITON", "CUDA", "NCCL", "OMP_", "KMP_", "MKL_", "PYTEST_")
 
 

@@ -44,14 +44,14 @@ def sandbox() -> Iterator[Sandbox]:
     with kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
-        # Otherwise, Inductor would not draw the same random numbers as eager, and dropout could not be compared.
+        # Otherwise, Inductor would draw other random numbers than eager code, and dropout could not be compared.
         inductor_config.fallback_random = True
         yield box
 
 
 @contextmanager
 def kept_settings() -> Iterator[None]:
-    """Restore torch's settings and counters after the ``with`` block, but not compiled code."""
+    """Restore torch's settings and counters after the ``with`` block. Compiled code is not restored."""
     with ExitStack() as stack:
         stack.enter_context(_kept_config(torch._dynamo.config))
         stack.enter_context(_kept_config(inductor_config))
@@ -204,7 +204,7 @@ def kept_rng() -> Iterator[None]:
 
 
 def generators() -> dict[str, torch.Generator]:
-    """Return the generators of the CPU and, if in use, of all accelerator devices, by device name."""
+    """Return the generators of the CPU and, if in use, of all accelerator devices, keyed by device name."""
     by_device = {"cpu": torch.default_generator}
     if (module := accelerator_in_use()) is not None:
         own = getattr(module, "default_generators", ())
@@ -213,7 +213,7 @@ def generators() -> dict[str, torch.Generator]:
 
 
 def rng_state() -> dict[str, torch.Tensor]:
-    """Return the random state of each device in ``generators``, by device name."""
+    """Return the random state of each device in ``generators``, keyed by device name."""
     return {device: generator.get_state() for device, generator in generators().items()}
 
 

@@ -1,4 +1,4 @@
-"""Read and restore the state of a tensor below autograd, without running code of tensor subclasses.
+"""Read and restore a tensor's state below autograd, without running tensor subclasses' code.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
 ``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (takes one tensor on 2.6, a tuple
@@ -34,9 +34,7 @@ def without_torch_function() -> AbstractContextManager[None]:
 
 @contextmanager
 def below_subclasses() -> Iterator[None]:
-    """Run the ``with`` block without running code of tensor subclasses, without gradients and outside inference
-    mode.
-    """
+    """Run the ``with`` block outside inference mode, with gradients and tensor subclasses' code disabled."""
     with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         with torch._C._DisableTorchDispatch():
             yield
@@ -101,7 +99,7 @@ class Extent:
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
-        """Return the bytes as a tensor of the widest integers that fit; writing to it does not change version
+        """Return the bytes as a tensor of the widest integers that fit; writing to this tensor does not change version
         counters.
         """
         dtype, width = torch.uint8, 1

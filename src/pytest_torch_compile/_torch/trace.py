@@ -209,8 +209,8 @@ class TraceObserver(TraceListener):
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
-        """Record a recompile if a second code object is compiled for the same source line. torch reports no failed
-        guard for it, because the new code object has no cache entries.
+        """Record a recompile if a second code object is compiled for the same source line. In this case, torch reports
+        no failed guard, because the new code object has no cache entries.
         """
         if name.startswith("torch_dynamo_resume_in_") or key[2] != 0 or is_torch(location.file):
             return

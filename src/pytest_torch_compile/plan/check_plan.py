@@ -173,7 +173,7 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
-    """Complete the task's plan, including its findings, from the planning process's answer; if there is no answer, from
+    """Complete the task's plan, including its findings, from the planning process's answer, or, if there is none, from
     the way in which the process ended.
     """
     plan = task.plan

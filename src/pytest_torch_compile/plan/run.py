@@ -120,7 +120,7 @@ def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
                 _run(target, target, call, work, optimizer, parameters, recorder, index)
             except Exception as error:
                 if not isinstance(error, call.exceptions):
-                    mode.unknown.append(f"call {index + 1} in eager: {type(error).__name__}: {error}")
+                    mode.unknown.append(f"call {index + 1} in eager code: {type(error).__name__}: {error}")
                     break
                 recorder.records.pop()
     return recorder.records, mode.unknown

@@ -222,7 +222,7 @@ class _References:
         return self._perturbed_legs.records(index)
 
     def not_judged(self) -> Iterable[str]:
-        """Return a line for each kind of reference run that could not run."""
+        """Return a line for each kind of reference leg that failed."""
         return not_judged_by(self._reference.why_not, self._perturbed_legs.why_not)
 
     def _ran(self) -> legs.Leg:

@@ -2,7 +2,7 @@
 nothing.
 
 So planned code runs on fake tensors, and a plan includes allocations, the graphs after a graph break, the backward pass
-and later calls. The file replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions that
+and later calls. This file replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions that
 generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,

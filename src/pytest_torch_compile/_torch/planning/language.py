@@ -93,7 +93,7 @@ class Block:
         return Block(self.data.to(dtype.holds), dtype)
 
     def reshape(self, *shape: Any) -> Block:
-        """Reshape the block like ``tl.reshape``."""
+        """Reshape the block as ``tl.reshape`` does."""
         return Block(self.data.reshape(self.data.shape[0], *_shape(shape)), self.dtype)
 
     def __getitem__(self, index: Any) -> Block:

@@ -1,4 +1,4 @@
-"""Whether a rule was verified on a GPU, by compute capability and torch version."""
+"""Determine whether a rule was verified for a GPU's compute capability and a torch version."""
 
 from __future__ import annotations
 
