@@ -271,7 +271,7 @@ def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
         CompileUsageError, match=r"is not possible: the C\+\+ compiler on this machine failed"
     ) as failed:
         check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
-    assert "Install the headers of Python" in str(failed.value)
+    assert "Install Python's headers" in str(failed.value)
 
 
 def test_an_op_that_is_registered_there_passes():

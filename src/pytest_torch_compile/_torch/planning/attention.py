@@ -1,8 +1,8 @@
-"""Choose the kernel of ``scaled_dot_product_attention``. In torch, C++ code chooses it based on properties of the
-device.
+"""Choose the kernel for ``scaled_dot_product_attention``. In torch, C++ code makes this choice based on device
+properties.
 
-Replaces the kernels of the operator for CUDA. The conditions are taken from torch's ``sdp_utils.cpp``, in the same
-order. If they were not checked on the card, the plan lists each choice as an assumption.
+Replaces the operator's CUDA implementation. The conditions and their order are taken from torch's ``sdp_utils.cpp``.
+If they were not verified on this kind of GPU, the plan lists each choice as an assumption.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _library: Any = None
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of one call of the operator, and the card's compute capability."""
+    """The inputs of one call to the operator, and the GPU's compute capability."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -54,9 +54,7 @@ class Inputs:
 
 
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
-    """Choose the kernel as torch does on the card; ``assume`` is called if the rules were not checked
-    on it.
-    """
+    """Choose the kernel as torch does on the GPU; ``assume`` is called for each choice whose rules were not verified."""
     global _library
     unsure = not_recorded(card)
 
@@ -126,7 +124,7 @@ _POSSIBLE: dict[str, Callable[[Inputs], bool]] = {CUDNN: _cudnn, FLASH: _flash, 
 
 
 def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> torch.Tensor:
-    """Call the operator of a kernel in the same way as ``attention.cpp``."""
+    """Call a kernel's operator as torch's ``attention.cpp`` does."""
     ops = torch.ops.aten
     query, key, value, dropout, causal = inputs.query, inputs.key, inputs.value, inputs.dropout, inputs.causal
     mask = _additive(inputs.mask, query.dtype, -65504.0 if kernel == CUDNN else float("-inf"))

@@ -1,4 +1,4 @@
-"""The GPUs on which the rules for attention and convolutions were checked."""
+"""The GPUs for which the rules for attention and convolutions were verified."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 if TYPE_CHECKING:
     from ...plan.cards import Card
 
-# Compute capabilities with the torch version.
+# Pairs of a compute capability and a torch version.
 RECORDED = {((9, 0), "2.11")}
 
 
 def not_recorded(card: Card) -> str:
-    """Return an empty string if the rules were checked for this capability and torch version, and otherwise a sentence
-    for the plan.
+    """Return an empty string if the rules were verified for this compute capability and torch version, and otherwise
+    a clause for the plan.
     """
     release = ".".join(str(torch.__version__).split(".")[:2])
     if (card.capability, release) in RECORDED:
         return ""
     major, minor = card.capability
-    return f"no recording exists for a GPU of compute capability {major}.{minor} with torch {release}"
+    return f"no recording exists for GPUs of compute capability {major}.{minor} with torch {release}"
