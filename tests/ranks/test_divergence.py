@@ -372,7 +372,9 @@ def test_what_is_compared_can_be_chosen(ranks):
     ranks.run(a_batch_of_another_size, same=["graph_breaks"])
     found, _ = divergences(ranks, a_batch_of_another_size, same=["graphs"])
     assert "1 more" not in found[0].message and "graph" in found[0].message
-    with pytest.raises(CompileUsageError, match=r"same=\['order'\]: must be a list of these names: 'graph_breaks', 'recompiles'"):
+    with pytest.raises(
+        CompileUsageError, match=r"same=\['order'\]: must be a list of these names: 'graph_breaks', 'recompiles'"
+    ):
         ranks.run(rank, same=["order"])
     with pytest.raises(CompileUsageError, match="must be a list"):
         RankGroup(2, same="graphs")

@@ -73,8 +73,7 @@ def local_rank() -> int:
 
 
 class Others:
-    """The other ranks: their messages, and whether they are still alive. No method waits for a rank that has stopped.
-    """
+    """The other ranks: their messages, and whether they are alive. No method waits for a rank that has stopped."""
 
     def __init__(self, here: Launch, tell: Callable[[str], None]) -> None:
         self.here = here

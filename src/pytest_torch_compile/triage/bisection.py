@@ -22,7 +22,7 @@ def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> l
     known: dict[tuple[str, str], Result | None] = {}
 
     def fails(release: str, group: Group) -> bool | None:
-        """Return whether the failure occurs, or None if the test does not run, or fails for a different cause."""
+        """Return whether the failure occurs; None if the test does not run, or fails only with other causes."""
         test = group.example.test
         if (release, test) not in known:
             wanted = sorted({other.example.test for other in groups} - {t for r, t in known if r == release})
