@@ -28,7 +28,7 @@ class Baseline:
         self.stored = baselines.load(folder, self._environment, "existing")
 
     def known(self, row: Row) -> str:
-        """Return the reason to expect a target's failure if the baseline contains the failure; empty if the failure is
+        """Return why a target's failure is expected: the baseline contains it. Return an empty string if the failure is
         new, or worse than in the baseline.
         """
         entry = self.stored.entries.get(row.test)

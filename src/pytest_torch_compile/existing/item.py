@@ -1,4 +1,4 @@
-"""A separate pytest test for one target, which reports the target's checks, which ran during the ordinary tests."""
+"""A separate pytest test for one target, which reports the checks that ran during the ordinary tests."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def _examine(
     if failed := _without_answers(ended):
         if report.via == "aot_inductor" and artifacts.has_own_cpp_library(
             file
-        ):  # some torch versions load it nevertheless
+        ):  # some torch versions load such an artifact
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
@@ -383,9 +383,9 @@ def _compiled(graphs: Sequence[Graph]) -> list[Finding]:
 def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> CallReport:
     call, there = work.calls[index], found.calls[index]
     both = ", as in eager" if expected[index].error is not None else ""
-    outcome = "used to build, ran" if not index else "ran"
+    outcome = "built from this call, ran" if not index else "ran"
     if there.refused is not None:
-        outcome = f"refused{both}"
+        outcome = f"rejected{both}"
     return CallReport(call.label or f"call {index + 1}", shapes_text(call, argument_names(work.target)), outcome)
 
 

@@ -142,7 +142,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
     for group, found in zip(groups, facts, strict=True):
         in_all = [fact for fact in found if all(fact.key in {other.key for other in others} for others in facts)]
         own = found if kind == "collective" else _without(found, in_all)
-        equal = f", in addition to {count(len(in_all), kind)} on all ranks" if in_all and own is not found else ""
+        equal = f" besides {count(len(in_all), kind)} that all ranks have" if in_all and own is not found else ""
         lines.append(f"{kind}s of {numbered('rank', group)}: {len(own) or 'none'}{equal}")
         lines += [f"  {cut(fact.text, _WIDTH)}" for fact in own[:_LINES]]
         lines += [f"  and {len(own) - _LINES} more"] if len(own) > _LINES else []

@@ -244,8 +244,8 @@ def _of_traceback(test: str, shown: Any) -> Failure:
 
 
 def _last_line(text: str) -> str:
-    """Return the lines that pytest marks as the error (in a chain of exceptions, the final error); if there are none,
-    return the final line.
+    """Return the line that pytest marks as the error (in a chain of exceptions, the final error); if there is none,
+    return the last line.
     """
     marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
     named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
