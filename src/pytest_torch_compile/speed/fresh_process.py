@@ -23,7 +23,7 @@ CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
-    """Write the sample to the file that an environment variable names; do nothing if the variable is not set."""
+    """Write the sample to the folder that an environment variable specifies; do nothing if it is not set."""
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
         text = json.dumps({"test": test, "sample": sample.to_dict()})
@@ -33,7 +33,7 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 def run(
     child: Child, seconds: float, environment: Mapping[str, str | None] | None = None
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process; returns the child's samples by test id, and how the child ended."""
+    """Run a child process; returns the child's samples, keyed by test id, and how the child ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
         # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
         ended = child.run({**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}, seconds)
@@ -44,7 +44,7 @@ def run(
 def fresh_sample(
     child: Child, *, cache: str | None, environment: Mapping[str, str | None] | None = None, seconds: float = 900.0
 ) -> SpeedSample:
-    """Run one test in a fresh process; returns its sample. If ``cache`` is None, the compile cache is empty.
+    """Run one test in a fresh process; returns its sample. If ``cache`` is None, the compile cache is empty at first.
 
     Raises:
         NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
@@ -59,8 +59,8 @@ def fresh_sample(
 
 
 def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) -> Sequence[SpeedSample]:
-    """Take samples in parallel, one on each GPU on which no other process is measuring. This process has already locked
-    the GPU ``own``.
+    """Take at most ``at_most`` samples in parallel: one on the GPU ``own``, which this process has already locked, and
+    one on each idle GPU.
 
     Raises:
         NoFigures: If a process returned no samples.
@@ -71,7 +71,8 @@ def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) ->
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """Measure the compiled cold start in seconds, first with an empty compile cache and then with the filled cache.
+    """Return the compiled leg's cold start and warm start in seconds. Both are measured in fresh processes: the first
+    process starts with an empty compile cache, and the second process uses the cache that the first one filled.
 
     Raises:
         NoFigures: If a process returned no measurements.
