@@ -159,8 +159,8 @@ def _commit(root: Path) -> str:
 
 
 def _selection(config: pytest.Config) -> str:
-    """Return the selection of tests, such as ``-k attention tests/test_a.py``; empty for all tests. A separate history is
-    kept for each selection.
+    """Return the selection of tests, such as ``-k attention tests/test_a.py``; empty for all tests. Each selection has
+    a separate history.
 
     Paths are relative to the root directory.
     """
