@@ -74,7 +74,7 @@ def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
     """
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
-    return "the baseline was recorded with a persistent --compile-cache; use one again, or record the baseline again"
+    return "the baseline was recorded with a persistent compile cache; use one (--compile-cache), or record it again"
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
