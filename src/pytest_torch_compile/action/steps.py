@@ -140,7 +140,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """Return the commit of a revision. If the checkout is shallow, the revision is fetched first."""
+    """Return a revision's commit. If the checkout does not contain the revision, it is fetched first."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -88,7 +88,7 @@ def _end_children() -> None:
 
 
 def _children() -> list[int]:
-    """Return the children of this process."""
+    """Return the process ids of this process's children."""
     children = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):

@@ -88,7 +88,7 @@ class AcceptanceSession:
 
 
 def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
-    """Return the changes to one test's entry."""
+    """Return one line for each change to a test's entry."""
     lines = [
         f"{sign} {name} at {place['location']} ({place['reason']})"
         for sign, breaks, others in (("+", new["breaks"], old["breaks"]), ("-", old["breaks"], new["breaks"]))

@@ -21,7 +21,7 @@ _OF_XDIST = {"numprocesses", "dist"}  # options that are not passed to a worker
 def child_for(item: pytest.Item) -> child.Child:
     """Create a child that runs one test with the options of this run."""
     config = item.config
-    # Not root / nodeid: the parameters in an id may contain slashes.
+    # The path does not come from the id, because an id may contain slashes in its parameters.
     _, separator, name = item.nodeid.partition("::")
     job = child.Job([f"{item.path}{separator}{name}"], speed_tests=speed_tests(item))
     arguments = [str(argument) for argument in config.invocation_params.args]

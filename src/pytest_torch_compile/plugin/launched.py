@@ -61,7 +61,7 @@ def follows(config: pytest.Config) -> bool:
 
 
 def begin(config: pytest.Config) -> None:
-    """Make sure that only rank 0 writes files, before plugins use their options."""
+    """On ranks other than 0, reset the options with which plugins write files, before the plugins read them."""
     if follows(config):
         for name, value in child.NOT_INHERITED.items():
             if hasattr(config.option, name):

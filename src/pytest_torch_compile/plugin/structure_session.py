@@ -65,7 +65,7 @@ class StructureSession:
             raise CompileCheckFailed("\n".join([*lines, f"The baseline is {stored.path}", hint]), None, findings)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """List the changes, and write them if requested."""
+        """List the changes to the counts, and write them if requested."""
         by_environment: dict[str, dict[str, structure.Entry]] = {}
         for report, sent in payload.received(terminalreporter):
             if report.passed and sent.structure:

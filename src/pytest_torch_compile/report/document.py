@@ -77,7 +77,7 @@ def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
-    """Return the summary figures. ``speedup`` is the geometric mean over the speed tests, or None."""
+    """Return the summary figures. ``speedup`` is the geometric mean over the speed tests, or None if there is none."""
     outcomes = Counter(test["outcome"] for test in tests)
     checks = [check for test in tests for check in test["checks"]]
     speedups = [speed["speedup"] for test in tests for speed in test["speed"] if speed["speedup"]]

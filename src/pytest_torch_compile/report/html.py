@@ -43,7 +43,7 @@ def page(made: Mapping[str, Any]) -> str:
     environment.filters.update(duration=view.duration, percent=view.percent)
     templates = resources.files(__package__) / "templates"
     style, script = (templates.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    # Totals over different selections of tests cannot be compared.
+    # Only results for the same selection of tests have comparable totals.
     own = made.get("selection", "")
     alike = [point for point in made["history"] if point.get("selection", "") == own]
     names = _names([test["id"] for test in made["tests"]])

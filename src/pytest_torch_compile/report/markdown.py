@@ -1,5 +1,5 @@
-"""Create a Markdown summary of limited size for a GitHub step summary, a comment or a file. It starts with the worst
-findings.
+"""Create a Markdown summary of limited size for a GitHub step summary, a comment or a file. The worst findings
+come first.
 """
 
 from __future__ import annotations

@@ -200,8 +200,8 @@ def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> 
     """Return the name of the eager time by which a time is divided, so that the speed of the machine cancels out; empty
     if it is not divided.
 
-    If compiled code waits for its kernels, a slower host slows down compiled code less than eager, so compiled wall
-    time is compared with eager's device time.
+    If the kernels limit the compiled wall time, a slower host slows down compiled code less than eager, so compiled
+    wall time is compared with eager's device time.
     """
     if metric == "wall":
         return "wall" if host_bound(new) or not all(run.device for run in (*stored, *new)) else "device"

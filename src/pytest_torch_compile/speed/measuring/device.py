@@ -79,7 +79,7 @@ def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_pro
 
 
 class DeviceBusy(RuntimeError):
-    """Raised if another speed test reserves the device for longer than the time limit."""
+    """Raised if the device cannot be reserved within the time limit; the message is one line."""
 
 
 @contextmanager
