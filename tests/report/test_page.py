@@ -129,7 +129,10 @@ def test_trends_are_those_of_the_same_choice_of_tests():
 
 def test_counts_of_both_legs_are_named():
     page = html.page(documents.typical())
-    assert "Python calls per call: 849 eager, 303 compiled" in page and "kernels per call: 9 eager, 2 compiled" in page
+    assert (
+        "Python calls in one call: 849 eager, 303 compiled" in page
+        and "kernels in one call: 9 eager, 2 compiled" in page
+    )
 
 
 def test_cause_and_the_settings_that_differ_are_shown():

@@ -115,8 +115,8 @@ def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
 def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed") -> Update:
     """Update entries of a file that other processes may update at the same time.
 
-    ``merge`` runs while the file is locked. Unchanged entries are not touched, and the file is written only if something
-    changed. A file that cannot be read is renamed and reported, not overwritten.
+    ``merge`` runs while the file is locked. Unchanged entries are not touched, and the file is written only if there is
+    a change. A file that cannot be read is renamed and reported, not overwritten.
 
     Raises:
         BaselineError: If the file has a different schema, belongs to another environment or cannot be written, or if
