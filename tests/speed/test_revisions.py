@@ -99,7 +99,7 @@ def test_difference_of_a_count_alone_is_red_and_equal_revisions_are_green(
     assert fewer.outcome == "pass"
     git(repository, "checkout", "-q", "HEAD~1")
     assert compare.main(["HEAD"]) == 0
-    assert "counts: the same in all tests" in capsys.readouterr().out
+    assert "counts: the same on both revisions" in capsys.readouterr().out
 
 
 def test_what_is_clear_takes_no_part_in_further_rounds(repository: Path, runs: list[str]) -> None:

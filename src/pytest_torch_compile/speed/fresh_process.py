@@ -28,7 +28,7 @@ CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
-    """Write the sample to the file that an environment variable names; do nothing if the variable is not set."""
+    """Write the sample to the folder that an environment variable specifies; do nothing if it is not set."""
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
         text = json.dumps({"test": test, "sample": sample.to_dict()})
@@ -41,7 +41,7 @@ def run(
     environment: Mapping[str, str | None] | None = None,
     stop: threading.Event | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process; returns the child's samples by test id, and how the child ended."""
+    """Run a child process; returns the child's samples, keyed by test id, and how the child ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
         # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
         environment = {**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}
@@ -58,7 +58,7 @@ def fresh_sample(
     seconds: float = 900.0,
     stop: threading.Event | None = None,
 ) -> SpeedSample:
-    """Run one test in a fresh process; returns its sample. If ``cache`` is None, the compile cache is empty.
+    """Run one test in a fresh process; returns its sample. If ``cache`` is None, the compile cache is empty at first.
 
     Raises:
         NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
@@ -120,7 +120,8 @@ def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[S
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """Measure the compiled cold start in seconds, first with an empty compile cache and then with the filled cache.
+    """Return the compiled leg's cold start and warm start in seconds. Both are measured in fresh processes: the first
+    process starts with an empty compile cache, and the second process uses the cache that the first one filled.
 
     Raises:
         NoFigures: If a process returned no measurements.

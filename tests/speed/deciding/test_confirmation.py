@@ -97,7 +97,7 @@ def test_worse_count_that_is_certain_ends_the_confirmation_of_times(counts: dict
     decision, asked = decided(*[sample(0.1, **counts)] * 8, until_red=True)
     assert ({one.quantity.name for one in decision.worse}, asked) == (set(counts), further)
     assert (decision.times.outcome, len(decision.samples)) == ("inconclusive", 2)
-    assert "run with --compile-perf=track to confirm it" in explain("test", decision, StoredTest(stored(10), COUNTS))
+    assert "run with --compile-perf=track to confirm this" in explain("test", decision, StoredTest(stored(10), COUNTS))
     decision, asked = decided(*[sample(0.1, **counts)] * 8)
     assert (decision.times.outcome, asked) == ("regressed", [7, 6, 5, 4])
 
