@@ -129,7 +129,7 @@ class Child:
         progress: Callable[[int], None] | None = None,
         stop: threading.Event | None = None,
     ) -> Ended:
-        """Start the child, and terminate it if it runs longer than ``seconds``, if waiting for it raises an exception in
+        """Start the child. Terminate it if it runs longer than ``seconds``, if waiting for it raises an exception in
         ``too_long``, or if another thread sets ``stop``.
 
         ``environment`` contains variables to add, or to remove if the value is None. If ``progress`` is set, it is

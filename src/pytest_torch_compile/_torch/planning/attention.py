@@ -54,7 +54,7 @@ class Inputs:
 
 
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
-    """Choose the kernel as torch does on the GPU; ``assume`` is called for each choice whose rules were not verified."""
+    """Choose the kernel as torch does on the GPU; ``assume`` is called for each choice that was not verified."""
     global _library
     unsure = not_recorded(card)
 
