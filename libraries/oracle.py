@@ -327,6 +327,9 @@ def state_of(target: Any) -> dict[str, Any]:
             attributes |= {**one._parameters, **one._buffers}
         for name, value in attributes.items():
             for leaf_name, leaf in named_leaves(value, f"state {path}.{name}"):
+                # torch 2.13 sets this in the groups of any optimizer that it traces, by design.
+                if leaf_name.endswith("['capturable']"):
+                    continue
                 if isinstance(leaf, (torch.Tensor, *NUMBERS)):
                     held[leaf_name] = None if is_lazy(leaf) else kept(leaf)
     return held
