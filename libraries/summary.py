@@ -21,6 +21,8 @@ PLANTED = "planted"
 ONE_RECOMPILE = "recompiles: 1"
 # The path up to the folder in which packages are installed.
 INSTALLED = re.compile(r"/[\w./+-]*?/(?:site-packages|[\w.-]+-site)/")
+# A tensor as a key, from its class to the end of the shortened text.
+OF_A_REPR = re.compile(r" containing: Parameter\(.*")
 OWN = re.compile(r"/[\w./+-]*?/(?=libraries/(?:packages/)?\w+\.py)")
 
 
@@ -47,7 +49,9 @@ def entry(check: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def portable(text: str) -> str:
-    return OWN.sub("", INSTALLED.sub("", text))
+    """A finding without the machine's paths and addresses, and without the values of tensors, in one line."""
+    text = " ".join(OWN.sub("", INSTALLED.sub("", text)).split())
+    return OF_A_REPR.sub("", re.sub(r" at 0x[0-9a-f]+", "", text))
 
 
 @dataclass(frozen=True)
