@@ -26,7 +26,7 @@ def test_speed(name: str, compile_benchmark: Callable[..., Any]) -> None:
     module, inputs, options = CASES[name].build(torch.device("cuda"))
     slowdowns = dict(one.split(":", 1) for one in SLOW_CASE.split(",") if one)
     if slowdown := slowdowns.get(name):
-        mode = options["mode"]
+        mode = options.pop("mode")
         options["compile"] = lambda target: slowed(torch.compile(target, mode=mode), slowdown)
     compile_benchmark(module, kwargs=inputs, **options)
 

@@ -201,6 +201,7 @@ CASES: dict[str, Case] = {
     "batch norm": Case(seeded(Residual), (x(2, 32, 6, 6),), train=True),
     "batch norm, two calls in eval": Case(seeded(Residual).eval(), [call(x(2, 32, 6, 6)), call(x(2, 32, 6, 6) * 2)]),
     "group norm": Case(seeded(Residual, groups=True), (x(2, 32, 6, 6),)),
+    "group norm, training": Case(seeded(Residual, groups=True), (x(2, 32, 6, 6),), train=True),
     "dropout": Case(seeded(Dropped).train(), (x(4, 256),), train=True),
     "buffers": Case(Counts(), [call(x(6, 8)), call(x(6, 8))]),
     "attention": Case(seeded(Attention, 16), (x(2, 12, 64),), train=True),

@@ -12,7 +12,7 @@ import torch
 
 from .._torch import planning
 from .._torch.error_text import error_summary
-from .._torch.planning.blocks import blocks_of
+from .._torch.planning.block_sizes import blocks_of
 from .._torch.planning.choices import choices_of, fall_back_to_operators, fixed_options
 from .._torch.planning.fake import CardMode, tensors_made_in
 from .._torch.planning.generated import Generator

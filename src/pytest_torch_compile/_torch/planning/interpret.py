@@ -21,7 +21,10 @@ from typing import Any
 
 import torch
 
-from .language import INT1, MATHEMATICS, OF_TORCH, Block, Launch, NotInterpreted, Pointer, language
+from .block import INT1, OF_TORCH, Block, NotInterpreted
+from .language import language
+from .mathematics import MATHEMATICS
+from .pointer import Launch, Pointer
 
 # The maximum total number of block elements in all programs that run together, which limits the memory of a launch.
 ELEMENTS = 2**22

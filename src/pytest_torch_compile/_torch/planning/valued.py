@@ -17,9 +17,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.utils._pytree import tree_flatten, tree_map
 
+from .block import NotInterpreted
 from .fake import CardMode, Shape
 from .interpret import Interpreted
-from .language import NotInterpreted, poison
+from .pointer import poison
 
 _CPU = torch.device("cpu")
 
@@ -167,6 +168,18 @@ def _norm(func: Any, args: Any, kwargs: Any) -> Any:
     return func(*wide, **kwargs)
 
 
+def _rms_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
+    """Compute the gradients of RMS normalization in float32; torch has this operator only for GPUs."""
+    given = _named(func, args, kwargs)
+    gradient, rstd, weight = _wide(given["grad_out"]), _wide(given["rstd"]), given["weight"]
+    normalized = _wide(given["input"]) * rstd
+    of_normalized = gradient if weight is None else gradient * _wide(weight)
+    dims = tuple(range(-len(given["normalized_shape"]), 0))
+    mean = (of_normalized * normalized).mean(dims, keepdim=True)
+    of_input = ((of_normalized - normalized * mean) * rstd).to(given["input"].dtype)
+    return of_input, None if weight is None else (gradient * normalized).sum_to_size(weight.shape).to(weight.dtype)
+
+
 def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     given = list(_named(func, args, kwargs).values())
     return *torch.ops.aten.native_batch_norm.default(*given), torch.empty(0, dtype=torch.uint8, device="cpu")
@@ -255,6 +268,7 @@ _KERNELS = ("cudnn", "flash", "efficient")
 _SUBSTITUTES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "aten.native_dropout.default": _dropout,
     **{f"aten.native_{kind}_norm{way}.default": _norm for kind in ("layer", "group") for way in ("", "_backward")},
+    "aten._fused_rms_norm_backward.default": _rms_norm_backward,
     "aten.cudnn_batch_norm.default": _batch_norm,
     "aten.cudnn_batch_norm_backward.default": _batch_norm_backward,
     **{f"aten._scaled_dot_product_{kernel}_attention.default": _attention for kernel in _KERNELS},
