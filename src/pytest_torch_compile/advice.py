@@ -150,7 +150,9 @@ ONE_SIDED_GRADIENT = (
     "this gradient exists in only one of the two runs (eager and compiled); look for detach(), no_grad() or unused "
     "branches near this tensor"
 )
-SAME_CONTAINERS = "return the same container types in every branch of the checked function"
+SAME_CONTAINERS = (
+    "build the same containers (type, length, keys and their order) in every branch of the checked function"
+)
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on the tensor before returning it"
 # Differences in a tensor's metadata, by the first differing part in the message.
 METADATA = {

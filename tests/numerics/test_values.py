@@ -186,7 +186,11 @@ def test_an_fp64_run_with_other_random_numbers_is_no_reference(true):
     eager = true.float()
     other = torch.randn(64, 128, dtype=torch.float64)
     assert not compare(eager, eager * (1 + 1e-5), other).findings
-    assert kinds(compare(eager, eager * 1.01, other)) == ["numerics"]
+    (finding,) = compare(eager, eager * 1.01, other).findings
+    assert finding.kind == "numerics"
+    assert "fp64 run does not compute the same result as eager, so the limit is the tolerance for" in finding.evidence
+    (finding,) = compare(eager, eager * 1.01, other, perturbed=[eager * 1.0001, eager * 0.9999]).findings
+    assert "as eager, so the limit is a multiple of the error of 2 eager runs" in finding.evidence
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -258,6 +262,17 @@ def test_nested():
         found = compare(eager, wrong)
         assert kinds(found) == ["numerics"]
         assert "output[1]" in found.findings[0].message
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_of_inference_mode(layout):
+    with torch.inference_mode():
+        parts = [torch.ones(3, 4), torch.ones(5, 4)]
+        eager, same, wrong = (
+            torch.nested.nested_tensor([parts[0], parts[1] * factor], layout=layout) for factor in (1, 1, 1.1)
+        )
+    assert not compare(eager, same).findings
+    assert kinds(compare(eager, wrong)) == ["numerics"]
 
 
 def test_quantised():
@@ -359,6 +374,8 @@ class TestTolerances:
         loose = Tolerances(rtol=0.1, atol=0.0)
         assert not compare(eager, eager * 1.05, true, tolerances=loose).findings
         assert kinds(compare(eager, eager * 1.2, true, tolerances=loose)) == ["numerics"]
+        (finding,) = compare(eager, eager * 1.2, tolerances=loose).findings
+        assert finding.evidence.endswith("the limit is the tolerance set for this check")
         strict = Tolerances(rtol=0.0, atol=0.0)
         assert kinds(compare(eager, eager * (1 + 2e-7), true, tolerances=strict)) == ["numerics"]
 
