@@ -166,7 +166,7 @@ def check_compile(
     work = Work(
         uncompiled(target),
         sequence,
-        train or optimizer is not None,
+        optimizer is not None if train is False else train,
         optimizer,
         steps,
         seed,

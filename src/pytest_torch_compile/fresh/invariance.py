@@ -142,7 +142,7 @@ def check_invariance(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    ways = [over] if isinstance(over, str) else list(over)
+    ways = list(over) if isinstance(over, Iterable) and not isinstance(over, str) else [over]
     if unknown := [way for way in ways if way not in WAYS]:
         raise CompileUsageError(f"over={unknown[0]!r} is unknown; choose one of: {', '.join(WAYS)}")
     require_tolerances("tolerance", tolerance, Tolerance)
