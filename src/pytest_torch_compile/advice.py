@@ -227,10 +227,8 @@ ARTIFACT_SIZES = (
     "the artifact was built for the sizes of call 1, but does not reject other sizes; declare the dimensions that "
     "vary with dynamic_dims={'x': 0}"
 )
-COMPARE_ARTIFACT = (
-    "check the model itself with check_compile(model, calls=[...]), and try via='export': if this also fails, the "
-    "package is not the cause"
-)
+COMPARE_ARTIFACT = "check the model itself with check_compile(model, calls=[...])"
+TRY_EXPORT = "try via='export': if this also fails, the package is not the cause"
 # Used if the eager results differ by far more than rounding errors. In that case the code is the cause, and a tolerance
 # or a different kernel would not help.
 VARIANT_IN_EAGER = {
@@ -292,9 +290,10 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
     )
 
 
-def for_artifact(hint: str) -> str:
-    """Adapt the fix for a comparison to artifacts, whose backend cannot be changed."""
-    return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
+def for_artifact(hint: str, via: str) -> str:
+    """Adapt the fix for a comparison to artifacts that were built with ``via``, whose backend cannot be changed."""
+    stages = COMPARE_ARTIFACT if via == "export" else f"{COMPARE_ARTIFACT}, and {TRY_EXPORT}"
+    return hint.replace(COMPARE_STAGES, stages)
 
 
 def after_break(line: int) -> str:

@@ -205,7 +205,9 @@ def _checked(
     if found is None:
         return Invariance(way, True), []
     module = _first_module(way, subject)
-    evidence = [found.text, f"first module that differs: {module}" if module else _NO_MODULE]
+    evidence = [found.text]
+    if isinstance(subject.target, torch.nn.Module):
+        evidence.append(f"first module that differs: {module}" if module else _NO_MODULE)
     in_eager = _of_eager(way, subject, eager) if subject.compiling is not None else found
     if subject.compiling is not None:
         too = (
