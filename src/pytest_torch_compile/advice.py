@@ -99,6 +99,7 @@ NO_FULLGRAPH = f"{REWRITE}, or check the default mode with fullgraph=False"
 LOOK_FOR_SWITCHES = (
     "check for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops"
 )
+REMOVE_BREAKS = "remove the graph break first, because it decides what torch compiles"
 CALL_INSIDE = "call the compiled code inside the block"
 OPEN_EARLIER = (
     "enter the block before the first call of the compiled code, or call torch.compiler.reset() before the block"

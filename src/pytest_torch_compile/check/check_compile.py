@@ -241,7 +241,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
 
 
 def _report(work: Work, compiling: Compiling, budget: Budget, run: Run) -> CompileReport:
-    located(run.seen, work.target)
+    located(run.seen, work.target, work.calls)
     report = CompileReport(
         target=target_name(work.target),
         checked_mode=compiling.checked_mode,
