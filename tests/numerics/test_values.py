@@ -11,7 +11,16 @@ from torch.utils._pytree import tree_leaves
 
 from pytest_torch_compile import CompileUsageError
 from pytest_torch_compile.findings import Reference
-from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerance, Tolerances, compare_calls, measure, rule
+from pytest_torch_compile.numerics import (
+    CallRecord,
+    Comparison,
+    Tolerance,
+    Tolerances,
+    compare_calls,
+    flatten,
+    measure,
+    rule,
+)
 from pytest_torch_compile.report.failure_text import headline
 
 
@@ -317,6 +326,21 @@ class TestOtherRoundings:
         found = compare(eager, honest, true, perturbed=[eager, other])
         assert not found.findings
         assert found.leaves[0].perturbed_runs == 2
+
+    def test_state_is_as_sensitive_as_a_result(self, true):
+        """As the moments of an optimizer, which are sums of gradients."""
+
+        def moments(value):
+            return CallRecord(kept=flatten(value, "attribute moments"))
+
+        eager, honest, other, wrong = (noisy(true, 2e-3, torch.bfloat16, seed) for seed in (1, 2, 3, 4))
+        honest[3, 4] += 1
+        other[50, 60] += 1
+        wrong[3, 4] += 3
+        references = {"reference": moments(true), "perturbed": [moments(eager), moments(other)]}
+        assert kinds(compare(moments(eager), moments(honest), moments(true))) == ["state"]
+        assert not compare(moments(eager), moments(honest), **references).findings
+        assert kinds(compare(moments(eager), moments(wrong), **references)) == ["state"]
 
     def test_what_eager_never_reaches_is_a_finding_that_says_so(self, true):
         eager, honest, other = (noisy(true, 2e-3, torch.bfloat16, seed) for seed in (1, 2, 3))
