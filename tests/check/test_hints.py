@@ -114,6 +114,18 @@ def test_fallback_behind_a_string_guard_is_not_answered_with_padding(fullgraph):
     assert "pad" not in hint and "dynamic" not in hint
 
 
+@pytest.mark.parametrize(
+    ("cause", "setter"),
+    [
+        ("threads", "torch.set_num_threads"),
+        ("deterministic", "torch.use_deterministic_algorithms"),
+        ("default-dtype", "torch.set_default_dtype"),
+    ],
+)
+def test_fix_for_a_global_state_names_that_state_alone(cause, setter):
+    assert re.findall(r"torch\.\w+", EXPLANATIONS[cause]) == [setter]
+
+
 def test_fallback_behind_a_size_guard_is():
     calls = [call(torch.ones(i, 3)) for i in range(2, 13)]
     failed = found_in(lambda x: x.sin(), calls=calls, dynamic=False, fullgraph=False, max_recompiles=20)

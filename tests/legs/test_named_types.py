@@ -62,11 +62,20 @@ def checked(target, *args, **options):
     return check_compile(target, *args, diagnose="off", backend="aot_eager", **options)
 
 
+def report_of(target, *args):
+    """The report on an error so large that the reference is asked, whether it excuses the error or not."""
+    try:
+        return checked(target, *args)
+    except CompileCheckFailed as failed:
+        return failed.report
+
+
 @pytest.mark.parametrize("kind", TARGETS)
 def test_the_reference_runs(kind):
-    report = checked(off_by(kind, 1e-7), STEPS)
-    assert report.numerics.reference in ("fp64", "not needed")
+    report = report_of(off_by(kind, 1e-5), STEPS)
+    assert report.numerics.reference == "fp64"
     assert not report.observation.not_observable
+    assert checked(off_by(kind, 1e-7), STEPS).ok
 
 
 @pytest.mark.parametrize("kind", [Embedded, Made, Summed])
@@ -82,8 +91,8 @@ def test_reference_with_dropout_and_a_named_type():
         def forward(self, steps):
             return nn.functional.dropout(self.linear(steps.float()[:, None].expand(-1, 16)), 0.5)
 
-    report = checked(off_by(Dropped, 1e-7), STEPS)
-    assert report.numerics.reference in ("fp64", "not needed") and not report.observation.not_observable
+    report = report_of(off_by(Dropped, 1e-5), STEPS)
+    assert report.numerics.reference == "fp64" and not report.observation.not_observable
 
 
 def test_named_types_change_nothing_in_a_run_that_names_none():
