@@ -142,6 +142,22 @@ def test_float8_moves_by_single_steps():
     assert 0.02 < float((off != 0).float().mean()) < 0.2 and bool(moved.float().isfinite().all())
 
 
+@pytest.mark.skipif(not hasattr(torch, "float8_e4m3fn"), reason="this torch has no float8")
+def test_float8_that_falls_to_the_other_side_is_no_finding():
+    """A few values halfway between two of float8: eager and compiled code are equally far from what was quantised."""
+
+    def quantised(x, off):
+        y = x * 1.5
+        y = y * (1 + off) if torch.compiler.is_compiling() else y
+        return y.to(torch.float8_e4m3fn).float() * 0.7
+
+    x = torch.linspace(0.5, 2, 256)
+    x[::32] = 1.0625 / 1.5 * (1 - 2**-23)
+    assert checked(quantised, x, 2**-21).numerics.worst_ratio > 0
+    with pytest.raises(CompileCheckFailed):
+        checked(quantised, x, 0.2)
+
+
 needs_float4 = pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this torch has no float4")
 
 

@@ -24,8 +24,8 @@ Scalar = float | complex | int | bool
 
 @dataclass(frozen=True)
 class LeafVerdict:
-    """The verdict on one leaf. The rule ``given`` is the user's own tolerance. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
-    ``reference`` are this element's values in the legs.
+    """The verdict on one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
+    ``reference`` are this element's values in the legs. The rule ``given`` is the tolerance that the user chose.
 
     ``nonfinite`` is true if NaN or infinity are at different positions than in eager. ``perturbed_runs`` counts the
     eager runs with perturbed rounding that widened the limits. ``compared`` is False if two eager runs differ by more
